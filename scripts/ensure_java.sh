@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Spark needs Java 17 or later. Looks at the Java that Spark itself would take (JAVA_HOME first, then the path); where
+# there is none, installs one on Debian as root, and says in one sentence what to do anywhere else.
+set -euo pipefail
+
+readonly MINIMUM=17
+
+java_major() {
+    local java="java"
+    if [[ -n "${JAVA_HOME:-}" ]]; then java="$JAVA_HOME/bin/java"; fi
+    # The version line is 'openjdk version "17.0.15" ...'; before Java 9 it was "1.8.0_402".
+    { "$java" -version 2>&1 || true; } | sed -n 's/^.* version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*$/\2/p' | head -n 1
+}
+
+install_java() {
+    echo "There is no Java; installing openjdk-17-jre-headless." >&2
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >&2
+    # A Debian that no longer has 17 has a later one as its default.
+    apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2 ||
+        apt-get install -y -qq --no-install-recommends default-jre-headless >&2
+}
+
+major="$(java_major)"
+if [[ -z "$major" && -z "${JAVA_HOME:-}" && -f /etc/debian_version && "$(id -u)" == 0 ]]; then
+    install_java
+    major="$(java_major)"
+fi
+
+if [[ -z "$major" ]]; then
+    echo "Spark needs Java $MINIMUM or later and none was found${JAVA_HOME:+ in JAVA_HOME=$JAVA_HOME}: install a JRE (on" \
+        "Debian or Ubuntu: 'sudo apt-get install openjdk-17-jre-headless') or set JAVA_HOME to one." >&2
+    exit 1
+elif ((major < MINIMUM)); then
+    echo "Spark needs Java $MINIMUM or later and this machine's is $major: install a later JRE (on Debian or Ubuntu:" \
+        "'sudo apt-get install openjdk-17-jre-headless') and set JAVA_HOME to it." >&2
+    exit 1
+fi

@@ -1,0 +1,112 @@
+"""What tests share: the process's environment, one Spark session, one Airflow database, and the golden tables.
+
+Airflow and Spark read their settings once, from the environment, when they are first imported; so those are fixed here,
+before any test module is. Both are started only by the first test that asks, and unit tests never pay for them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="deltalite-airflow-"))
+atexit.register(shutil.rmtree, AIRFLOW_HOME, ignore_errors=True)
+
+# `spark-submit` takes the first `python3` on the path, and this interpreter's folder is the one that has Spark.
+for name in ("SPARK_HOME", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS"):
+    os.environ.pop(name, None)
+os.environ |= {
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+# A setting of the machine's own Airflow must not decide a test.
+for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
+    del os.environ[name]
+os.environ |= {
+    "AIRFLOW_HOME": str(AIRFLOW_HOME),
+    # `dag.test()` runs only what lies in a configured DAG bundle; the default bundle is this folder.
+    "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "example_dags"),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{AIRFLOW_HOME / 'airflow.db'}",
+    "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(AIRFLOW_HOME / "logs"),
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
+    # Not `unit_test_mode`: it brings a configuration of Airflow's own tests, with other data intervals and examples on.
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of this process, small, silent and bound to the loopback address."""
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.default.parallelism": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("deltalite-tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # py4j reports at exit, to whatever stream Airflow's logging had last; by then that is closed.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of tables that other engines wrote; beside the checkout, or where DELTALITE_GOLDEN says."""
+    folder = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
+    if folder.is_dir():
+        return folder
+    problem = f"The golden tables are not at {folder}; set DELTALITE_GOLDEN to their folder."
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(problem)
+    pytest.skip(problem)
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> Iterator[Path]:
+    """AIRFLOW_HOME with a migrated, empty metadata database; made once for this process.
+
+    The in-process API server, which runs each task of `dag.test()`, is made once too: it takes seconds otherwise, for
+    each task.
+    """
+    from functools import cache
+
+    from airflow.sdk.execution_time import supervisor
+    from airflow.utils.db import initdb
+
+    initdb()
+    patch = pytest.MonkeyPatch()
+    patch.setattr(supervisor, "in_process_api_server", cache(supervisor.in_process_api_server))
+    yield AIRFLOW_HOME
+    patch.undo()
