@@ -1,0 +1,19 @@
+"""Delta Lake for Python: `DeltaTable` reads a table without Spark, `deltalite.spark` reads it with Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deltalite.table import DeltaTable
+
+__all__ = ["DeltaTable"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the table lazily: an Airflow DAG that only imports `deltalite.errors` must not pay for pyarrow."""
+    if name == "DeltaTable":
+        from deltalite.table import DeltaTable  # noqa: PLC0415  see above
+
+        return DeltaTable
+    raise AttributeError(f"module 'deltalite' has no attribute {name!r}")

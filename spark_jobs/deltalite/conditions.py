@@ -1,0 +1,77 @@
+"""Which commits count: the conditions of a sensor or trigger, as one value.
+
+A condition looks at one commit alone, never at the table. It travels through Airflow's metadata as plain JSON, so it
+holds only strings, numbers and lists. Standard library only; `watch.py` reads the commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from deltalite.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSummary:
+    """What a condition may ask of a commit, gathered in one pass over its actions."""
+
+    version: int
+    timestamp_ms: int
+    operation: str | None
+    data_changed: bool
+    app_ids: frozenset[str]
+    partitions: tuple[Mapping[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitCondition:
+    """All that is given must hold.
+
+    `data_change_only`: the commit added or removed rows (not OPTIMIZE, not a property change). `operations`: its
+    operation is one of these, as `commitInfo.operation` spells them, in any case. `partition`: it added or removed a
+    file whose partition values equal these (as Delta serializes them). `app_id`: it carries this transaction
+    identifier.
+    """
+
+    data_change_only: bool = True
+    operations: Sequence[str] | None = None
+    partition: Mapping[str, str | None] | None = None
+    app_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.operations, str):
+            raise InvalidRequestError(
+                f"operations is the text {self.operations!r}, not a list.",
+                remedy="Give a list, such as ['WRITE', 'MERGE'].",
+            )
+
+    def holds_for(self, commit: CommitSummary) -> bool:
+        """Whether `commit` is one that is waited for."""
+        if self.data_change_only and not commit.data_changed:
+            return False
+        if self.app_id is not None and self.app_id not in commit.app_ids:
+            return False
+        if self.operations is not None:
+            wanted = {name.upper() for name in self.operations}
+            if (commit.operation or "").upper() not in wanted:
+                return False
+        if self.partition is not None:
+            wanted_values = self.partition.items()
+            return any(wanted_values <= touched.items() for touched in commit.partitions)
+        return True
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, for a trigger's arguments."""
+        return {
+            "data_change_only": self.data_change_only,
+            "operations": list(self.operations) if self.operations is not None else None,
+            "partition": dict(self.partition) if self.partition is not None else None,
+            "app_id": self.app_id,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `as_dict`."""
+        return cls(**values)

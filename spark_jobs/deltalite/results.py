@@ -1,0 +1,94 @@
+"""What a job says back: the result of an operation, and the marker line that carries it over stdout.
+
+A marker line is `prefix checksum json`, at most `MARKER_BYTES` long, because longer lines were seen torn by the JVM's
+concurrent logging. A line whose checksum does not match is no marker: the reader then asks the table's log, which holds
+the same facts. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+MARKER_BYTES = 900
+_RESULT = "DELTALITE-RESULT"
+_ERROR = "DELTALITE-ERROR"
+_MARKER_START = re.compile(rf"({_RESULT}|{_ERROR}) ([0-9a-f]{{8}}) ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult:
+    """What an operation did; the dictionary of it is the task's XCom.
+
+    `version` is the one that this run's commit made, also when `skipped`, by an earlier try; None where the table's log
+    no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's, in
+    milliseconds UTC. `metrics` has Spark's names.
+    """
+
+    table: str
+    operation: str
+    version: int | None
+    read_version: int | None
+    committed: bool
+    skipped: bool
+    app_id: str | None
+    txn_version: int | None
+    timestamp: int | None
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A plain dictionary that JSON can carry."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `as_dict`."""
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """The error that ended a job: its class name and as much of its message as the line holds."""
+
+    kind: str
+    message: str
+
+
+def result_marker(result: OperationResult) -> str | None:
+    """The marker line for `result`, or None where it would be too long: the log then says the same."""
+    line = _marker(_RESULT, result.as_dict())
+    return line if len(line.encode()) <= MARKER_BYTES else None
+
+
+def error_marker(kind: str, message: str) -> str:
+    """The marker line for an error; a long message is cut, not lost: the traceback is in the task's log."""
+    for keep in range(min(len(message), MARKER_BYTES), -1, -50):
+        cut = message if keep >= len(message) else message[:keep] + " ..."
+        line = _marker(_ERROR, {"kind": kind, "message": cut})
+        if len(line.encode()) <= MARKER_BYTES:
+            return line
+    return _marker(_ERROR, {"kind": kind, "message": ""})
+
+
+def parse_marker(line: str) -> OperationResult | JobError | None:
+    """What the line says, or None where it is not a whole marker line."""
+    for start in _MARKER_START.finditer(line):  # the text of a message may look like a marker too
+        prefix, checksum = start.groups()
+        text = line[start.end() :].rstrip()
+        if checksum == _checksum(text):
+            body = json.loads(text)
+            return OperationResult.from_dict(body) if prefix == _RESULT else JobError(**body)
+    return None
+
+
+def _marker(prefix: str, body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, separators=(",", ":"))
+    return f"{prefix} {_checksum(text)} {text}"
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"

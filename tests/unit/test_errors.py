@@ -1,0 +1,55 @@
+"""One tree of errors: a code for each class, and every one of them travels between processes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from deltalite import errors
+from deltalite.errors import DeltaLiteError, error_class_for
+
+CLASSES = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DeltaLiteError)]
+
+
+def test_codes_are_unique_and_mean_nothing_to_shells_python_or_the_jvm():
+    codes = [cls.exit_code for cls in CLASSES]
+    assert len(codes) == len(set(codes)) == len(CLASSES)
+    assert all(2 < code < 126 for code in codes)
+    assert all("exit_code" in vars(cls) for cls in CLASSES)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_class_is_found_by_its_code_and_an_instance_survives_a_process(cls):
+    assert error_class_for(cls.exit_code) is cls
+    sent = cls("The disk is 50% full.", remedy="Make room.")
+    got = pickle.loads(pickle.dumps(sent))
+    assert type(got) is cls
+    assert (got.problem, got.remedy, str(got)) == (
+        "The disk is 50% full.",
+        "Make room.",
+        "The disk is 50% full. Make room.",
+    )
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 11, 126, 134, 137, 143, -9])
+def test_a_code_of_another_program_is_no_error_of_ours(code):
+    assert error_class_for(code) is None
+
+
+def test_what_another_try_can_mend_is_retryable_and_nothing_else():
+    retryable = {cls.__name__ for cls in CLASSES if cls.retryable}
+    conflicts = {cls.__name__ for cls in CLASSES if issubclass(cls, errors.ConcurrentModificationException)}
+    assert retryable == {"StorageError"} | conflicts
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+    drawn = {}
+    stack = []
+    for line in errors.__doc__.splitlines():
+        name = line.lstrip(" │├└─").split(" ")[0]
+        if name in vars(errors) and line.startswith("    "):
+            depth = (len(line) - len(line.lstrip(" │├└─"))) // 4
+            stack[depth - 1 :] = [name]
+            drawn[name] = stack[-2] if len(stack) > 1 else None
+    assert drawn == {cls.__name__: None if cls is DeltaLiteError else cls.__base__.__name__ for cls in CLASSES}
