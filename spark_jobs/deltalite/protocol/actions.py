@@ -1,0 +1,246 @@
+"""The actions of a commit, as values, and their JSON.
+
+Each class is one row of the protocol's action tables: a field's `json` metadata is its key there. Keys that a class
+does not know are kept in `unknown` and written back, so that a newer writer's fields survive us. Parsing checks the
+types that the protocol requires and raises `CorruptLogError`, naming the file and the key. Actions of unknown kinds
+are left out, as the protocol's evolution rules ask. Protocol: Actions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from deltalite.errors import CorruptLogError
+
+_REMEDY = "Restore the file from a backup, or repair the log with the engine that wrote it."
+_TEXT = (str,)
+_TEXT_OR_NULL = (str, type(None))
+
+
+def _key(json_key: str, *types: type, items: tuple[type, ...] | None = None, **options: Any) -> Any:
+    """A field from the protocol's table: its key, its types, and the types of its elements or map values."""
+    return field(metadata={"json": json_key, "types": types, "items": items}, **options)
+
+
+def _unknown() -> Any:
+    return field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """What a reader and a writer must know. Protocol: Protocol Evolution."""
+
+    action: ClassVar[str] = "protocol"
+    min_reader_version: int = _key("minReaderVersion", int)
+    min_writer_version: int = _key("minWriterVersion", int)
+    reader_features: tuple[str, ...] | None = _key("readerFeatures", list, items=_TEXT, default=None)
+    writer_features: tuple[str, ...] | None = _key("writerFeatures", list, items=_TEXT, default=None)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """The table's identity, schema, partitioning and properties. Protocol: Change Metadata."""
+
+    action: ClassVar[str] = "metaData"
+    id: str = _key("id", str)
+    schema_string: str = _key("schemaString", str)
+    partition_columns: tuple[str, ...] = _key("partitionColumns", list, items=_TEXT)
+    configuration: Mapping[str, str] = _key("configuration", dict, items=_TEXT_OR_NULL, default_factory=dict)
+    format: Mapping[str, Any] = _key("format", dict, default_factory=lambda: {"provider": "parquet", "options": {}})
+    name: str | None = _key("name", str, default=None)
+    description: str | None = _key("description", str, default=None)
+    created_time_ms: int | None = _key("createdTime", int, default=None)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFile:
+    """A file becomes part of the table. `path` is as in the log: relative or absolute, URI-encoded.
+
+    Protocol: Add File and Remove File.
+    """
+
+    action: ClassVar[str] = "add"
+    path: str = _key("path", str)
+    partition_values: Mapping[str, str | None] = _key("partitionValues", dict, items=_TEXT_OR_NULL)
+    size_bytes: int = _key("size", int)
+    modification_time_ms: int = _key("modificationTime", int)
+    data_change: bool = _key("dataChange", bool)
+    stats: str | None = _key("stats", str, default=None)
+    tags: Mapping[str, str | None] | None = _key("tags", dict, items=_TEXT_OR_NULL, default=None)
+    deletion_vector: Mapping[str, Any] | None = _key("deletionVector", dict, default=None)
+    base_row_id: int | None = _key("baseRowId", int, default=None)
+    default_row_commit_version: int | None = _key("defaultRowCommitVersion", int, default=None)
+    clustering_provider: str | None = _key("clusteringProvider", str, default=None)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFile:
+    """A file stops being part of the table. Protocol: Add File and Remove File."""
+
+    action: ClassVar[str] = "remove"
+    path: str = _key("path", str)
+    data_change: bool = _key("dataChange", bool)
+    deletion_timestamp_ms: int | None = _key("deletionTimestamp", int, default=None)
+    extended_file_metadata: bool | None = _key("extendedFileMetadata", bool, default=None)
+    partition_values: Mapping[str, str | None] | None = _key("partitionValues", dict, items=_TEXT_OR_NULL, default=None)
+    size_bytes: int | None = _key("size", int, default=None)
+    stats: str | None = _key("stats", str, default=None)
+    tags: Mapping[str, str | None] | None = _key("tags", dict, items=_TEXT_OR_NULL, default=None)
+    deletion_vector: Mapping[str, Any] | None = _key("deletionVector", dict, default=None)
+    base_row_id: int | None = _key("baseRowId", int, default=None)
+    default_row_commit_version: int | None = _key("defaultRowCommitVersion", int, default=None)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddCDCFile:
+    """A file of changed rows. Never part of a snapshot. Protocol: Add CDC File."""
+
+    action: ClassVar[str] = "cdc"
+    path: str = _key("path", str)
+    partition_values: Mapping[str, str | None] = _key("partitionValues", dict, items=_TEXT_OR_NULL)
+    size_bytes: int = _key("size", int)
+    data_change: bool = _key("dataChange", bool)
+    tags: Mapping[str, str | None] | None = _key("tags", dict, items=_TEXT_OR_NULL, default=None)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTransaction:
+    """The progress of an application. Protocol: Transaction Identifiers."""
+
+    action: ClassVar[str] = "txn"
+    app_id: str = _key("appId", str)
+    version: int = _key("version", int)
+    last_updated_ms: int | None = _key("lastUpdated", int, default=None)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainMetadata:
+    """A named configuration of a table. Protocol: Domain Metadata."""
+
+    action: ClassVar[str] = "domainMetadata"
+    domain: str = _key("domain", str)
+    configuration: str = _key("configuration", str)
+    removed: bool = _key("removed", bool)
+    unknown: Mapping[str, Any] = _unknown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInfo:
+    """Provenance: free-form, with the names that Spark gives its fields. Protocol: Commit Provenance Information."""
+
+    action: ClassVar[str] = "commitInfo"
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+Action = Protocol | Metadata | AddFile | RemoveFile | AddCDCFile | SetTransaction | DomainMetadata | CommitInfo
+_T = TypeVar("_T")
+_CLASSES: Mapping[str, type[Any]] = {
+    cls.action: cls for cls in (Protocol, Metadata, AddFile, RemoveFile, AddCDCFile, SetTransaction, DomainMetadata)
+}
+
+
+def commit_to_bytes(actions: Iterable[Action]) -> bytes:
+    """The content of a commit file: one JSON object a line, in the order given."""
+    lines = (json.dumps({action.action: to_json(action)}, separators=(",", ":")) for action in actions)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def iter_raw_actions(data: bytes, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The (kind, body) pairs of a commit file, unknown kinds too, without making values of them.
+
+    `source` names the file in the `CorruptLogError` that a line raises which is not a JSON object of one action.
+    """
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CorruptLogError(f"Line {number} of {source} is not JSON: {error}.", remedy=_REMEDY) from error
+        if not isinstance(entry, dict):
+            raise CorruptLogError(f"Line {number} of {source} is not a JSON object.", remedy=_REMEDY)
+        for kind, body in entry.items():
+            if body is None:
+                continue
+            if not isinstance(body, dict):
+                raise CorruptLogError(f"The {kind} in line {number} of {source} is not an object.", remedy=_REMEDY)
+            yield kind, body
+
+
+def parse_commit(data: bytes, source: str) -> list[Action]:
+    """All actions of known kinds in a commit file, in order."""
+    parsed = (parse_action(kind, body, source) for kind, body in iter_raw_actions(data, source))
+    return [action for action in parsed if action is not None]
+
+
+def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | None:
+    """The value of one action, or None for a kind that this library does not know."""
+    if kind == CommitInfo.action:
+        return CommitInfo(values=dict(body))
+    cls = _CLASSES.get(kind)
+    return None if cls is None else from_json(cls, body, source)
+
+
+def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
+    """One action from its JSON body; `source` names the file in errors."""
+    make: Any = cls  # each class has its own fields: the constructor is called by name
+    known, values = set(), {}
+    for f in _json_fields(make):
+        key = f.metadata["json"]
+        known.add(key)
+        value = body.get(key)
+        if value is None:
+            if f.default is MISSING and f.default_factory is MISSING:
+                raise CorruptLogError(f"{source} has a {make.action} without `{key}`.", remedy=_REMEDY)
+            continue
+        if not _is_of_type(value, f.metadata["types"], f.metadata["items"]):
+            raise CorruptLogError(
+                f"{source} has a {make.action} whose `{key}` is {value!r:.80}, which has the wrong type.",
+                remedy=_REMEDY,
+            )
+        values[f.name] = tuple(value) if isinstance(value, list) else value
+    unknown = {k: v for k, v in body.items() if k not in known}
+    made: _T = make(**values, unknown=unknown) if unknown else make(**values)
+    return made
+
+
+def _is_of_type(value: Any, types: tuple[type, ...], items: tuple[type, ...] | None) -> bool:
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        return False
+    if items is None:
+        return True
+    contents: Any = value.values() if isinstance(value, dict) else value
+    return all(isinstance(item, items) for item in contents)
+
+
+def to_json(action: Action) -> dict[str, Any]:
+    """The JSON body of an action; fields without a value are left out."""
+    if isinstance(action, CommitInfo):
+        return dict(action.values)
+    body: dict[str, Any] = {}
+    kind: Any = type(action)
+    for f in _json_fields(kind):
+        value = getattr(action, f.name)
+        if value is None:
+            continue
+        if isinstance(value, Mapping):
+            value = dict(value)
+        elif isinstance(value, tuple):
+            value = list(value)
+        body[f.metadata["json"]] = value
+    return body | dict(action.unknown)
+
+
+@cache
+def _json_fields(cls: type[Any]) -> tuple[Field[Any], ...]:
+    return tuple(f for f in fields(cls) if "json" in f.metadata)

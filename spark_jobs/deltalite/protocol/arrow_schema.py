@@ -1,0 +1,155 @@
+"""Delta's schema as an Arrow schema, and back.
+
+Towards Arrow each Delta type has exactly one form: timestamps are microseconds, `timestamp` in UTC and
+`timestamp_ntz` without a zone, strings and lists are the small variants. From Arrow, every type is accepted whose
+values Delta can hold: large, view, dictionary and run-end encodings are only other spellings, and another unit of
+time becomes microseconds. What Delta has no type for is refused with the column's path, never approximated. The
+metadata of Delta's fields stays with the Delta schema and does not travel. Protocol: Schema Serialization Format.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_TO_ARROW: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (types.is_string, "string"),
+    (types.is_large_string, "string"),
+    (types.is_string_view, "string"),
+    (types.is_int64, "long"),
+    (types.is_int32, "integer"),
+    (types.is_int16, "short"),
+    (types.is_int8, "byte"),
+    (types.is_float32, "float"),
+    (types.is_float64, "double"),
+    (types.is_boolean, "boolean"),
+    (types.is_binary, "binary"),
+    (types.is_large_binary, "binary"),
+    (types.is_binary_view, "binary"),
+    (types.is_fixed_size_binary, "binary"),
+    (types.is_date, "date"),
+)
+_LISTS = (
+    types.is_list,
+    types.is_large_list,
+    types.is_fixed_size_list,
+    types.is_list_view,
+    types.is_large_list_view,
+)
+_MAX_DECIMAL_PRECISION = 38
+
+
+def schema_to_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a table's rows, in the table's order of columns."""
+    return pa.schema([_field_to_arrow(f) for f in schema])
+
+
+def type_to_arrow(data_type: DataType) -> pa.DataType:
+    """The one Arrow type of a Delta type."""
+    match data_type:
+        case PrimitiveType(name):
+            return _TO_ARROW[name]
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case ArrayType(element, contains_null):
+            return pa.list_(pa.field("element", type_to_arrow(element), contains_null))
+        case MapType(key, value, value_contains_null):
+            return pa.map_(
+                pa.field("key", type_to_arrow(key), nullable=False),
+                pa.field("value", type_to_arrow(value), value_contains_null),
+            )
+        case StructType(members):
+            return pa.struct([_field_to_arrow(f) for f in members])
+        case _:
+            assert_never(data_type)
+
+
+def schema_from_arrow(schema: pa.Schema) -> StructType:
+    """The Delta schema that holds rows of an Arrow schema; field metadata is empty.
+
+    Raises:
+        SchemaMismatchError: a column has no Delta type, or two columns share a name; the message names it.
+    """
+    return _struct_from_arrow(schema, "")
+
+
+def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
+    """The Delta type that holds an Arrow type; `column` is the path that a `SchemaMismatchError` names."""
+    if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
+        return type_from_arrow(data_type.value_type, column)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return type_from_arrow(data_type.storage_type, column)
+    if types.is_timestamp(data_type):
+        return PrimitiveType("timestamp_ntz" if data_type.tz is None else "timestamp")
+    if types.is_decimal(data_type) and 0 <= data_type.scale <= data_type.precision <= _MAX_DECIMAL_PRECISION:
+        return DecimalType(data_type.precision, data_type.scale)
+    if types.is_struct(data_type):
+        return _struct_from_arrow(data_type, column)
+    if types.is_map(data_type):
+        return MapType(
+            type_from_arrow(data_type.key_type, f"{column}.key"),
+            type_from_arrow(data_type.item_type, f"{column}.value"),
+            data_type.item_field.nullable,
+        )
+    if any(is_kind(data_type) for is_kind in _LISTS):
+        return ArrayType(
+            type_from_arrow(data_type.value_type, f"{column}.element"),
+            data_type.value_field.nullable,
+        )
+    for is_kind, name in _FROM_ARROW:
+        if is_kind(data_type):
+            return PrimitiveType(name)
+    raise SchemaMismatchError(
+        f"Column '{column}' has the Arrow type {data_type}, which Delta Lake cannot store.",
+        remedy=f"Cast it first, for example to {_advice(data_type)}.",
+    )
+
+
+def _field_to_arrow(f: StructField) -> pa.Field:
+    return pa.field(f.name, type_to_arrow(f.type), f.nullable)
+
+
+def _struct_from_arrow(fields: Iterable[pa.Field], parent: str) -> StructType:
+    members: dict[str, StructField] = {}
+    for f in fields:
+        path = f"{parent}.{f.name}" if parent else f.name
+        if f.name.lower() in members:
+            raise SchemaMismatchError(
+                f"Two columns are called '{path}' (case does not count).", remedy="Rename one of them."
+            )
+        members[f.name.lower()] = StructField(f.name, type_from_arrow(f.type, path), f.nullable)
+    return StructType(tuple(members.values()))
+
+
+def _advice(data_type: pa.DataType) -> str:
+    if types.is_unsigned_integer(data_type):
+        return "decimal128(20, 0)" if types.is_uint64(data_type) else "the next wider signed integer"
+    if types.is_float16(data_type):
+        return "float32"
+    if types.is_decimal(data_type):
+        return "a decimal128 of precision 38 or less and a scale between 0 and the precision"
+    if types.is_time(data_type) or types.is_duration(data_type):
+        return "int64 (a number of microseconds)"
+    return "string"

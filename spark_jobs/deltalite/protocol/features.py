@@ -1,0 +1,269 @@
+"""Which tables this release may read and write: the protocol check, by name.
+
+A table feature is *supported* when the protocol lists it (or a legacy number implies it), and *active* when the
+metadata uses it. A reader must know every listed reader feature. A writer must honour every feature in force; one of
+ours that is merely implied by an old number and not active asks nothing of us. What cannot be honoured is refused by
+name, before anything is read or written. Protocol: Table Features, Protocol Evolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    contains_type,
+    parse_schema,
+)
+
+READER_FEATURES_VERSION = 3
+WRITER_FEATURES_VERSION = 7
+
+
+def _never(_metadata: Metadata, _schema: StructType) -> bool:
+    return False
+
+
+def _always(_metadata: Metadata, _schema: StructType) -> bool:
+    return True
+
+
+def _when(prop: props.Property[bool]) -> Callable[[Metadata, StructType], bool]:
+    return lambda metadata, _schema: prop.of(metadata.configuration)
+
+
+def _field_has(*keys: str) -> Callable[[Metadata, StructType], bool]:
+    return lambda _metadata, schema: any(key in f.metadata for f in _all_fields(schema) for key in keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """One table feature: where it must be listed, when it is active, and what this release can do with it.
+
+    `implied_by` is the legacy writer version that implies it, `reader_implied_by` the legacy reader version.
+    `readable`: tables that list it are read. `writable_inactive` and `writable_active`: tables that list it are
+    written while it is not, or is, in use. `requested`: the metadata asks for it, where that differs from `active`.
+    """
+
+    name: str
+    is_reader_feature: bool = False
+    implied_by: int | None = None
+    reader_implied_by: int | None = None
+    active: Callable[[Metadata, StructType], bool] = _never
+    requested: Callable[[Metadata, StructType], bool] | None = None
+    readable: bool = True
+    writable_inactive: bool = True
+    writable_active: bool = False
+
+
+def _constraints(metadata: Metadata, _schema: StructType) -> bool:
+    return any(key.startswith("delta.constraints.") for key in metadata.configuration)
+
+
+def _column_mapping(metadata: Metadata, _schema: StructType) -> bool:
+    return props.COLUMN_MAPPING_MODE.of(metadata.configuration) != "none"
+
+
+def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
+    return props.CHECKPOINT_POLICY.of(metadata.configuration) == "v2"
+
+
+_FEATURES = {
+    feature.name: feature
+    for feature in (
+        Feature(name="appendOnly", implied_by=2, active=_when(props.APPEND_ONLY), writable_active=True),
+        Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants")),
+        Feature(name="checkConstraints", implied_by=3, active=_constraints),
+        Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED)),
+        Feature(name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression")),
+        Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT")),
+        Feature(name="identityColumns", implied_by=6, active=_field_has("delta.identity.start", "delta.identity.step")),
+        Feature(
+            name="columnMapping", is_reader_feature=True, implied_by=5, reader_implied_by=2, active=_column_mapping
+        ),
+        Feature(
+            name="deletionVectors",
+            is_reader_feature=True,
+            active=_always,
+            requested=_when(props.ENABLE_DELETION_VECTORS),
+            readable=False,
+        ),
+        Feature(
+            name="timestampNtz",
+            is_reader_feature=True,
+            active=lambda _metadata, schema: contains_type(schema, "timestamp_ntz"),
+            writable_active=True,
+        ),
+        Feature(name="v2Checkpoint", is_reader_feature=True, active=_always, requested=_v2_checkpoints, readable=False),
+        Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),
+        Feature(name="domainMetadata", active=_always, writable_active=True),
+        Feature(name="clustering", active=_always),
+        Feature(name="rowTracking", active=_always, requested=_when(props.ENABLE_ROW_TRACKING)),
+        Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS)),
+        Feature(
+            name="typeWidening",
+            is_reader_feature=True,
+            active=_always,
+            requested=_when(props.ENABLE_TYPE_WIDENING),
+            readable=False,
+        ),
+        Feature(name="typeWidening-preview", is_reader_feature=True, active=_always, readable=False),
+        Feature(name="icebergCompatV1", active=_when(props.ENABLE_ICEBERG_COMPAT_V1)),
+        Feature(name="icebergCompatV2", active=_when(props.ENABLE_ICEBERG_COMPAT_V2)),
+    )
+}
+
+
+def check_readable(protocol: Protocol, metadata: Metadata) -> None:
+    """Return when this release reads the table.
+
+    Raises:
+        UnsupportedFeatureError: naming the protocol version or the features.
+    """
+    if protocol.min_reader_version not in (1, 2, READER_FEATURES_VERSION):
+        raise UnsupportedFeatureError(
+            f"The table needs reader version {protocol.min_reader_version}, and this release reads 1, 2 and 3.",
+            remedy="Read it with an engine of that version.",
+        )
+    schema = parse_schema(metadata.schema_string)
+    refused = [
+        name
+        for name in supported_reader_features(protocol)
+        if (feature := _FEATURES.get(name)) is None or not feature.readable or _mapped(feature, metadata, schema)
+    ]
+    if refused:
+        raise UnsupportedFeatureError(
+            f"The table uses table features that this release does not read: {', '.join(sorted(refused))}.",
+            remedy="Read it with an engine that supports them.",
+        )
+
+
+def check_writable(protocol: Protocol, metadata: Metadata) -> None:
+    """Return when this release may commit to the table (which includes that it can read it).
+
+    Raises:
+        UnsupportedFeatureError: naming the protocol version or the features.
+    """
+    check_readable(protocol, metadata)
+    if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:
+        raise UnsupportedFeatureError(
+            f"The table needs writer version {protocol.min_writer_version}, and this release writes 1 to 7.",
+            remedy="Write it with an engine of that version.",
+        )
+    schema = parse_schema(metadata.schema_string)
+    refused = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
+    if refused:
+        raise UnsupportedFeatureError(
+            f"The table uses table features that this release does not write: {', '.join(sorted(refused))}.",
+            remedy="Write it with an engine that supports them.",
+        )
+
+
+def supported_features(protocol: Protocol) -> frozenset[str]:
+    """All features the protocol supports: those listed, or those that its legacy numbers imply."""
+    if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
+        return frozenset(protocol.writer_features or ()) | supported_reader_features(protocol)
+    implied = {
+        f.name for f in _FEATURES.values() if f.implied_by is not None and f.implied_by <= protocol.min_writer_version
+    }
+    return frozenset(implied) | supported_reader_features(protocol)
+
+
+def supported_reader_features(protocol: Protocol) -> frozenset[str]:
+    """The features a reader must know.
+
+    One that belongs in both lists and stands only in the writer's counts too: engines have written such tables, and
+    read without the feature they would give other rows.
+    """
+    misplaced = {n for n in protocol.writer_features or () if n in _FEATURES and _FEATURES[n].is_reader_feature}
+    if protocol.min_reader_version >= READER_FEATURES_VERSION:
+        return frozenset(protocol.reader_features or ()) | misplaced
+    implied = {
+        f.name
+        for f in _FEATURES.values()
+        if f.reader_implied_by is not None and f.reader_implied_by <= protocol.min_reader_version
+    }
+    return frozenset(implied) | misplaced
+
+
+def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether the feature is both supported by the protocol and active: only then does its property mean anything."""
+    feature = _FEATURES[name]
+    return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
+
+
+def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
+    """The least protocol that supports what `metadata` uses and all that `current` supports.
+
+    A legacy protocol that needs a named feature moves to (3, 7) or (1, 7) and lists every feature its numbers implied.
+
+    Raises:
+        UnsupportedFeatureError: the metadata would activate a feature that this release does not write.
+    """
+    base = current or Protocol(min_reader_version=1, min_writer_version=2)
+    schema = parse_schema(metadata.schema_string)
+    needed = {f.name for f in _FEATURES.values() if _asked_for(f, metadata, schema)}
+    refused = sorted(name for name in needed if not _FEATURES[name].writable_active)
+    if refused:
+        raise UnsupportedFeatureError(
+            f"The schema or the properties need table features that this release does not write: {', '.join(refused)}.",
+            remedy="Leave out the properties, or create the table with an engine that supports them.",
+        )
+    missing = needed - supported_features(base)
+    return _with_features(base, missing) if missing else base
+
+
+def _with_features(base: Protocol, names: Iterable[str]) -> Protocol:
+    listed = supported_features(base) | set(names)
+    readers = {n for n in listed if n in _FEATURES and _FEATURES[n].is_reader_feature} | supported_reader_features(base)
+    return replace(
+        base,
+        min_reader_version=READER_FEATURES_VERSION if readers else base.min_reader_version,
+        min_writer_version=WRITER_FEATURES_VERSION,
+        reader_features=tuple(sorted(readers)) if readers else None,
+        writer_features=tuple(sorted(listed)),
+    )
+
+
+def _asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
+    """Whether the metadata alone says that the table needs the feature."""
+    if feature.requested is not None:
+        return feature.requested(metadata, schema)
+    return feature.active is not _always and feature.active(metadata, schema)
+
+
+def _mapped(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
+    """Column mapping can be read only while it is off."""
+    return feature.name == "columnMapping" and feature.active(metadata, schema)
+
+
+def _writable(name: str, metadata: Metadata, schema: StructType) -> bool:
+    feature = _FEATURES.get(name)
+    if feature is None:
+        return False
+    return feature.writable_active if feature.active(metadata, schema) else feature.writable_inactive
+
+
+def _all_fields(data_type: DataType) -> Iterable[StructField]:
+    match data_type:
+        case StructType(members):
+            for f in members:
+                yield f
+                yield from _all_fields(f.type)
+        case ArrayType(element):
+            yield from _all_fields(element)
+        case MapType(key, value):
+            yield from _all_fields(key)
+            yield from _all_fields(value)
+        case PrimitiveType() | DecimalType():
+            return

@@ -1,0 +1,89 @@
+"""The names of the files in `_delta_log/`, and what each name says.
+
+Names here are relative to the table's root and use `/`. A name that no rule matches is some other writer's business and
+parses to None: temporary files, editors' leftovers and future kinds are never an error.
+Protocol: Delta Log Entries, Checkpoints, Log Compaction Files, Version Checksum File.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+LOG_DIR = "_delta_log"
+LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
+
+
+class LogFileKind(StrEnum):
+    """What a file of the log is."""
+
+    COMMIT = "commit"
+    CLASSIC_CHECKPOINT = "classic checkpoint"
+    MULTI_PART_CHECKPOINT = "multi-part checkpoint"
+    UUID_CHECKPOINT = "uuid-named checkpoint"
+    COMPACTION = "log compaction"
+    CHECKSUM = "version checksum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFileName:
+    """A parsed name. `part` and `parts` are set for multi-part checkpoints; parts count from 1."""
+
+    name: str
+    kind: LogFileKind
+    version: int
+    part: int | None = None
+    parts: int | None = None
+
+
+# 00000000000000000010.json, ...10.crc, ...10.checkpoint.parquet
+# 00000000000000000010.checkpoint.0000000001.0000000003.parquet
+# 00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet (or .json)
+# 00000000000000000004.00000000000000000006.compacted.json
+_PATTERNS = (
+    (LogFileKind.COMMIT, re.compile(r"(?P<version>\d{20})\.json")),
+    (LogFileKind.CLASSIC_CHECKPOINT, re.compile(r"(?P<version>\d{20})\.checkpoint\.parquet")),
+    (
+        LogFileKind.MULTI_PART_CHECKPOINT,
+        re.compile(r"(?P<version>\d{20})\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"),
+    ),
+    (LogFileKind.UUID_CHECKPOINT, re.compile(r"(?P<version>\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")),
+    (LogFileKind.COMPACTION, re.compile(r"(?P<version>\d{20})\.\d{20}\.compacted\.json")),
+    (LogFileKind.CHECKSUM, re.compile(r"(?P<version>\d{20})\.crc")),
+)
+
+
+def commit_name(version: int) -> str:
+    """`_delta_log/00000000000000000010.json` for version 10."""
+    return f"{LOG_DIR}/{version:020d}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    """`_delta_log/00000000000000000010.checkpoint.parquet` for version 10."""
+    return f"{LOG_DIR}/{version:020d}.checkpoint.parquet"
+
+
+def first_name_of(version: int) -> str:
+    """A name that sorts at or before each file of `version` and after each file of the versions below it."""
+    return f"{LOG_DIR}/{version:020d}"
+
+
+def parse_log_name(name: str) -> LogFileName | None:
+    """What `name` (relative to the table's root) is, or None where it is no log file of a known kind."""
+    folder, _, base = name.rpartition("/")
+    if folder != LOG_DIR:
+        return None
+    for kind, pattern in _PATTERNS:
+        match = pattern.fullmatch(base)
+        if match:
+            groups = match.groupdict()
+            part, parts = groups.get("part"), groups.get("parts")
+            return LogFileName(
+                name=name,
+                kind=kind,
+                version=int(groups["version"]),
+                part=int(part) if part else None,
+                parts=int(parts) if parts else None,
+            )
+    return None

@@ -1,0 +1,140 @@
+"""Table properties: which exist, what they may hold, and what holds when they are not set.
+
+A property is a declaration: its key, its default and how its text is read. Keys that begin with `delta.` and are not
+declared here are refused on write, as Delta does, and ignored on read. Everything else belongs to the user.
+Protocol: Table Properties (appendix); defaults as in delta-spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from deltalite.errors import InvalidRequestError
+
+_T = TypeVar("_T")
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+_UNIT_MICROS = {
+    "week": 7 * DAY_MS * 1000,
+    "day": DAY_MS * 1000,
+    "hour": HOUR_MS * 1000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_INTERVAL_PART = re.compile(r"(\d+)\s+([a-z]+?)s?(?=\s|$)")
+
+
+def parse_interval_ms(text: str) -> int:
+    """`interval 7 days`, `30 days`, `1 week 2 hours` in milliseconds. Months, years and negative parts are refused."""
+    body = text.strip().lower().removeprefix("interval").strip()
+    parts = _INTERVAL_PART.findall(body)
+    if not parts or _INTERVAL_PART.sub("", body).strip() or any(unit not in _UNIT_MICROS for _, unit in parts):
+        raise ValueError(f"{text!r} is no interval such as 'interval 7 days'")
+    return sum(int(count) * _UNIT_MICROS[unit] for count, unit in parts) // 1000
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither 'true' nor 'false'")
+    return lowered == "true"
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(f"{text!r} is not positive")
+    return value
+
+
+def _at_least_minus_one(text: str) -> int:
+    value = int(text)
+    if value < -1:
+        raise ValueError(f"{text!r} is below -1")
+    return value
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"{text!r} is none of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True)
+class Property(Generic[_T]):
+    """One table property: `of(configuration)` is its value, or its default where it is not set."""
+
+    key: str
+    default: _T
+    parse: Callable[[str], _T]
+
+    def of(self, configuration: Mapping[str, str]) -> _T:
+        """The value in force. Raises `InvalidRequestError` for a text that cannot be read."""
+        text = configuration.get(self.key)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"The table property {self.key} is wrong: {error}.", remedy="Set a valid value, or unset it."
+            ) from error
+
+
+APPEND_ONLY = Property("delta.appendOnly", False, _boolean)
+CHECKPOINT_INTERVAL = Property("delta.checkpointInterval", 10, _positive)
+CHECKPOINT_STATS_AS_JSON = Property("delta.checkpoint.writeStatsAsJson", True, _boolean)
+CHECKPOINT_STATS_AS_STRUCT = Property("delta.checkpoint.writeStatsAsStruct", True, _boolean)
+CHECKPOINT_POLICY = Property("delta.checkpointPolicy", "classic", _one_of("classic", "v2"))
+COLUMN_MAPPING_MODE = Property("delta.columnMapping.mode", "none", _one_of("none", "name", "id"))
+DELETED_FILE_RETENTION_MS = Property("delta.deletedFileRetentionDuration", 7 * DAY_MS, parse_interval_ms)
+ENABLE_CHANGE_DATA_FEED = Property("delta.enableChangeDataFeed", False, _boolean)
+ENABLE_DELETION_VECTORS = Property("delta.enableDeletionVectors", False, _boolean)
+ENABLE_EXPIRED_LOG_CLEANUP = Property("delta.enableExpiredLogCleanup", True, _boolean)
+ENABLE_ICEBERG_COMPAT_V1 = Property("delta.enableIcebergCompatV1", False, _boolean)
+ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _boolean)
+ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _boolean)
+ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
+ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
+ISOLATION_LEVEL = Property("delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable"))
+LOG_RETENTION_MS = Property("delta.logRetentionDuration", 30 * DAY_MS, parse_interval_ms)
+NUM_INDEXED_COLUMNS = Property("delta.dataSkippingNumIndexedCols", 32, _at_least_minus_one)
+RANDOM_FILE_PREFIXES = Property("delta.randomizeFilePrefixes", False, _boolean)
+SET_TRANSACTION_RETENTION_MS: Property[int | None] = Property(
+    "delta.setTransactionRetentionDuration", None, parse_interval_ms
+)
+STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns", None, str)
+STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _positive)
+
+_DECLARED = {p.key: p for p in list(vars().values()) if isinstance(p, Property)}
+
+
+def check_new_properties(properties: Mapping[str, str]) -> None:
+    """Refuse `delta.` properties that do not exist or cannot be read.
+
+    Raises:
+        InvalidRequestError: naming the property.
+    """
+    for key, text in properties.items():
+        if not isinstance(text, str):
+            raise InvalidRequestError(
+                f"The table property {key} is {text!r}, which is not text.", remedy="Write property values as strings."
+            )
+        if not key.startswith("delta."):
+            continue
+        declared = _DECLARED.get(key)
+        if declared is None:
+            raise InvalidRequestError(
+                f"There is no table property {key} that this release can set.",
+                remedy="Check the spelling; properties of your own must not begin with 'delta.'.",
+            )
+        declared.of({key: text})

@@ -1,0 +1,240 @@
+"""Delta's schema as values, and its JSON.
+
+The types are Spark SQL's. Everything a field carries in `metadata` is kept as it is, known or not. Names compare
+without case, as the protocol demands, and keep the case they were given. Protocol: Schema Serialization Format.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+
+PRIMITIVES = frozenset(
+    {
+        "string",
+        "long",
+        "integer",
+        "short",
+        "byte",
+        "float",
+        "double",
+        "boolean",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    }
+)
+MAX_PRECISION = 38
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """A type without parameters, by its name in the schema JSON."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return _SQL_NAMES.get(self.name, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """`decimal(precision,scale)`, precision 1 to 38."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A list of elements of one type."""
+
+    element: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """A map; keys are never null."""
+
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """A named column, or a named member of a struct."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """An ordered list of fields. Names are unique without regard to case."""
+
+    fields: tuple[StructField, ...]
+
+    def __post_init__(self) -> None:
+        names = [f.name.lower() for f in self.fields]
+        for name in names:
+            if names.count(name) > 1:
+                raise CorruptLogError(
+                    f"The schema has two columns called '{name}' (case does not count).", remedy="Rename one of them."
+                )
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{f.name}:{f.type}' for f in self.fields)}>"
+
+    def __iter__(self) -> Iterator[StructField]:
+        return iter(self.fields)
+
+    def find(self, name: str) -> StructField | None:
+        """The field of that name, whatever its case."""
+        return next((f for f in self.fields if f.name.lower() == name.lower()), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, in order."""
+        return tuple(f.name for f in self.fields)
+
+
+DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+_SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
+
+def parse_schema(text: str) -> StructType:
+    """The schema in a `metaData` action. Raises `CorruptLogError`, or `UnsupportedFeatureError` for an unknown type."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptLogError(
+            f"The table's schema is not JSON: {error}.", remedy="Repair the table's metadata."
+        ) from error
+    schema = parse_type(parsed)
+    if not isinstance(schema, StructType):
+        raise CorruptLogError("The table's schema is not a struct.", remedy="Repair the table's metadata.")
+    return schema
+
+
+def parse_type(value: Any) -> DataType:
+    """One type from its JSON value."""
+    if isinstance(value, str):
+        decimal = _DECIMAL.fullmatch(value)
+        if decimal:
+            precision, scale = int(decimal[1]), int(decimal[2])
+            if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
+                raise _malformed(value)
+            return DecimalType(precision, scale)
+        if value == "decimal":
+            return DecimalType(10, 0)
+        if value in PRIMITIVES:
+            return PrimitiveType(value)
+        raise UnsupportedFeatureError(
+            f"The table's schema has the type '{value}', which this release does not read.",
+            remedy="Read the table with an engine that supports it.",
+        )
+    try:
+        match value["type"]:
+            case "struct":
+                return StructType(tuple(_parse_field(f) for f in value["fields"]))
+            case "array":
+                return ArrayType(parse_type(value["elementType"]), bool(value["containsNull"]))
+            case "map":
+                return MapType(
+                    parse_type(value["keyType"]), parse_type(value["valueType"]), bool(value["valueContainsNull"])
+                )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _malformed(value) from error
+    raise _malformed(value)
+
+
+def _malformed(value: Any) -> CorruptLogError:
+    return CorruptLogError(
+        f"The table's schema has a malformed type: {value!r:.120}.", remedy="Repair the table's metadata."
+    )
+
+
+def _parse_field(value: Mapping[str, Any]) -> StructField:
+    name = value["name"]
+    if not isinstance(name, str):
+        raise TypeError(name)
+    return StructField(
+        name, parse_type(value["type"]), bool(value.get("nullable", True)), dict(value.get("metadata") or {})
+    )
+
+
+def type_to_json(data_type: DataType) -> Any:
+    """The JSON value of a type; the inverse of `parse_type`."""
+    match data_type:
+        case PrimitiveType(name):
+            return name
+        case DecimalType(precision, scale):
+            return f"decimal({precision},{scale})"
+        case ArrayType(element, contains_null):
+            return {"type": "array", "elementType": type_to_json(element), "containsNull": contains_null}
+        case MapType(key, item, item_contains_null):
+            return {
+                "type": "map",
+                "keyType": type_to_json(key),
+                "valueType": type_to_json(item),
+                "valueContainsNull": item_contains_null,
+            }
+        case StructType(members):
+            return {
+                "type": "struct",
+                "fields": [
+                    {"name": f.name, "type": type_to_json(f.type), "nullable": f.nullable, "metadata": dict(f.metadata)}
+                    for f in members
+                ],
+            }
+
+
+def schema_to_json(schema: StructType) -> str:
+    """The `schemaString` of a `metaData` action."""
+    return json.dumps(type_to_json(schema), separators=(",", ":"))
+
+
+def leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """Each leaf column with its path, depth first; arrays and maps are leaves, structs are not."""
+    for f in schema:
+        path = (*prefix, f.name)
+        if isinstance(f.type, StructType):
+            yield from leaves(f.type, path)
+        else:
+            yield path, f
+
+
+def contains_type(data_type: DataType, name: str) -> bool:
+    """Whether the primitive type `name` occurs anywhere in `data_type`."""
+    match data_type:
+        case PrimitiveType(own):
+            return own == name
+        case DecimalType():
+            return False
+        case ArrayType(element):
+            return contains_type(element, name)
+        case MapType(key, value):
+            return contains_type(key, name) or contains_type(value, name)
+        case StructType(members):
+            return any(contains_type(f.type, name) for f in members)

@@ -1,0 +1,151 @@
+"""Actions keep what they do not know and refuse what the protocol forbids, saying where it stands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.errors import CorruptLogError
+from deltalite.protocol.actions import (
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    commit_to_bytes,
+    iter_raw_actions,
+    parse_action,
+    parse_commit,
+)
+
+# One complete body a kind, with a key that no release of ours knows.
+BODIES = {
+    "protocol": {
+        "minReaderVersion": 3, "minWriterVersion": 7,
+        "readerFeatures": ["timestampNtz"], "writerFeatures": ["timestampNtz", "appendOnly"],
+    },
+    "metaData": {
+        "id": "i", "name": "n", "description": "d", "format": {"provider": "parquet", "options": {"o": "1"}, "v": 2},
+        "schemaString": "{}", "partitionColumns": ["p"], "createdTime": 5, "configuration": {"k": "v"},
+    },
+    "add": {
+        "path": "a", "partitionValues": {"p": None}, "size": 1, "modificationTime": 2, "dataChange": True,
+        "stats": "{}", "tags": {"t": None}, "deletionVector": {"storageType": "u", "x": 1}, "baseRowId": 3,
+        "defaultRowCommitVersion": 4, "clusteringProvider": "liquid",
+    },
+    "remove": {
+        "path": "a", "deletionTimestamp": 9, "dataChange": False, "extendedFileMetadata": True,
+        "partitionValues": {"p": "1"}, "size": 1, "stats": "{}", "tags": {}, "deletionVector": {"storageType": "i"},
+        "baseRowId": 3, "defaultRowCommitVersion": 4,
+    },
+    "cdc": {"path": "_change_data/c", "partitionValues": {}, "size": 1, "dataChange": False, "tags": {"a": "b"}},
+    "txn": {"appId": "dag", "version": 1, "lastUpdated": 2},
+    "domainMetadata": {"domain": "delta.clustering", "configuration": "[]", "removed": False},
+}  # fmt: skip
+CLASSES = {
+    "protocol": Protocol, "metaData": Metadata, "add": AddFile, "remove": RemoveFile, "cdc": AddCDCFile,
+    "txn": SetTransaction, "domainMetadata": DomainMetadata,
+}  # fmt: skip
+REQUIRED = {
+    "protocol": ["minReaderVersion", "minWriterVersion"],
+    "metaData": ["id", "schemaString", "partitionColumns"],
+    "add": ["path", "partitionValues", "size", "modificationTime", "dataChange"],
+    "remove": ["path", "dataChange"],
+    "cdc": ["path", "partitionValues", "size", "dataChange"],
+    "txn": ["appId", "version"],
+    "domainMetadata": ["domain", "configuration", "removed"],
+}
+
+
+def line(kind, body):
+    return json.dumps({kind: body}).encode()
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_everything_an_action_carries_survives_a_round_trip_known_or_not(kind):
+    body = BODIES[kind] | {"fromTheFuture": {"deep": [1, None, {"x": "y"}]}}
+    (action,) = parse_commit(line(kind, body), "x.json")
+    assert isinstance(action, CLASSES[kind])
+    assert json.loads(commit_to_bytes([action])) == {kind: body}
+
+
+def test_provenance_is_free_form_and_kept_whole():
+    body = {"timestamp": 1, "operationMetrics": {"a": "1"}, "nobodyKnows": [None]}
+    (action,) = parse_commit(line("commitInfo", body), "x.json")
+    assert action == CommitInfo(values=body)
+    assert json.loads(commit_to_bytes([action])) == {"commitInfo": body}
+
+
+def test_a_commit_is_one_compact_line_an_action_in_the_order_given():
+    actions = [SetTransaction(app_id="a\nb", version=1), DomainMetadata(domain="d", configuration="ü", removed=True)]
+    data = commit_to_bytes(actions)
+    assert data.count(b"\n") == 2 and data.endswith(b"\n") and b'": ' not in data
+    assert parse_commit(data, "x") == actions
+
+
+def test_unknown_actions_empty_lines_and_null_actions_are_passed_over():
+    data = b'{"sidecar": {"path": 5}}\r\n\n{"add": null, "txn": {"appId": "a", "version": 1}}\n   \n{"novelty": {}}'
+    assert [a.action for a in parse_commit(data, "x")] == ["txn"]
+    assert [kind for kind, _ in iter_raw_actions(data, "x")] == ["sidecar", "txn", "novelty"]
+    assert parse_action("novelty", {}, "x") is None
+
+
+@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, keys in REQUIRED.items() for key in keys])
+@pytest.mark.parametrize("how", ["missing", "null", "wrong"])
+def test_a_required_key_must_be_there_and_of_its_type_and_the_error_names_file_and_key(kind, key, how):
+    body = dict(BODIES[kind])
+    if how == "missing":
+        del body[key]
+    else:
+        body[key] = None if how == "null" else 1.5
+    with pytest.raises(CorruptLogError) as caught:
+        parse_commit(line(kind, body), "_delta_log/00000000000000000007.json")
+    for part in ("00000000000000000007.json", kind, f"`{key}`"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("protocol", {"minReaderVersion": True}),
+        ("protocol", {"minReaderVersion": "1"}),
+        ("protocol", {"readerFeatures": "timestampNtz"}),
+        ("protocol", {"writerFeatures": [1]}),
+        ("metaData", {"partitionColumns": {"p": 1}}),
+        ("metaData", {"partitionColumns": [None]}),
+        ("metaData", {"configuration": {"delta.appendOnly": True}}),
+        ("add", {"dataChange": 1}),
+        ("add", {"partitionValues": ["p"]}),
+        ("add", {"partitionValues": {"p": 1}}),
+        ("add", {"stats": {"numRecords": 1}}),
+        ("add", {"deletionVector": "u"}),
+        ("txn", {"version": False}),
+        ("domainMetadata", {"removed": "no"}),
+    ],
+)
+def test_a_value_of_another_type_is_refused(kind, change):
+    with pytest.raises(CorruptLogError, match=f"f.json has a {kind} whose `{next(iter(change))}` is .* wrong type"):
+        parse_commit(line(kind, BODIES[kind] | change), "f.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"add": {"path"', "Line 1 of f.json is not JSON"),
+        (b'{"txn": {"appId": "a", "version": 1}}\n{"add"', "Line 2 of f.json is not JSON"),
+        (b"[1]", "Line 1 of f.json is not a JSON object"),
+        (b'"add"', "Line 1 of f.json is not a JSON object"),
+        (b'{"add": 5}', "The add in line 1 of f.json is not an object"),
+        (b"\xff\xfe\xff", "Line 1 of f.json is not JSON"),
+        (b"[" * 100_000, "Line 1 of f.json is not JSON"),
+        (b'{"txn": {"appId": "a", "version": 1}}x', "Line 1 of f.json is not JSON"),
+    ],
+    ids=["cut", "second line", "array", "text", "number", "bytes", "deep", "trailing"],
+)
+def test_a_line_that_is_no_action_is_named_by_file_and_number(data, says):
+    with pytest.raises(CorruptLogError, match=says):
+        parse_commit(data, "f.json")

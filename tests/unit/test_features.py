@@ -1,0 +1,191 @@
+"""The protocol check: what is read, what is written, what is refused, and always by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.features import (
+    check_readable,
+    check_writable,
+    is_in_force,
+    protocol_for,
+    supported_features,
+)
+from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
+from tests.unit.builders import SCHEMA, metadata
+
+LEGACY_7 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants")
+
+
+def legacy(reader, writer):
+    return Protocol(min_reader_version=reader, min_writer_version=writer)
+
+
+def named(*writers, readers=()):
+    version = 3 if readers else 1
+    both = tuple(dict.fromkeys((*readers, *writers)))
+    return Protocol(
+        min_reader_version=version,
+        min_writer_version=7,
+        reader_features=tuple(readers) if readers else None,
+        writer_features=both,
+    )
+
+
+def with_field(kind="long", **field_metadata):
+    field = StructField("c", PrimitiveType(kind), metadata={k.replace("__", "."): v for k, v in field_metadata.items()})
+    return metadata(schema=StructType((*SCHEMA.fields, field)))
+
+
+PLAIN = metadata()
+NTZ = metadata(schema=StructType((StructField("c", ArrayType(PrimitiveType("timestamp_ntz"))),)))
+MAPPED = metadata({"delta.columnMapping.mode": "name"})
+
+# protocol, metadata, what a reader is refused for, what a writer is refused for
+TABLE = [
+    (legacy(1, 1), PLAIN, None, None),
+    (legacy(1, 2), PLAIN, None, None),
+    (legacy(1, 2), metadata({"delta.appendOnly": "true"}), None, None),
+    (legacy(1, 2), with_field(delta__invariants="{}"), None, "invariants"),
+    (legacy(1, 3), PLAIN, None, None),
+    (legacy(1, 3), metadata({"delta.constraints.c": "id > 0"}), None, "checkConstraints"),
+    (legacy(1, 2), metadata({"delta.constraints.c": "id > 0"}), None, None),
+    (legacy(1, 4), PLAIN, None, None),
+    (legacy(1, 4), metadata({"delta.enableChangeDataFeed": "true"}), None, "changeDataFeed"),
+    (legacy(1, 4), with_field(delta__generationExpression="id"), None, "generatedColumns"),
+    (legacy(2, 5), PLAIN, None, None),
+    (legacy(2, 5), MAPPED, "columnMapping", "columnMapping"),
+    (legacy(1, 2), MAPPED, None, None),
+    (legacy(1, 6), with_field(delta__identity__start=1), None, "identityColumns"),
+    (legacy(4, 7), PLAIN, "reader version 4", "reader version 4"),
+    (legacy(0, 2), PLAIN, "reader version 0", "reader version 0"),
+    (legacy(1, 8), PLAIN, None, "writer version 8"),
+    (named(), metadata({"delta.appendOnly": "true"}), None, None),
+    (named("appendOnly"), metadata({"delta.appendOnly": "true"}), None, None),
+    (named("invariants"), PLAIN, None, None),
+    (named("allowColumnDefaults"), with_field(CURRENT_DEFAULT="1"), None, "allowColumnDefaults"),
+    (named("timestampNtz", readers=["timestampNtz"]), NTZ, None, None),
+    (named(readers=["vacuumProtocolCheck"]), PLAIN, None, None),
+    (named("domainMetadata"), PLAIN, None, None),
+    (named("domainMetadata", "clustering"), PLAIN, None, "clustering"),
+    (named("domainMetadata", "rowTracking"), PLAIN, None, "rowTracking"),
+    (named("inCommitTimestamp"), PLAIN, None, None),
+    (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, "inCommitTimestamp"),
+    (named("icebergCompatV1"), metadata({"delta.enableIcebergCompatV1": "true"}), None, "icebergCompatV1"),
+    (named(readers=["deletionVectors"]), PLAIN, "deletionVectors", "deletionVectors"),
+    (named(readers=["v2Checkpoint"]), PLAIN, "v2Checkpoint", "v2Checkpoint"),
+    (named(readers=["typeWidening"]), PLAIN, "typeWidening", "typeWidening"),
+    (named(readers=["typeWidening-preview"]), PLAIN, "typeWidening-preview", "typeWidening-preview"),
+    (named(readers=["variantType"]), PLAIN, "variantType", "variantType"),
+    (named(readers=["catalogManaged"]), PLAIN, "catalogManaged", "catalogManaged"),
+    (named(readers=["columnMapping"]), PLAIN, None, None),
+    (named(readers=["columnMapping"]), MAPPED, "columnMapping", "columnMapping"),
+    # As Spark 3.5 wrote dat/iceberg_compat_v1: a reader's feature that stands in the writer's list alone.
+    (
+        Protocol(min_reader_version=3, min_writer_version=7, reader_features=(), writer_features=("columnMapping",)),
+        MAPPED,
+        "columnMapping",
+        "columnMapping",
+    ),
+    (named("deletionVectors"), PLAIN, "deletionVectors", "deletionVectors"),
+    (named("fromTheFuture"), PLAIN, None, "fromTheFuture"),
+    (named(readers=["zz", "aa"]), PLAIN, "aa, zz", "aa, zz"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "table", "reading", "writing"), TABLE)
+def test_a_table_is_read_and_written_or_refused_by_name(protocol, table, reading, writing):
+    for check, refused in ((check_readable, reading), (check_writable, writing)):
+        if refused is None:
+            check(protocol, table)
+        else:
+            with pytest.raises(UnsupportedFeatureError) as caught:
+                check(protocol, table)
+            assert refused in caught.value.problem and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("protocol", "supported"),
+    [
+        (legacy(1, 1), set()),
+        (legacy(1, 2), {"appendOnly", "invariants"}),
+        (legacy(1, 3), {"appendOnly", "invariants", "checkConstraints"}),
+        (legacy(1, 4), set(LEGACY_7)),
+        (legacy(2, 5), {*LEGACY_7, "columnMapping"}),
+        (legacy(2, 6), {*LEGACY_7, "columnMapping", "identityColumns"}),
+        (named(), set()),
+        (named("appendOnly", readers=["timestampNtz"]), {"appendOnly", "timestampNtz"}),
+        (Protocol(min_reader_version=2, min_writer_version=7, writer_features=("columnMapping",)), {"columnMapping"}),
+    ],
+)
+def test_a_protocol_supports_what_it_lists_or_what_its_numbers_imply(protocol, supported):
+    assert supported_features(protocol) == supported
+
+
+@pytest.mark.parametrize(
+    ("current", "table", "wanted"),
+    [
+        (None, PLAIN, legacy(1, 2)),
+        (None, metadata({"delta.appendOnly": "true"}), legacy(1, 2)),
+        (legacy(1, 1), PLAIN, legacy(1, 1)),
+        (legacy(1, 4), PLAIN, legacy(1, 4)),
+        (None, NTZ, named("appendOnly", "invariants", "timestampNtz", readers=["timestampNtz"])),
+        (legacy(1, 4), NTZ, named(*LEGACY_7, "timestampNtz", readers=["timestampNtz"])),
+        (legacy(2, 5), NTZ, named(*LEGACY_7, readers=["columnMapping", "timestampNtz"])),
+        (named("fromTheFuture"), NTZ, named("fromTheFuture", "timestampNtz", readers=["timestampNtz"])),
+        (named(), metadata({"delta.appendOnly": "true"}), named("appendOnly")),
+    ],
+)
+def test_an_upgrade_lists_what_the_numbers_implied_and_drops_nothing(current, table, wanted):
+    made = protocol_for(table, current)
+    assert replace(made, reader_features=None, writer_features=None) == replace(
+        wanted, reader_features=None, writer_features=None
+    )
+    assert set(made.reader_features or ()) == set(wanted.reader_features or ())
+    assert set(made.writer_features or ()) == set(wanted.writer_features or ())
+    assert (made.writer_features is None) == (wanted.writer_features is None)
+    assert supported_features(made) >= supported_features(current or legacy(1, 2))
+
+
+def test_an_upgrade_keeps_what_the_protocol_action_carries():
+    current = replace(named("domainMetadata"), unknown={"fromTheFuture": 1})
+    assert protocol_for(NTZ, current).unknown == {"fromTheFuture": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "feature"),
+    [
+        ("delta.enableChangeDataFeed", "true", "changeDataFeed"),
+        ("delta.columnMapping.mode", "name", "columnMapping"),
+        ("delta.enableInCommitTimestamps", "true", "inCommitTimestamp"),
+        ("delta.enableIcebergCompatV2", "true", "icebergCompatV2"),
+        ("delta.enableDeletionVectors", "true", "deletionVectors"),
+        ("delta.enableRowTracking", "true", "rowTracking"),
+        ("delta.enableTypeWidening", "true", "typeWidening"),
+        ("delta.checkpointPolicy", "v2", "v2Checkpoint"),
+    ],
+)
+def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by_the_feature_s_name(
+    key, value, feature
+):
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        protocol_for(metadata({key: value}))
+    assert protocol_for(metadata({key: {"true": "false", "name": "none", "v2": "classic"}[value]})) == legacy(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "table", "in_force"),
+    [
+        (legacy(1, 2), metadata({"delta.appendOnly": "true"}), True),
+        (legacy(1, 2), metadata({"delta.appendOnly": "false"}), False),
+        (legacy(1, 1), metadata({"delta.appendOnly": "true"}), False),
+        (named(), metadata({"delta.appendOnly": "true"}), False),
+        (named("appendOnly"), metadata({"delta.appendOnly": "TRUE"}), True),
+    ],
+)
+def test_a_property_means_something_only_where_its_feature_is_supported(protocol, table, in_force):
+    assert is_in_force("appendOnly", protocol, table) is in_force

@@ -1,0 +1,77 @@
+"""The names in `_delta_log/`: what we make we understand, and what is not a log file is nobody's error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.protocol.file_names import (
+    LogFileKind,
+    LogFileName,
+    checkpoint_name,
+    commit_name,
+    first_name_of,
+    parse_log_name,
+)
+
+UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
+
+
+@pytest.mark.parametrize(
+    ("base", "kind", "version", "part", "parts"),
+    [
+        ("00000000000000000010.json", LogFileKind.COMMIT, 10, None, None),
+        ("00000000000000000010.crc", LogFileKind.CHECKSUM, 10, None, None),
+        ("00000000000000000010.checkpoint.parquet", LogFileKind.CLASSIC_CHECKPOINT, 10, None, None),
+        ("00000000000000000010.checkpoint.0000000002.0000000003.parquet", LogFileKind.MULTI_PART_CHECKPOINT, 10, 2, 3),
+        (f"00000000000000000010.checkpoint.{UUID}.parquet", LogFileKind.UUID_CHECKPOINT, 10, None, None),
+        (f"00000000000000000010.checkpoint.{UUID}.json", LogFileKind.UUID_CHECKPOINT, 10, None, None),
+        ("00000000000000000004.00000000000000000006.compacted.json", LogFileKind.COMPACTION, 4, None, None),
+    ],
+)
+def test_every_kind_of_log_file_is_known_by_its_name(base, kind, version, part, parts):
+    name = f"_delta_log/{base}"
+    assert parse_log_name(name) == LogFileName(name=name, kind=kind, version=version, part=part, parts=parts)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_delta_log/_last_checkpoint",
+        "_delta_log/_last_vacuum_info",
+        "_delta_log/10.json",
+        "_delta_log/000000000000000000010.json",
+        "_delta_log/00000000000000000010.json.tmp",
+        "_delta_log/.00000000000000000010.json.1b2c.tmp",
+        "_delta_log/00000000000000000010.json~",
+        "_delta_log/00000000000000000010.checkpoint.0000000001.parquet",
+        "_delta_log/00000000000000000010.checkpoint.parquet.crc",
+        "_delta_log/00000000000000000010.json\n",
+        f"_delta_log/_staged_commits/00000000000000000010.{UUID}.json",
+        f"_delta_log/00000000000000000010.{UUID}.json",
+        "_delta_log/_sidecars/00000000000000000010.json",
+        "00000000000000000010.json",
+        "elsewhere/00000000000000000010.json",
+        "",
+    ],
+)
+def test_anything_else_is_no_log_file(name):
+    assert parse_log_name(name) is None
+
+
+@given(version=st.integers(0, 10**20 - 1))
+def test_names_that_we_make_say_what_they_are(version):
+    for name, kind in (
+        (commit_name(version), LogFileKind.COMMIT),
+        (checkpoint_name(version), LogFileKind.CLASSIC_CHECKPOINT),
+    ):
+        parsed = parse_log_name(name)
+        assert parsed is not None and (parsed.kind, parsed.version) == (kind, version)
+
+
+@given(low=st.integers(0, 10**20 - 2), step=st.integers(1, 1000))
+def test_the_order_of_names_is_the_order_of_versions(low, step):
+    high = min(low + step, 10**20 - 1)
+    made = sorted([commit_name(low), checkpoint_name(low)])
+    assert first_name_of(low) <= made[0] and made[-1] < first_name_of(high) <= checkpoint_name(high)

@@ -1,0 +1,96 @@
+"""Paths in the log: escaped once for the directory, once for the log, and one spelling for each file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.protocol.paths import (
+    canonical_path,
+    decode_path,
+    encode_path,
+    escape_partition_value,
+    is_absolute,
+    partition_dir,
+    partition_values_of_dir,
+    unescape_partition_value,
+)
+
+TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
+NAMES = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(path=TEXT)
+def test_a_path_comes_back_from_the_log_as_it_was(path):
+    encoded = encode_path(path)
+    assert decode_path(encoded) == path
+    assert encoded.isascii() and not set(encoded) & set(' "<>\\^`{|}#?[]')
+
+
+@given(value=TEXT.filter(lambda v: v not in ("", "__HIVE_DEFAULT_PARTITION__")))
+def test_a_partition_value_comes_back_from_its_directory_and_stays_one_directory(value):
+    escaped = escape_partition_value(value)
+    assert unescape_partition_value(escaped) == value
+    assert "/" not in escaped and "=" not in escaped
+
+
+@given(values=st.dictionaries(NAMES, st.none() | NAMES.filter(lambda v: v != "__HIVE_DEFAULT_PARTITION__")))
+def test_a_directory_spells_its_partition(values):
+    directory = partition_dir(list(values), values)
+    assert partition_values_of_dir(directory) == values
+    assert partition_values_of_dir(decode_path(encode_path(directory))) == values
+
+
+@pytest.mark.parametrize(
+    ("value", "directory", "in_log"),
+    [  # as delta-spark 4 names them on disk and in the log
+        ("2026-01-01", "p=2026-01-01", "p=2026-01-01"),
+        ("a b", "p=a b", "p=a%20b"),
+        ("a/b", "p=a%2Fb", "p=a%252Fb"),
+        ("50%", "p=50%25", "p=50%2525"),
+        ("x=y", "p=x%3Dy", "p=x%253Dy"),
+        ("12:30:00", "p=12%3A30%3A00", "p=12%253A30%253A00"),
+        ("[{^'\"#*?\\", "p=%5B%7B%5E%27%22%23%2A%3F%5C", "p=%255B%257B%255E%2527%2522%2523%252A%253F%255C"),
+        ("}~!@$&()-_+;,.", "p=}~!@$&()-_+;,.", "p=%7D~!@$&()-_+;,."),
+        ("\t\x7f", "p=%09%7F", "p=%2509%257F"),
+        (None, "p=__HIVE_DEFAULT_PARTITION__", "p=__HIVE_DEFAULT_PARTITION__"),
+        ("", "p=__HIVE_DEFAULT_PARTITION__", "p=__HIVE_DEFAULT_PARTITION__"),
+    ],
+)
+def test_directories_are_spelled_as_spark_spells_them(value, directory, in_log):
+    assert partition_dir(["p"], {"p": value}) == directory
+    assert encode_path(directory) == in_log
+
+
+@pytest.mark.parametrize(
+    ("in_log", "real"),
+    [
+        ("p=%C3%BC/f.parquet", "p=ü/f.parquet"),  # delta-rs and we
+        ("p=ü/f.parquet", "p=ü/f.parquet"),  # Spark leaves letters beyond ASCII alone
+        ("a+b%2Bc", "a+b+c"),  # a plus is no blank
+        ("a%20b%2520c", "a b%20c"),
+    ],
+)
+def test_paths_of_other_writers_are_decoded_once(in_log, real):
+    assert decode_path(in_log) == real
+
+
+@pytest.mark.parametrize(
+    ("spellings", "canonical"),
+    [
+        (["/a/b c", "file:/a/b%20c", "file:///a/b%20c", "/a/b%20c"], "/a/b c"),
+        (["a/b", "a%2Fb"], "a/b"),
+        (["s3://b/%25x"], "s3://b/%x"),
+    ],
+)
+def test_each_file_has_one_canonical_spelling(spellings, canonical):
+    assert {canonical_path(s) for s in spellings} == {canonical}
+
+
+@pytest.mark.parametrize(
+    ("path", "absolute"),
+    [("a/b", False), ("p=a:b/f", False), ("/a", True), ("file:/a", True), ("s3://b/a", True), ("file:///a", True)],
+)
+def test_absolute_paths_name_a_place_of_their_own(path, absolute):
+    assert is_absolute(path) is absolute

@@ -1,0 +1,79 @@
+"""Table properties: read as text, with Delta's defaults; those that do not exist are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol import properties as props
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("interval 7 days", 7 * DAY),
+        ("30 days", 30 * DAY),
+        ("INTERVAL 1 WEEK", 7 * DAY),
+        ("interval 1 week 2 hours", 7 * DAY + 7_200_000),
+        ("interval 1 day 1 minute 1 second 1 millisecond", DAY + 61_001),
+        ("168 hours", 7 * DAY),
+        ("0 days", 0),
+        ("interval 5000000 microseconds", 5_000),
+    ],
+)
+def test_intervals_are_read_as_spark_writes_them(text, milliseconds):
+    assert props.parse_interval_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "interval", "7", "days", "1 month", "1 year", "-1 days", "1.5 days", "7days x"])
+def test_intervals_without_a_fixed_length_are_refused(text):
+    with pytest.raises(ValueError, match="no interval"):
+        props.parse_interval_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("prop", "default", "text", "value"),
+    [
+        (props.APPEND_ONLY, False, "TRUE", True),
+        (props.CHECKPOINT_INTERVAL, 10, "3", 3),
+        (props.CHECKPOINT_POLICY, "classic", "v2", "v2"),
+        (props.DELETED_FILE_RETENTION_MS, 7 * DAY, "interval 1 day", DAY),
+        (props.LOG_RETENTION_MS, 30 * DAY, "interval 2 days", 2 * DAY),
+        (props.SET_TRANSACTION_RETENTION_MS, None, "interval 1 day", DAY),
+        (props.NUM_INDEXED_COLUMNS, 32, "-1", -1),
+        (props.STRING_PREFIX_LENGTH, 32, "8", 8),
+        (props.STATS_COLUMNS, None, "a,b.c", "a,b.c"),
+        (props.ISOLATION_LEVEL, "Serializable", "WriteSerializable", "WriteSerializable"),
+    ],
+)
+def test_a_property_is_its_text_or_its_default(prop, default, text, value):
+    assert prop.of({}) == default
+    assert prop.of({prop.key: text, "other": "x"}) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("delta.appendOnly", "yes"),
+        ("delta.checkpointInterval", "0"),
+        ("delta.checkpointInterval", "ten"),
+        ("delta.dataSkippingNumIndexedCols", "-2"),
+        ("delta.logRetentionDuration", "1 month"),
+        ("delta.isolationLevel", "None"),
+        ("delta.checkpointPolicy", "v3"),
+        ("delta.appendonly", "true"),
+        ("delta.fromTheFuture", "1"),
+        ("mine", 5),
+        ("delta.appendOnly", True),
+    ],
+)
+def test_a_new_property_that_cannot_be_kept_is_refused_by_its_key(key, text):
+    with pytest.raises(InvalidRequestError, match=key) as caught:
+        props.check_new_properties({"fine": "x", key: text})
+    assert caught.value.remedy
+
+
+def test_properties_of_the_user_s_own_are_the_user_s_business():
+    props.check_new_properties({"team": "lake", "deltalike": "x", "delta.appendOnly": "true"})

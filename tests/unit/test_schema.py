@@ -1,0 +1,162 @@
+"""The schema's JSON: what comes in goes out again, whatever a field carries."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.schema import (
+    PRIMITIVES,
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    contains_type,
+    leaves,
+    parse_schema,
+    parse_type,
+    schema_to_json,
+    type_to_json,
+)
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+DECIMALS = st.integers(1, 38).flatmap(lambda digits: st.builds(DecimalType, st.just(digits), st.integers(0, digits)))
+SIMPLE = st.sampled_from(sorted(PRIMITIVES)).map(PrimitiveType) | DECIMALS
+
+
+def structs(inner):
+    field = st.builds(
+        StructField,
+        st.text(max_size=8),
+        inner,
+        st.booleans(),
+        st.dictionaries(st.text(max_size=8), JSON_VALUES, max_size=2),
+    )
+    fields = st.lists(field, max_size=4, unique_by=lambda f: f.name.lower())
+    return fields.map(lambda members: StructType(tuple(members)))
+
+
+TYPES = st.recursive(
+    SIMPLE,
+    lambda inner: (
+        structs(inner) | st.builds(ArrayType, inner, st.booleans()) | st.builds(MapType, inner, inner, st.booleans())
+    ),
+    max_leaves=8,
+)
+
+
+@given(schema=structs(TYPES))
+def test_a_schema_comes_back_from_its_json_with_all_its_metadata(schema):
+    text = schema_to_json(schema)
+    assert parse_schema(text) == schema
+    assert schema_to_json(parse_schema(text)) == text
+
+
+def test_spark_s_own_json_is_kept_to_the_letter():
+    text = json.dumps(
+        {
+            "type": "struct",
+            "fields": [
+                {"name": "A b.c", "type": "decimal(12,2)", "nullable": False, "metadata": {"comment": "ü"}},
+                {
+                    "name": "m",
+                    "type": {"type": "map", "keyType": "string", "valueType": "void", "valueContainsNull": True},
+                    "nullable": True,
+                    "metadata": {"delta.columnMapping.id": 3, "fromTheFuture": {"x": [1]}},
+                },
+            ],
+        },
+        separators=(",", ":"),
+    ).replace("void", "byte")
+    assert schema_to_json(parse_schema(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("decimal(5, 2)", DecimalType(5, 2)), ("decimal", DecimalType(10, 0)), ("integer", PrimitiveType("integer"))],
+)
+def test_other_spellings_of_a_type_are_understood(value, kind):
+    assert parse_type(value) == kind
+    assert parse_type(type_to_json(kind)) == kind
+
+
+def test_what_a_field_leaves_out_has_a_default():
+    (field,) = parse_schema('{"type": "struct", "fields": [{"name": "a", "type": "long"}]}')
+    assert field == StructField("a", PrimitiveType("long"), nullable=True, metadata={})
+
+
+@pytest.mark.parametrize("name", ["void", "variant", "interval day", "geometry(OGC:CRS84)", "timestamp_ns", "char(5)"])
+def test_a_type_of_another_release_is_refused_by_name(name):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        parse_schema(json.dumps({"type": "struct", "fields": [{"name": "a", "type": name}]}))
+    assert f"'{name}'" in str(caught.value)
+
+
+FIELD = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{", "[]", "5", '"long"', '{"type": "struct"}', '{"type": "array", "elementType": "long"}',
+        {"type": "struct", "fields": ["a"]},
+        {"type": "struct", "fields": 5},
+        {"type": "struct", "fields": [{"type": "long"}]},
+        {"type": "struct", "fields": [{"name": "a"}]},
+        {"type": "struct", "fields": [{"name": 5, "type": "long"}]},
+        {"type": "struct", "fields": [{"name": "a", "type": None}]},
+        {"type": "struct", "fields": [{"name": "a", "type": {"type": "list"}}]},
+        {"type": "struct", "fields": [{"name": "a", "type": {"type": "map", "keyType": "long"}}]},
+        {"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": "m"}]},
+        {"type": "struct", "fields": [FIELD, FIELD | {"name": "A"}]},
+        {"type": "struct", "fields": [FIELD | {"type": "decimal(39,2)"}]},
+        {"type": "struct", "fields": [FIELD | {"type": "decimal(5,6)"}]},
+        {"type": "struct", "fields": [FIELD | {"type": "decimal(5,-1)"}]},
+        "[" * 100_000,
+    ],
+    ids=lambda value: (value if isinstance(value, str) else json.dumps(value))[:60],
+)  # fmt: skip
+def test_a_malformed_schema_is_a_corrupt_log(value):
+    with pytest.raises(CorruptLogError, match="schema"):
+        parse_schema(value if isinstance(value, str) else json.dumps(value))
+
+
+NESTED = StructType(
+    (
+        StructField("A", StructType((StructField("x", PrimitiveType("long")),))),
+        StructField("list", ArrayType(StructType((StructField("y", PrimitiveType("date")),)))),
+        StructField("map", MapType(PrimitiveType("string"), PrimitiveType("timestamp_ntz"))),
+        StructField("d", DecimalType(5, 2)),
+    )
+)
+
+
+def test_leaves_go_through_structs_and_stop_at_arrays_and_maps():
+    assert [path for path, _ in leaves(NESTED)] == [("A", "x"), ("list",), ("map",), ("d",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "there"), [("long", True), ("date", True), ("timestamp_ntz", True), ("timestamp", False), ("byte", False)]
+)
+def test_a_type_is_found_at_every_depth(name, there):
+    assert contains_type(NESTED, name) is there
+
+
+def test_columns_are_found_whatever_their_case():
+    assert NESTED.find("a") is NESTED.fields[0] and NESTED.find("LIST") is NESTED.fields[1]
+    assert NESTED.find("b") is None
+    assert NESTED.names == ("A", "list", "map", "d")
+    assert (
+        str(NESTED)
+        == "struct<A:struct<x:bigint>,list:array<struct<y:date>>,map:map<string,timestamp_ntz>,d:decimal(5,2)>"
+    )

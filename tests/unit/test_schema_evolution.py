@@ -1,0 +1,161 @@
+"""Rows enter a table where no value can be lost; the error names the column, both types and the way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.schema_evolution import VOID, evolved_schema, fits, new_table_schema
+
+
+def kind(name):
+    if name.startswith("decimal"):
+        precision, scale = name.removeprefix("decimal").split(".")
+        return DecimalType(int(precision), int(scale))
+    return PrimitiveType(name)
+
+
+def one(data_type, name="c", nullable=True, **metadata):
+    return StructType((StructField(name, data_type, nullable, metadata),))
+
+
+NAMES = [
+    "byte", "short", "integer", "long", "float", "double", "decimal3.0", "decimal10.0", "decimal19.0", "decimal12.2",
+    "decimal38.18", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz",
+]  # fmt: skip
+# What may enter each type beside itself; all other pairs of NAMES are refused.
+ENTERS = {
+    "byte": set(),
+    "short": {"byte"},
+    "integer": {"byte", "short"},
+    "long": {"byte", "short", "integer"},
+    "float": {"byte", "short"},
+    "double": {"byte", "short", "integer", "float"},
+    "decimal3.0": {"byte"},
+    "decimal10.0": {"byte", "short", "integer", "decimal3.0"},
+    "decimal19.0": {"byte", "short", "integer", "long", "decimal3.0", "decimal10.0"},
+    "decimal12.2": {"byte", "short", "integer", "decimal3.0", "decimal10.0"},
+    "decimal38.18": {"byte", "short", "integer", "long", "decimal3.0", "decimal10.0", "decimal19.0", "decimal12.2"},
+    "string": set(),
+    "binary": set(),
+    "boolean": set(),
+    "date": set(),
+    "timestamp": set(),
+    "timestamp_ntz": {"date"},
+}
+
+
+@pytest.mark.parametrize("want", NAMES)
+def test_a_type_enters_another_only_where_every_value_stays_itself(want):
+    entering = {have for have in NAMES if fits(kind(have), kind(want))}
+    assert entering == ENTERS[want] | {want}
+    assert fits(VOID, kind(want))
+
+
+@pytest.mark.parametrize(("have", "want"), [(h, w) for w in NAMES for h in NAMES if h not in ENTERS[w] | {w}][::9])
+@pytest.mark.parametrize(
+    ("wrap", "column"),
+    [
+        (lambda t: t, "c"),
+        (lambda t: one(t, "inner"), "c.inner"),
+        (ArrayType, "c.element"),
+        (lambda t: MapType(t, kind("long")), "c.key"),
+        (lambda t: MapType(kind("long"), ArrayType(one(t, "deep"))), "c.value.element.deep"),
+    ],
+)
+@pytest.mark.parametrize("merge_schema", [True, False])
+def test_a_type_that_would_lose_values_is_refused_at_every_depth(have, want, wrap, column, merge_schema):
+    with pytest.raises(SchemaMismatchError) as caught:
+        evolved_schema(one(wrap(kind(want))), one(wrap(kind(have))), merge_schema=merge_schema)
+    message = str(caught.value)
+    for part in (f"'{column}'", f"{kind(want)} in the table", f"{kind(have)} in the data", "overwrite_schema=True"):
+        assert part in message
+
+
+def test_a_type_of_another_shape_is_refused():
+    for have, want in [(kind("long"), one(kind("long"))), (ArrayType(kind("long")), kind("string"))]:
+        with pytest.raises(SchemaMismatchError, match="'c' is"):
+            evolved_schema(one(want), one(have), merge_schema=True)
+
+
+TABLE = StructType(
+    (
+        StructField("Id", kind("long"), nullable=False, metadata={"comment": "key", "fromTheFuture": 1}),
+        StructField("info", one(kind("string"), "Name")),
+        StructField("tags", ArrayType(one(kind("long"), "n"), contains_null=False)),
+    )
+)
+
+
+def test_the_table_keeps_its_order_spelling_nullability_and_metadata():
+    data = StructType(
+        (
+            StructField("INFO", one(kind("string"), "NAME")),
+            StructField("id", kind("integer"), metadata={"comment": "theirs"}),
+        )
+    )
+    assert evolved_schema(TABLE, data, merge_schema=False) == TABLE
+    assert evolved_schema(TABLE, data, merge_schema=True) == TABLE
+
+
+def test_new_columns_go_to_the_end_at_every_depth_where_merging_is_asked_for():
+    inner = StructType((StructField("extra", kind("date"), nullable=False), StructField("name", kind("string"))))
+    element = StructType((StructField("n", kind("long")), StructField("m", kind("short"))))
+    data = StructType(
+        (
+            StructField("new", kind("double"), nullable=False, metadata={"comment": "kept", "delta.invariants": "x"}),
+            StructField("id", kind("long")),
+            StructField("info", inner),
+            StructField("tags", ArrayType(element)),
+        )
+    )
+    merged = evolved_schema(TABLE, data, merge_schema=True)
+    assert merged.names == ("Id", "info", "tags", "new")
+    assert merged.find("new") == StructField("new", kind("double"), nullable=True, metadata={"comment": "kept"})
+    assert str(merged.find("info").type) == "struct<Name:string,extra:date>"
+    assert merged.find("info").type.find("extra").nullable
+    assert str(merged.find("tags").type) == "array<struct<n:bigint,m:smallint>>"
+    assert merged.find("tags").type.contains_null is False
+
+
+@pytest.mark.parametrize(
+    ("data", "column"),
+    [
+        (StructType((StructField("id", kind("long")), StructField("new", kind("date")))), r"new \(date\)"),
+        (
+            StructType((StructField("id", kind("long")), StructField("info", one(kind("date"), "when")))),
+            r"info.when \(date\)",
+        ),
+    ],
+)
+def test_an_unknown_column_is_refused_with_the_parameter_that_allows_it(data, column):
+    with pytest.raises(SchemaMismatchError, match=rf"does not have: {column}.*merge_schema=True"):
+        evolved_schema(TABLE, data, merge_schema=False)
+
+
+def test_a_not_null_column_must_be_there_and_others_may_be_missing():
+    with pytest.raises(SchemaMismatchError, match=r"'Id' \(bigint\) is NOT NULL"):
+        evolved_schema(TABLE, one(kind("string"), "info").__class__(()), merge_schema=False)
+    assert evolved_schema(TABLE, one(kind("long"), "id"), merge_schema=False) == TABLE
+
+
+def test_a_column_without_a_type_enters_every_column_and_makes_none():
+    assert evolved_schema(one(kind("date")), one(VOID), merge_schema=False) == one(kind("date"))
+    with pytest.raises(SchemaMismatchError, match=r"'x' has the type void"):
+        new_table_schema(one(VOID, "x"))
+    with pytest.raises(SchemaMismatchError, match=r"'x.element.y' has the type void.*CAST"):
+        new_table_schema(one(ArrayType(one(VOID, "y")), "x"))
+    nested = StructType((StructField("id", kind("long")), StructField("info", one(VOID, "x"))))
+    with pytest.raises(SchemaMismatchError, match=r"'info.x' has the type void"):
+        evolved_schema(TABLE, nested, merge_schema=True)
+
+
+def test_a_new_table_takes_columns_as_nullable_and_leaves_out_what_bound_them_to_another_table():
+    given = one(
+        MapType(kind("string"), one(kind("long"), "n", nullable=False), value_contains_null=False),
+        nullable=False,
+        **{"comment": "c", "mine": [1], "delta.columnMapping.id": 1, "CURRENT_DEFAULT": "1", "__CHAR": "x"},
+    )
+    wanted = one(MapType(kind("string"), one(kind("long"), "n")), comment="c", mine=[1])
+    assert new_table_schema(given) == wanted
