@@ -1,0 +1,148 @@
+"""Tables in a local (or mounted) file system.
+
+A commit is a complete temporary file that is linked to its final name: `link()` fails if the name is taken, so
+exactly one writer wins, also across processes and over NFS, and a reader never sees a part. Files and their folder
+are synced before a commit counts. Temporary files begin with a dot, so no listing and no other engine takes them for
+anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from deltalite.errors import StorageError, StoragePermissionError, UnsupportedStorageError
+from deltalite.storage.log_store import StoredFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class LocalLogStore:
+    """A `LogStore` over a folder of the local file system."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    @property
+    def root(self) -> str:
+        """The table's absolute path."""
+        return str(self._root)
+
+    def list_from(self, name: str) -> Iterator[StoredFile]:
+        """Files of the folder of `name`, from `name` on, in order of their names."""
+        folder, _, first = name.rpartition("/")
+        try:
+            with os.scandir(self._path(folder)) as entries:
+                names = sorted(e.name for e in entries if e.name >= first and not e.name.startswith("."))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            _refuse(error, f"list {folder or self.root}")
+        for base in names:
+            full = f"{folder}/{base}" if folder else base
+            with contextlib.suppress(FileNotFoundError):  # deleted since the listing
+                status = os.stat(self._path(full))
+                if os.path.isfile(self._path(full)):
+                    yield StoredFile(name=full, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+    def read(self, name: str) -> bytes | None:
+        """The whole file, or None."""
+        try:
+            return self._path(name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            _refuse(error, f"read {name}")
+
+    def open(self, name: str) -> pa.NativeFile:
+        """A native file handle; Python file objects under Arrow's threads were seen to abort the process at exit."""
+        import pyarrow as pa  # noqa: PLC0415  the store itself works where pyarrow is not imported yet
+
+        return pa.OSFile(str(self._path(name)), "rb")
+
+    def write_if_absent(self, name: str, data: bytes) -> bool:
+        """Link a complete temporary file to `name`; False where the name is taken."""
+        target = self._path(name)
+        try:
+            with self._temporary(target, data) as temporary:
+                created = self._link(temporary, target)
+                _sync_folder(target.parent)
+                return created
+        except OSError as error:
+            _refuse(error, f"create {name}")
+
+    def write(self, name: str, data: bytes) -> None:
+        """Rename a complete temporary file to `name`."""
+        target = self._path(name)
+        try:
+            with self._temporary(target, data) as temporary:
+                os.replace(temporary, target)
+        except OSError as error:
+            _refuse(error, f"write {name}")
+
+    def delete(self, name: str) -> None:
+        """Remove the file."""
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            _refuse(error, f"delete {name}")
+
+    @contextlib.contextmanager
+    def _temporary(self, target: Path, data: bytes) -> Iterator[str]:
+        """A complete, synced file beside `target`, gone afterwards unless it was renamed."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield str(temporary)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _link(self, temporary: str, target: Path) -> bool:
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise UnsupportedStorageError(
+                f"The file system of {self.root} cannot create hard links ({error.strerror}), so two writers could "
+                "both believe that they made one commit.",
+                remedy="Move the table to a file system with hard links.",
+            ) from error
+        return True
+
+    def _path(self, name: str) -> Path:
+        return Path(name.removeprefix("file:")) if name.startswith("file:/") else self._root / name
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refuse(error: OSError, doing: str) -> NoReturn:
+    if error.errno in _FORBIDDEN:
+        raise StoragePermissionError(
+            f"No permission to {doing}: {error}.",
+            remedy="Give the user that runs the task access to the table's folder.",
+        ) from error
+    raise StorageError(
+        f"Could not {doing}: {error}.", remedy="Check the disk and the mount; the task may be retried."
+    ) from error

@@ -1,0 +1,75 @@
+"""Addresses of tables: one spelling in, one out.
+
+Understood are local paths (absolute or relative) and URIs with a scheme. `file:/x`, `file:///x` and `/x` are one table,
+and a trailing slash does not count. Standard library only, so that an operator can check an address before any process
+is started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from deltalite.errors import InvalidTableAddressError
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLocation:
+    """A table's address. `scheme` is 'file' for a local table, and then `path` is an absolute local path."""
+
+    scheme: str
+    path: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the table lies in a file system that this process can open by path."""
+        return self.scheme == "file"
+
+
+def parse_location(address: str) -> TableLocation:
+    """The canonical location of a table.
+
+    Raises:
+        InvalidTableAddressError: the address is empty, unrendered, a bare scheme, or has control characters in it.
+    """
+    if not address.strip():
+        raise InvalidTableAddressError(f"The table's address is {address!r}.", remedy=_HELP)
+    if address != address.strip() or not address.isprintable():
+        raise InvalidTableAddressError(
+            f"The table's address {address!r} begins or ends with white space, or holds control characters.",
+            remedy=_HELP,
+        )
+    if "{{" in address or "{%" in address:
+        raise InvalidTableAddressError(
+            f"The table's address {address!r} still holds a template.", remedy="Check the quoting of the template."
+        )
+    if address.startswith("file:"):
+        return TableLocation(scheme="file", path=_local(unquote(_file_path(address))))
+    if _SCHEME.match(address):
+        parts = urlsplit(address)
+        if not parts.netloc or parts.query or parts.fragment:
+            raise InvalidTableAddressError(f"The table's address {address!r} is not a usable URI.", remedy=_HELP)
+        return TableLocation(scheme=parts.scheme.lower(), path=address.rstrip("/"))
+    return TableLocation(scheme="file", path=_local(address))
+
+
+def _file_path(address: str) -> str:
+    """The path in `file:/x`, `file:///x` or `file://localhost/x`."""
+    rest = address.removeprefix("file:")
+    if not rest.startswith("//"):
+        path = rest
+    else:
+        host, slash, tail = rest[2:].partition("/")
+        path = slash + tail if host in ("", "localhost") else ""
+    if not path.startswith("/"):
+        raise InvalidTableAddressError(f"The table's address {address!r} names no absolute path.", remedy=_HELP)
+    return path
+
+
+def _local(path: str) -> str:
+    return os.path.normpath(os.path.abspath(os.path.expanduser(path)))

@@ -1,0 +1,85 @@
+"""A store in memory, with scripted faults: the fake on the production seam.
+
+It keeps the contract of `LogStore` exactly, so that a race or a crash can be played move by move. `before` is called
+with the operation and the name ahead of each access, and `after` behind it: a script raises there, or writes what a
+rival would have written. Times come from the injected clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from deltalite.storage.log_store import StoredFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Hook = Callable[[str, str], None]
+
+
+def _nothing(_operation: str, _name: str) -> None:
+    return None
+
+
+class MemoryLogStore:
+    """A `LogStore` over a dictionary; `files` maps names to (content, modified_ms) and may be looked at and changed."""
+
+    def __init__(self, *, clock_ms: Callable[[], int] | None = None) -> None:
+        self.files: dict[str, tuple[bytes, int]] = {}
+        self.before: Hook = _nothing
+        self.after: Hook = _nothing
+        self._clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
+
+    @property
+    def root(self) -> str:
+        """A made-up address."""
+        return "memory://table"
+
+    def list_from(self, name: str) -> Iterator[StoredFile]:
+        """Files of the folder of `name`, from `name` on, in order of their names."""
+        self.before("list", name)
+        folder = name.rpartition("/")[0]
+        for found in sorted(self.files):
+            if found.rpartition("/")[0] == folder and found >= name:
+                data, modified_ms = self.files[found]
+                yield StoredFile(name=found, size_bytes=len(data), modified_ms=modified_ms)
+        self.after("list", name)
+
+    def read(self, name: str) -> bytes | None:
+        """The content, or None."""
+        self.before("read", name)
+        content = self.files[name][0] if name in self.files else None
+        self.after("read", name)
+        return content
+
+    def open(self, name: str) -> pa.NativeFile:
+        """A reader over the content."""
+        import pyarrow as pa  # noqa: PLC0415  as in the local store
+
+        self.before("open", name)
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return pa.BufferReader(self.files[name][0])
+
+    def write_if_absent(self, name: str, data: bytes) -> bool:
+        """Keep `data` unless the name is taken."""
+        self.before("write_if_absent", name)
+        absent = name not in self.files
+        if absent:
+            self.files[name] = (data, self._clock_ms())
+        self.after("write_if_absent", name)
+        return absent
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep `data`."""
+        self.before("write", name)
+        self.files[name] = (data, self._clock_ms())
+        self.after("write", name)
+
+    def delete(self, name: str) -> None:
+        """Forget the file."""
+        self.before("delete", name)
+        self.files.pop(name, None)
+        self.after("delete", name)

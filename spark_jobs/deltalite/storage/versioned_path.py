@@ -1,0 +1,79 @@
+"""`/lake/orders@v3`: a version or a time behind the address of a table.
+
+Spellings are delta-spark's: `@v` and a version, or `@` and seventeen digits, `yyyyMMddHHmmssSSS` in UTC. Anything
+else behind an `@` belongs to the path. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from deltalite.errors import InvalidRequestError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VERSION = re.compile(r"(?P<path>.+)@[vV](?P<version>\d+)/?")
+_MOMENT = re.compile(r"(?P<path>.+)@(?P<digits>\d{17})/?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedPath:
+    """An address, and at most one of a version and a moment (milliseconds UTC)."""
+
+    path: str
+    version: int | None = None
+    timestamp_ms: int | None = None
+
+
+def parse_versioned_path(address: str) -> VersionedPath:
+    """Split the version or time off an address."""
+    if match := _VERSION.fullmatch(address):
+        return VersionedPath(path=match["path"], version=int(match["version"]))
+    if match := _MOMENT.fullmatch(address):
+        digits = match["digits"]
+        try:
+            whole = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"The address {address!r} ends with digits that are no time: {error}.",
+                remedy="Write @yyyyMMddHHmmssSSS in UTC, or @v and a version.",
+            ) from error
+        return VersionedPath(path=match["path"], timestamp_ms=int(whole.timestamp()) * 1000 + int(digits[14:]))
+    return VersionedPath(path=address)
+
+
+def resolve_version(address: str, version: int | None, timestamp: str | datetime | None) -> VersionedPath:
+    """One address and at most one version or time, wherever they were given.
+
+    Raises:
+        InvalidRequestError: more than one was given, or the time cannot be read.
+    """
+    given = parse_versioned_path(address)
+    choices = [c for c in (given.version, given.timestamp_ms, version, timestamp) if c is not None]
+    if len(choices) > 1:
+        raise InvalidRequestError(
+            f"For {address!r} more than one version or time is given.", remedy="Keep one: in the path, or beside it."
+        )
+    if version is not None:
+        return VersionedPath(path=given.path, version=version)
+    if timestamp is not None:
+        return VersionedPath(path=given.path, timestamp_ms=parse_moment_ms(timestamp))
+    return given
+
+
+def parse_moment_ms(moment: str | datetime) -> int:
+    """ISO 8601 text or a datetime as milliseconds UTC; without a zone it is read as UTC.
+
+    Raises:
+        InvalidRequestError: the text is no time.
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment.strip())
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"The time {moment!r} cannot be read: {error}.", remedy="Write it as 2026-01-01T00:00:00Z."
+            ) from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,172 @@
+"""The local store: one winner a name, whole files or none, and typed errors for what the file system refuses."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltalite.errors import StorageError, StoragePermissionError, UnsupportedStorageError
+from deltalite.storage.local import LocalLogStore
+
+NAME = "_delta_log/00000000000000000000.json"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LocalLogStore(str(tmp_path))
+
+
+def everything_in(folder):
+    return sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file())
+
+
+def test_the_first_put_wins_and_the_second_changes_nothing(store, tmp_path):
+    assert store.write_if_absent(NAME, b"one") is True
+    assert store.write_if_absent(NAME, b"two") is False
+    assert store.read(NAME) == b"one"
+    assert everything_in(tmp_path) == [NAME]
+
+
+def test_write_replaces_and_delete_forgets(store, tmp_path):
+    store.write("a/b", b"1")
+    store.write("a/b", b"2")
+    assert store.read("a/b") == b"2"
+    store.delete("a/b")
+    store.delete("a/b")
+    assert store.read("a/b") is None
+    assert everything_in(tmp_path) == []
+
+
+def test_a_listing_is_sorted_begins_at_the_name_and_shows_files_alone(store, tmp_path):
+    for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/.2.tmp", "2"):
+        store.write(name, b"xy")
+    os.utime(tmp_path / "_delta_log/10", ns=(0, 1_700_000_000_123_999_999))
+    assert [f.name for f in store.list_from("_delta_log/10")] == ["_delta_log/10", "_delta_log/2"]
+    assert next(store.list_from("_delta_log/")).name == "_delta_log/1"
+    ten = next(store.list_from("_delta_log/10"))
+    assert (ten.size_bytes, ten.modified_ms) == (2, 1_700_000_000_123)
+    assert list(store.list_from("nowhere/1")) == []
+
+
+def test_a_file_in_the_place_of_the_table_is_an_empty_table(tmp_path):
+    (tmp_path / "file").write_text("x")
+    store = LocalLogStore(str(tmp_path / "file"))
+    assert list(store.list_from(NAME)) == [] and store.read(NAME) is None
+    with pytest.raises(StorageError):
+        store.write_if_absent(NAME, b"")
+
+
+@pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
+def test_absolute_names_are_passed_through(store, tmp_path, spelled):
+    other = tmp_path / "other" / "f"
+    other.parent.mkdir()
+    other.write_bytes(b"x")
+    assert store.read(spelled.format(other)) == b"x"
+    with store.open(spelled.format(other)) as handle:
+        assert handle.read() == b"x"
+    with pytest.raises(FileNotFoundError):
+        store.open("missing")
+
+
+def put_numbers(root, gate, mine):
+    store = LocalLogStore(root)
+    gate.wait()
+    won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", mine.encode() * 50_000)]
+    print(mine, *won)
+    Path(root, f"won-{mine}").write_text(" ".join(map(str, won)))
+
+
+def test_of_two_processes_exactly_one_wins_each_name_and_nothing_is_left_behind(tmp_path):
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    gate = context.Barrier(2)
+    workers = [context.Process(target=put_numbers, args=(str(tmp_path), gate, mine)) for mine in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0
+    won = {mine: set(map(int, (tmp_path / f"won-{mine}").read_text().split())) for mine in "ab"}
+    assert won["a"] | won["b"] == set(range(60)) and not won["a"] & won["b"]
+    for mine, numbers in won.items():
+        for n in numbers:
+            assert (tmp_path / f"_delta_log/{n:020d}.json").read_bytes() == mine.encode() * 50_000
+    assert len(everything_in(tmp_path / "_delta_log")) == 60
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (errno.EPERM, UnsupportedStorageError),
+        (errno.ENOTSUP, UnsupportedStorageError),
+        (errno.EIO, StorageError),
+        (errno.EACCES, StoragePermissionError),
+    ],
+)
+def test_a_file_system_without_links_is_refused_and_other_faults_keep_their_class(
+    store, tmp_path, monkeypatch, code, error
+):
+    def refused(*_names):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(error) as caught:
+        store.write_if_absent(NAME, b"x")
+    assert type(caught.value) is error
+    assert everything_in(tmp_path) == []
+
+
+READ_ONLY = """
+import os, sys
+from deltalite.errors import StoragePermissionError
+from deltalite.storage.local import LocalLogStore
+from deltalite.snapshot import Snapshot
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+store = LocalLogStore(sys.argv[1])
+for deed in (
+    lambda: store.write_if_absent("_delta_log/00000000000000000001.json", b"x"),
+    lambda: store.write("_delta_log/_last_checkpoint", b"x"),
+    lambda: store.write_if_absent("new/x", b"x"),
+    lambda: store.delete("_delta_log/00000000000000000000.json"),
+    lambda: store.read("_delta_log/secret"),
+    lambda: list(store.list_from("closed/x")),
+):
+    try:
+        deed()
+    except StoragePermissionError as error:
+        assert not error.retryable and error.remedy
+    else:
+        sys.exit("not refused")
+print(store.read("_delta_log/00000000000000000000.json").decode())
+"""
+
+
+def test_a_folder_without_write_permission_is_a_permission_error_and_can_still_be_read(store, tmp_path):
+    if not str(tmp_path).startswith("/tmp"):
+        pytest.skip("another user cannot reach this folder")
+    store.write_if_absent(NAME, b"readable")
+    store.write("_delta_log/secret", b"x")
+    store.write("closed/x", b"x")
+    (tmp_path / "_delta_log/secret").chmod(0)
+    reached = [tmp_path, *tmp_path.parents][:-2]
+    before = {folder: folder.stat().st_mode for folder in reached}
+    for folder in reached:
+        folder.chmod(before[folder] | 0o111)
+    for folder, mode in ((tmp_path, 0o555), (tmp_path / "_delta_log", 0o555), (tmp_path / "closed", 0)):
+        folder.chmod(mode)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+        )
+    finally:
+        for folder in (tmp_path, tmp_path / "_delta_log", tmp_path / "closed"):
+            folder.chmod(0o755)
+        for folder in reached[1:]:
+            folder.chmod(before[folder])
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "readable", "")

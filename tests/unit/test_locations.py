@@ -1,0 +1,113 @@
+"""Addresses of tables: each table has one, and what cannot be one is refused before any process starts."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError, UnsupportedStorageError
+from deltalite.storage.locations import parse_location
+from deltalite.storage.opening import open_store
+from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, parse_versioned_path, resolve_version
+
+
+@pytest.mark.parametrize(
+    ("address", "scheme", "path"),
+    [
+        ("/lake/orders", "file", "/lake/orders"),
+        ("/lake//orders/", "file", "/lake/orders"),
+        ("/lake/x/../orders", "file", "/lake/orders"),
+        ("file:/lake/orders", "file", "/lake/orders"),
+        ("file:///lake/orders/", "file", "/lake/orders"),
+        ("file://localhost/lake/orders", "file", "/lake/orders"),
+        ("file:///lake/a%20b", "file", "/lake/a b"),
+        ("/lake/a%20b", "file", "/lake/a%20b"),
+        ("/lake/a b=ü", "file", "/lake/a b=ü"),
+        ("orders", "file", os.path.join(os.getcwd(), "orders")),
+        ("~/orders", "file", os.path.join(os.path.expanduser("~"), "orders")),
+        ("S3://Bucket/Orders/", "s3", "S3://Bucket/Orders"),
+        ("abfss://c@a.dfs.core.windows.net/t", "abfss", "abfss://c@a.dfs.core.windows.net/t"),
+    ],
+)
+def test_an_address_has_one_canonical_location(address, scheme, path):
+    found = parse_location(address)
+    assert (found.scheme, found.path, found.is_local) == (scheme, path, scheme == "file")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "", "  ", " /lake", "/lake\n", "/la\x00ke", "s3://", "s3:/b/k", "file:", "file:lake", "file://host/lake",
+        "s3://b/k?v=1", "s3://b/k#f", "/lake/{{ ds }}", "{% if x %}",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_an_address_is_refused_with_an_example(address):
+    with pytest.raises(InvalidTableAddressError) as caught:
+        parse_location(address)
+    assert repr(address) in str(caught.value) and caught.value.remedy
+
+
+def test_only_storage_that_this_release_commits_to_is_opened(tmp_path):
+    assert open_store(f"file://{tmp_path}/").root == str(tmp_path)
+    with pytest.raises(UnsupportedStorageError, match="'s3'"):
+        open_store("s3://lake/orders")
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("/t", VersionedPath(path="/t")),
+        ("/t@v3", VersionedPath(path="/t", version=3)),
+        ("/t@V03/", VersionedPath(path="/t", version=3)),
+        ("/a@v1/t", VersionedPath(path="/a@v1/t")),
+        ("/t@v", VersionedPath(path="/t@v")),
+        ("/t@v-1", VersionedPath(path="/t@v-1")),
+        ("/me@host", VersionedPath(path="/me@host")),
+        ("/t@20260101000000123", VersionedPath(path="/t", timestamp_ms=1767225600123)),
+        ("/t@2026010100000012", VersionedPath(path="/t@2026010100000012")),
+        ("s3://user@b/t@v7", VersionedPath(path="s3://user@b/t", version=7)),
+    ],
+)
+def test_a_version_or_a_time_stands_behind_the_last_at_sign(address, expected):
+    assert parse_versioned_path(address) == expected
+
+
+def test_digits_that_are_no_time_are_refused():
+    with pytest.raises(InvalidRequestError, match="no time"):
+        parse_versioned_path("/t@20261301000000000")
+
+
+@pytest.mark.parametrize(
+    ("address", "version", "timestamp"),
+    [("/t@v3", 4, None), ("/t@v3", None, "2026-01-01"), ("/t@20260101000000123", 1, None), ("/t", 1, "2026-01-01")],
+)
+def test_two_answers_to_which_version_are_refused(address, version, timestamp):
+    with pytest.raises(InvalidRequestError, match="more than one"):
+        resolve_version(address, version, timestamp)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2026-01-01T00:00:00.123Z", "2026-01-01 00:00:00.123", " 2026-01-01T02:00:00.123+02:00 ",
+        datetime(2026, 1, 1, 0, 0, 0, 123_999),  # noqa: DTZ001
+        datetime(2026, 1, 1, 1, 0, 0, 123_000, timezone(timedelta(hours=1))),
+    ],
+)  # fmt: skip
+def test_a_time_without_a_zone_is_utc_and_what_is_below_a_millisecond_is_cut(moment):
+    assert resolve_version("/t", None, moment).timestamp_ms == 1767225600123
+
+
+def test_text_that_is_no_time_is_refused():
+    with pytest.raises(InvalidRequestError, match="'soon'"):
+        resolve_version("/t", None, "soon")
+
+
+@given(milliseconds=st.integers(0, 4_102_444_800_000))
+@example(milliseconds=269105823409)  # as a float of seconds it falls short of itself
+def test_the_time_that_history_shows_travels_back_to_the_same_millisecond(milliseconds):
+    assert parse_moment_ms(datetime.fromtimestamp(milliseconds / 1000, tz=UTC)) == milliseconds
