@@ -1,0 +1,90 @@
+"""A predicate tied to the schema of one table.
+
+After `bind` each column is spelled as in the schema, and each literal is of its column's kind: the evaluators
+downstream compare without asking again. A part that names no column of the schema, or compares it with a value of
+another kind, becomes `Unknown` in its place, so that it excludes nothing and the rest of the predicate still does its
+work.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from deltalite.columnar.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    Unknown,
+    literal_fits,
+)
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType
+
+
+def bind(predicate: Predicate, schema: StructType) -> Predicate:
+    """The same predicate in the schema's spelling, with `Unknown` for what the schema gives no meaning."""
+    match predicate:
+        case And(children):
+            return And(tuple(bind(child, schema) for child in children))
+        case Or(children):
+            return Or(tuple(bind(child, schema) for child in children))
+        case Not(child):
+            return Not(bind(child, schema))
+        case Constant():
+            return predicate
+        case Unknown(columns):
+            return Unknown(frozenset(_spelled(column, schema) for column in columns))
+        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
+            return _bind_leaf(predicate, schema)
+        case _:
+            assert_never(predicate)
+
+
+def find_path(column: Path, schema: StructType) -> tuple[Path, DataType] | None:
+    """The column's path as the schema spells it, and its type; None where the schema has no such column."""
+    spelled: Path = ()
+    data_type: DataType = schema
+    for name in column:
+        member = data_type.find(name) if isinstance(data_type, StructType) else None
+        if member is None:
+            return None
+        spelled, data_type = (*spelled, member.name), member.type
+    return spelled, data_type
+
+
+def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: StructType) -> Predicate:
+    found = find_path(leaf.column, schema)
+    if found is None:
+        return Unknown(frozenset((leaf.column,)))
+    column, data_type = found
+    misfit = Unknown(frozenset((column,)))
+    match leaf:
+        case Comparison(operator=operator, literal=literal):
+            fits = _fits(literal, data_type)
+            return Comparison(column=column, operator=operator, literal=literal) if fits else misfit
+        case In(values=values):
+            return In(column, values) if all(_fits(value, data_type) for value in values) else misfit
+        case StartsWith(prefix=prefix):
+            return StartsWith(column, prefix) if data_type == PrimitiveType("string") else misfit
+        case IsNull():
+            return IsNull(column)
+        case IsNotNull():
+            return IsNotNull(column)
+        case _:
+            assert_never(leaf)
+
+
+def _fits(literal: Any, data_type: DataType) -> bool:
+    return literal is None or literal_fits(literal, data_type)
+
+
+def _spelled(column: Path, schema: StructType) -> Path:
+    found = find_path(column, schema)
+    return column if found is None else found[0]

@@ -1,0 +1,133 @@
+"""Fitting what a data file holds to the table's types, without ever losing a value.
+
+A file may be older than the table's schema or come from another writer: its integers are narrower, its strings of a
+large variant, its timestamps in nanoseconds, a member of a struct is not there yet. Such columns are cast, structs by
+the names of their members. A cast that could change a value is refused, by the pair of types or, where the pair alone
+does not say, by the values themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+_IsKind = Callable[[pa.DataType], bool]
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type))
+
+
+def _is_bytes(data_type: pa.DataType) -> bool:
+    return bool(
+        types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_binary_view(data_type)
+        or types.is_fixed_size_binary(data_type)
+    )
+
+
+def _is_instant(data_type: pa.DataType) -> bool:
+    return bool(types.is_timestamp(data_type))
+
+
+def _is_local_time(data_type: pa.DataType) -> bool:
+    return bool(types.is_timestamp(data_type)) and data_type.tz is None
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(
+        types.is_list(data_type)
+        or types.is_large_list(data_type)
+        or types.is_fixed_size_list(data_type)
+        or types.is_list_view(data_type)
+        or types.is_large_list_view(data_type)
+    )
+
+
+# Kinds of the table's type, with the kinds in a file that it can hold. Arrow's safe cast then checks the values. A
+# timestamp without a zone counts as UTC where the table has instants: int96 and old writers do not say.
+_HOLDS: tuple[tuple[_IsKind, tuple[_IsKind, ...]], ...] = (
+    (types.is_integer, (types.is_integer,)),
+    (types.is_float64, (types.is_floating, types.is_integer)),
+    (types.is_float32, (types.is_float32, types.is_float16, types.is_integer)),
+    (types.is_decimal, (types.is_decimal, types.is_integer)),
+    (types.is_string, (_is_text, _is_bytes)),
+    (types.is_binary, (_is_bytes, _is_text)),
+    (types.is_boolean, (types.is_boolean,)),
+    (types.is_date, (types.is_date,)),
+    (_is_local_time, (_is_local_time, types.is_date)),
+    (_is_instant, (_is_instant,)),
+)
+
+
+class LossyCastError(ValueError):
+    """A value of the file has no place in the table's type; carries the path below the column."""
+
+
+def fit(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The array in the table's Arrow type, with the same values.
+
+    Raises:
+        LossyCastError: the types do not allow it, or a value does not fit.
+    """
+    if array.type == target:
+        return array
+    if types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if types.is_dictionary(array.type):
+        return fit(array.dictionary_decode(), target)
+    if isinstance(array.type, pa.BaseExtensionType):
+        return fit(array.storage, target)
+    if types.is_struct(target) and types.is_struct(array.type):
+        return _fit_struct(array, target)
+    if types.is_map(target) and types.is_map(array.type):
+        return _fit_map(array, target)
+    if types.is_list(target) and _is_list(array.type):
+        return _fit_list(array, target)
+    if not _holds(target, array.type):
+        raise LossyCastError(f"{array.type} is not read as {target}")
+    try:
+        return pc.cast(array, target, safe=True)
+    except pa.ArrowException as error:
+        raise LossyCastError(str(error)) from error
+
+
+def _holds(target: pa.DataType, source: pa.DataType) -> bool:
+    sources = next((held for is_kind, held in _HOLDS if is_kind(target)), ())
+    return any(is_kind(source) for is_kind in sources)
+
+
+def _fit_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
+    by_name = {f.name.lower(): index for index, f in reversed(list(enumerate(array.type)))}
+    members = []
+    for f in target:
+        index = by_name.get(f.name.lower())
+        members.append(pa.nulls(len(array), f.type) if index is None else fit(array.field(index), f.type))
+    return pa.StructArray.from_arrays(members, fields=list(target), mask=array.is_null())
+
+
+def _fit_list(array: pa.Array, target: pa.ListType) -> pa.Array:
+    # Arrow's cast between kinds of lists keeps the elements as they are and gives plain 32-bit offsets.
+    plain = pc.cast(array, pa.list_(array.type.value_field))
+    offsets, elements = _from_zero(plain)
+    return pa.ListArray.from_arrays(offsets, fit(elements, target.value_type), type=target, mask=plain.is_null())
+
+
+def _fit_map(array: pa.MapArray, target: pa.MapType) -> pa.Array:
+    offsets, _ = _from_zero(array)
+    first, count = array.offsets[0].as_py(), offsets[-1].as_py()
+    keys, items = array.keys.slice(first, count), array.items.slice(first, count)
+    return pa.MapArray.from_arrays(
+        offsets, fit(keys, target.key_type), fit(items, target.item_type), type=target, mask=array.is_null()
+    )
+
+
+def _from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The offsets of a list array that may be a slice, counted from its own first element, and its elements."""
+    first = array.offsets[0]
+    offsets = pc.subtract(array.offsets, first)
+    return offsets, array.values.slice(first.as_py(), offsets[-1].as_py())

@@ -1,0 +1,203 @@
+"""What the log says of a file, as facts about its columns.
+
+Partition values hold for every row; statistics are bounds. What writers do to statistics is undone here: timestamps
+are cut down to milliseconds, a long string maximum may be cut, NaN is left out of a maximum, a 32-bit float is
+printed short, and some writers round decimals to doubles. Anything missing, malformed, contradictory or of another
+kind than the column's type is no bound. Protocol: Per-file Statistics; Partition Value Serialization.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any, assert_never
+
+from deltalite.columnar.outcomes import UNKNOWN_COLUMN, ColumnFacts
+from deltalite.columnar.predicate import Path
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+
+# A maximum of 12:00:00.123 in the log stands for every time below 12:00:00.124; times have microseconds.
+_CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
+# Delta cuts strings after 32 characters, delta-rs after 64; a shorter maximum is the value itself.
+_SHORTEST_CUT = 32
+# A double holds any decimal of this many digits; longer ones may have been rounded on their way into the log.
+_DIGITS_OF_DOUBLE = 15
+_ROUNDING_OF_DOUBLE = Decimal(2) ** -50
+# delta-rs writes a decimal without fraction as a 64-bit integer; what is beyond becomes one of these.
+_SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
+_WIDE = Context(prec=100)
+# Decimal keeps the digits of decimal columns; floats are made of it below.
+_DECODER = json.JSONDecoder(parse_float=Decimal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStats:
+    """The parsed statistics of one file; the three objects are nested like the schema."""
+
+    num_records: int | None
+    min_values: Mapping[str, Any]
+    max_values: Mapping[str, Any]
+    null_counts: Mapping[str, Any]
+
+
+def parse_stats(text: str | None) -> FileStats | None:
+    """The statistics in an `add`; None where there are none or they are no JSON object."""
+    if not text:
+        return None
+    try:
+        parsed = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    return FileStats(
+        num_records=_count(parsed.get("numRecords")),
+        min_values=_object(parsed.get("minValues")),
+        max_values=_object(parsed.get("maxValues")),
+        null_counts=_object(parsed.get("nullCount")),
+    )
+
+
+def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
+    """The facts about a partition column whose value stands in the log as `text`."""
+    try:
+        value = parse_partition_value(text, data_type)
+    except (CorruptLogError, UnsupportedFeatureError):
+        return UNKNOWN_COLUMN
+    if value is None:
+        return ColumnFacts(may_be_value=False)
+    return ColumnFacts(low=value, high=value, may_be_null=False)
+
+
+def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> ColumnFacts:
+    """The facts about a leaf column of the file; `path` is spelled as in the schema."""
+    null_count = _count(_at(stats.null_counts, path))
+    if isinstance(data_type, ArrayType | MapType):
+        # Writers disagree on whether this counts null arrays or null elements.
+        null_count = None
+    low, high = _bounds(_at(stats.min_values, path), _at(stats.max_values, path), data_type)
+    return ColumnFacts(
+        low=low,
+        high=high,
+        high_may_be_cut=isinstance(high, str) and len(high) >= _SHORTEST_CUT,
+        may_be_nan=data_type in _FLOATING,
+        may_be_null=null_count is None or null_count > 0,
+        may_be_value=null_count is None or stats.num_records is None or null_count < stats.num_records,
+    )
+
+
+_FLOAT = PrimitiveType("float")
+_FLOATING = (_FLOAT, PrimitiveType("double"))
+
+
+def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]:
+    try:
+        low, high = _value(smallest, data_type), _value(largest, data_type)
+        if low is not None and high is not None and low > high:
+            return None, None
+        return _widened_down(low, data_type), _widened_up(high, data_type)
+    except (ValueError, OverflowError):
+        return None, None
+
+
+def _value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a kind
+    """The Python value of a bound as it stands in the JSON, or None where it is of another kind."""
+    if raw is None:
+        return None
+    match data_type:
+        case PrimitiveType("byte" | "short" | "integer" | "long"):
+            return _integer(raw)
+        case DecimalType():
+            return Decimal(raw) if _is_number(raw) and Decimal(raw).is_finite() and raw not in _SATURATED else None
+        case PrimitiveType("float" | "double"):
+            return _floating(raw) if _is_number(raw) else None
+        case PrimitiveType("string"):
+            return raw if isinstance(raw, str) else None
+        case PrimitiveType("boolean"):
+            return raw if isinstance(raw, bool) else None
+        case PrimitiveType("date"):
+            return date.fromisoformat(raw) if isinstance(raw, str) else None
+        case PrimitiveType("timestamp"):
+            moment = _datetime(raw)
+            return moment if moment is not None and moment.utcoffset() is not None else None
+        case PrimitiveType("timestamp_ntz"):
+            moment = _datetime(raw)
+            return moment.replace(tzinfo=None) if moment is not None and not moment.utcoffset() else None
+        case PrimitiveType() | ArrayType() | MapType() | StructType():
+            return None
+        case _:
+            assert_never(data_type)
+
+
+def _widened_down(low: Any, data_type: DataType) -> Any:
+    if isinstance(low, float):
+        return _single(low) if data_type == _FLOAT else min(low, _single(low))
+    if isinstance(low, Decimal) and _may_be_rounded(data_type):
+        return _WIDE.subtract(low, _WIDE.multiply(_WIDE.abs(low), _ROUNDING_OF_DOUBLE))
+    return low
+
+
+def _widened_up(high: Any, data_type: DataType) -> Any:
+    if isinstance(high, float):
+        return _single(high) if data_type == _FLOAT else max(high, _single(high))
+    if isinstance(high, Decimal) and _may_be_rounded(data_type):
+        return _WIDE.add(high, _WIDE.multiply(_WIDE.abs(high), _ROUNDING_OF_DOUBLE))
+    if isinstance(high, datetime):
+        return high + _CUT_FROM_TIMESTAMPS
+    return high
+
+
+def _may_be_rounded(data_type: DataType) -> bool:
+    return isinstance(data_type, DecimalType) and data_type.precision > _DIGITS_OF_DOUBLE
+
+
+def _floating(raw: Any) -> float | None:
+    value = float(raw)
+    return value if math.isfinite(value) else None
+
+
+def _single(value: float) -> float:
+    """The nearest 32-bit float.
+
+    A text such as 0.1 that was printed for a 32-bit float names another double than that float. The column may have
+    been widened to double since, so a double may be such a text too.
+    """
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return value
+
+
+def _datetime(raw: Any) -> datetime | None:
+    return datetime.fromisoformat(raw) if isinstance(raw, str) else None
+
+
+def _is_number(raw: Any) -> bool:
+    return isinstance(raw, int | float | Decimal) and not isinstance(raw, bool)
+
+
+def _integer(raw: Any) -> int | None:
+    return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
+
+
+def _count(raw: Any) -> int | None:
+    number = _integer(raw)
+    return number if number is not None and 0 <= number < 2**63 else None
+
+
+def _object(raw: Any) -> Mapping[str, Any]:
+    return raw if isinstance(raw, dict) else {}
+
+
+def _at(values: Mapping[str, Any], path: Path) -> Any:
+    found: Any = values
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found

@@ -1,0 +1,207 @@
+"""Predicates on rows, as a small tree of values.
+
+A predicate is TRUE, FALSE or NULL for a row, as in SQL: comparing with a null gives NULL, and only rows for which it
+is TRUE are selected. Columns are paths of names, so that a name may hold a dot. Literals are Python values of the
+kind that `literal_fits` names for the column's type; floating point orders as in Spark: NaN equals NaN and is the
+greatest value. What a parser does not understand becomes `Unknown`, which claims nothing and so can never exclude a
+file. The tree says what is asked; `outcomes.py` answers for whole files, `row_filter.py` for rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, assert_never
+
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Path = tuple[str, ...]
+
+# Up to here each integer has a double of its own.
+_EXACT_IN_DOUBLE = 2**53
+
+
+class Operator(StrEnum):
+    """How a comparison compares. All but `NULL_SAFE_EQ` give NULL where either side is null."""
+
+    EQ = "="
+    NULL_SAFE_EQ = "<=>"
+    NOT_EQ = "!="
+    LT = "<"
+    LT_EQ = "<="
+    GT = ">"
+    GT_EQ = ">="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`column operator literal`."""
+
+    column: Path
+    operator: Operator
+    literal: Any
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`column = v1 OR column = v2 OR ...`; FALSE for no values."""
+
+    column: Path
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column IS NULL`; never NULL."""
+
+    column: Path
+
+
+@dataclass(frozen=True, slots=True)
+class IsNotNull:
+    """`column IS NOT NULL`; never NULL."""
+
+    column: Path
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """The string column begins with `prefix`, as `LIKE 'prefix%'` does."""
+
+    column: Path
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """FALSE where a child is FALSE, else NULL where a child is NULL; TRUE for no children."""
+
+    children: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """TRUE where a child is TRUE, else NULL where a child is NULL; FALSE for no children."""
+
+    children: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """TRUE and FALSE exchanged; NULL stays NULL."""
+
+    child: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same truth for every row; None is NULL."""
+
+    truth: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An expression that is not understood; `columns` are those it reads."""
+
+    columns: frozenset[Path]
+
+
+Predicate = Comparison | In | IsNull | IsNotNull | StartsWith | And | Or | Not | Constant | Unknown
+
+EVERYTHING = Constant(truth=True)
+
+
+def columns_of(predicate: Predicate) -> frozenset[Path]:
+    """The paths of all columns that the predicate reads."""
+    match predicate:
+        case Comparison(column=column) | In(column=column) | StartsWith(column=column):
+            return frozenset((column,))
+        case IsNull(column) | IsNotNull(column):
+            return frozenset((column,))
+        case And(children) | Or(children):
+            return frozenset().union(*(columns_of(child) for child in children))
+        case Not(child):
+            return columns_of(child)
+        case Constant():
+            return frozenset()
+        case Unknown(columns):
+            return columns
+        case _:
+            assert_never(predicate)
+
+
+def is_understood(predicate: Predicate) -> bool:
+    """Whether no part of the predicate is `Unknown`, so that it has a truth for every row."""
+    match predicate:
+        case Unknown():
+            return False
+        case And(children) | Or(children):
+            return all(is_understood(child) for child in children)
+        case Not(child):
+            return is_understood(child)
+        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith() | Constant():
+            return True
+        case _:
+            assert_never(predicate)
+
+
+def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    """The parts that must all be TRUE: nested ANDs are flattened; a constant TRUE has none."""
+    match predicate:
+        case And(children):
+            return tuple(part for child in children for part in conjuncts(child))
+        case Constant(True):
+            return ()
+        case _:
+            return (predicate,)
+
+
+def conjunction(parts: Iterable[Predicate]) -> Predicate:
+    """One predicate that is TRUE where all parts are; the inverse of `conjuncts`."""
+    flat = tuple(part for each in parts for part in conjuncts(each))
+    match flat:
+        case ():
+            return EVERYTHING
+        case (only,):
+            return only
+        case _:
+            return And(flat)
+
+
+def literal_fits(value: Any, data_type: DataType) -> bool:  # noqa: C901  one arm a kind
+    """Whether comparing a column of the type with the Python value means what SQL means.
+
+    Integers fit int and Decimal, decimals the same; floating point fits float, and int up to 2**53; timestamp fits an
+    aware datetime and timestamp_ntz a naive one. A bool is no number and a datetime is no date.
+    """
+    match data_type:
+        case PrimitiveType("byte" | "short" | "integer" | "long") | DecimalType():
+            return (isinstance(value, int) and not isinstance(value, bool)) or (
+                isinstance(value, Decimal) and value.is_finite()
+            )
+        case PrimitiveType("float" | "double"):
+            if isinstance(value, int) and not isinstance(value, bool):
+                return abs(value) <= _EXACT_IN_DOUBLE
+            return isinstance(value, float)
+        case PrimitiveType("string"):
+            return isinstance(value, str)
+        case PrimitiveType("binary"):
+            return isinstance(value, bytes)
+        case PrimitiveType("boolean"):
+            return isinstance(value, bool)
+        case PrimitiveType("date"):
+            return isinstance(value, date) and not isinstance(value, datetime)
+        case PrimitiveType("timestamp"):
+            return isinstance(value, datetime) and value.utcoffset() is not None
+        case PrimitiveType("timestamp_ntz"):
+            return isinstance(value, datetime) and value.utcoffset() is None
+        case PrimitiveType() | ArrayType() | MapType() | StructType():
+            return False
+        case _:
+            assert_never(data_type)

@@ -1,0 +1,142 @@
+"""A predicate evaluated on record batches, with SQL's truths.
+
+Each part becomes a boolean array in which null is SQL's NULL, and only rows whose truth is TRUE pass. Floating point
+compares as in Spark, where NaN equals NaN and is above every number; Arrow compares it as IEEE does, so that case is
+written out. Exact numbers compare exactly, whatever the scale of the literal. Columns have the table's Arrow types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from functools import reduce
+from typing import Any, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from deltalite.columnar.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    Unknown,
+)
+from deltalite.errors import InvalidRequestError
+
+_KERNELS: dict[Operator, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    Operator.EQ: pc.equal,
+    Operator.NULL_SAFE_EQ: pc.equal,
+    Operator.NOT_EQ: pc.not_equal,
+    Operator.LT: pc.less,
+    Operator.LT_EQ: pc.less_equal,
+    Operator.GT: pc.greater,
+    Operator.GT_EQ: pc.greater_equal,
+}
+# What a comparison is for NaN against a number, and for a number against NaN.
+_NAN_ABOVE = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
+_NUMBER_BELOW = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
+_NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}
+_WIDEST_DECIMAL = 76
+
+
+def select(batch: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
+    """The rows of the batch for which a bound predicate is TRUE.
+
+    Raises:
+        InvalidRequestError: a part of the predicate is `Unknown`.
+    """
+    return batch.filter(truths(batch, predicate))
+
+
+def truths(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C901  one arm a kind
+    """The truth of a bound predicate for each row: a boolean array with null for NULL."""
+    match predicate:
+        case Constant(truth):
+            return _constant(truth, batch.num_rows)
+        case And(children):
+            return reduce(pc.and_kleene, (truths(batch, child) for child in children), _constant(True, batch.num_rows))
+        case Or(children):
+            return reduce(pc.or_kleene, (truths(batch, child) for child in children), _constant(False, batch.num_rows))
+        case Not(child):
+            return pc.invert(truths(batch, child))
+        case IsNull(column):
+            return pc.is_null(_values(batch, column))
+        case IsNotNull(column):
+            return pc.is_valid(_values(batch, column))
+        case Comparison(column=column, operator=operator, literal=literal):
+            return _compare(_values(batch, column), operator, literal)
+        case In(column, values):
+            array = _values(batch, column)
+            equals = (_compare(array, Operator.EQ, value) for value in values)
+            return reduce(pc.or_kleene, equals, _constant(False, batch.num_rows))
+        case StartsWith(column, prefix):
+            return pc.starts_with(_values(batch, column), prefix)
+        case Unknown(columns):
+            named = ", ".join(sorted(".".join(path) for path in columns)) or "no column"
+            raise InvalidRequestError(
+                f"A part of the filter, on {named}, cannot be evaluated without Spark.",
+                remedy="Compare columns of the table with values of their own types.",
+            )
+        case _:
+            assert_never(predicate)
+
+
+def _constant(truth: bool | None, length: int) -> pa.Array:  # noqa: FBT001  a value, not an option
+    return pa.repeat(pa.scalar(truth, pa.bool_()), length)
+
+
+def _values(batch: pa.RecordBatch, column: Path) -> pa.Array:
+    array = batch.column(batch.schema.names.index(column[0]))
+    for name in column[1:]:
+        array = pc.struct_field(array, [array.type.get_field_index(name)])
+    return array
+
+
+def _compare(array: pa.Array, operator: Operator, literal: Any) -> pa.Array:
+    if literal is None:
+        return pc.is_null(array) if operator is Operator.NULL_SAFE_EQ else _constant(None, len(array))
+    if types.is_floating(array.type):
+        compared = _compare_floats(array.cast(pa.float64()), operator, float(literal))
+    else:
+        compared = _KERNELS[operator](*_comparable(array, literal))
+    return pc.fill_null(compared, False) if operator is Operator.NULL_SAFE_EQ else compared
+
+
+def _compare_floats(array: pa.Array, operator: Operator, literal: float) -> pa.Array:
+    is_nan = pc.is_nan(array)
+    if math.isnan(literal):
+        return pc.if_else(is_nan, operator in _NAN_EQUAL, operator in _NUMBER_BELOW)
+    return pc.if_else(is_nan, operator in _NAN_ABOVE, _KERNELS[operator](array, pa.scalar(literal)))
+
+
+def _comparable(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:
+    """Both sides in one type that holds either exactly."""
+    if types.is_decimal(array.type) or isinstance(literal, Decimal):
+        return _comparable_decimals(array, Decimal(literal))
+    try:
+        return array, pa.scalar(literal, array.type)
+    except (OverflowError, pa.ArrowInvalid):
+        return _comparable_decimals(array, Decimal(literal))
+
+
+def _comparable_decimals(array: pa.Array, literal: Decimal) -> tuple[pa.Array, pa.Scalar]:
+    exponent = literal.as_tuple().exponent
+    scale = max(-exponent if isinstance(exponent, int) else 0, array.type.scale if types.is_decimal(array.type) else 0)
+    wide = pa.decimal256(_WIDEST_DECIMAL, scale)
+    try:
+        return array.cast(wide), pa.scalar(literal, wide)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequestError(
+            f"The filter's value {literal} has more digits than can be compared.", remedy="Round it."
+        ) from error

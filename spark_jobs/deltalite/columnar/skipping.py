@@ -1,0 +1,149 @@
+"""Which files of a table can hold a row that a predicate selects.
+
+The answer comes from the log alone, and is always safe: a file is left out only when partition values and statistics
+prove that the predicate is TRUE for none of its rows, in SQL's three-valued logic. The same test serves partition
+pruning, data skipping, conflict detection and the columnar reader. Partition values are tested once for each
+combination of them, and statistics are parsed only for the files that are left.
+Protocol: Per-file Statistics; Partition Value Serialization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.binding import bind
+from deltalite.columnar.file_facts import FileStats, facts_from_partition, facts_from_stats, parse_stats
+from deltalite.columnar.outcomes import FALSE, NULL, TRUE, UNKNOWN_COLUMN, ColumnFacts, Outcomes, outcomes, single_truth
+from deltalite.columnar.predicate import Constant, Path, Predicate, columns_of, is_understood
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.schema import StructType, leaves
+
+PartitionValues = Mapping[str, str | None]
+
+
+def decided_by(predicate: Predicate, partition_columns: Collection[str]) -> bool:
+    """Whether partition values alone give the predicate a truth: it reads only those columns, and is understood."""
+    names = {name.lower() for name in partition_columns}
+    return is_understood(predicate) and all(
+        len(path) == 1 and path[0].lower() in names for path in columns_of(predicate)
+    )
+
+
+def truth_for_partition(predicate: Predicate, partition_values: PartitionValues, schema: StructType) -> bool | None:
+    """The truth of a predicate that is `decided_by` the columns of `partition_values`, given as they stand in the log.
+
+    Raises:
+        InvalidRequestError: partition values do not decide the predicate.
+    """
+    test = FileTest(predicate, schema, tuple(partition_values))
+    truth = single_truth(test.possible(partition_values, None))
+    if truth is None:
+        raise InvalidRequestError(
+            f"The partition columns ({', '.join(partition_values)}) do not decide the condition.",
+            remedy="Compare partition columns only, with values of their own types.",
+        )
+    return truth[0]
+
+
+def prune(files: pa.Table, predicate: Predicate, schema: StructType, partition_columns: Collection[str]) -> pa.Table:
+    """The rows of a snapshot's table of files whose file may hold a row that the predicate selects, in their order.
+
+    `files` has at least the columns `partitionValues` (map of string to string) and `stats` (string, JSON or null).
+    """
+    if isinstance(predicate, Constant):
+        return files if predicate.truth else files.slice(0, 0)
+    test = FileTest(predicate, schema, partition_columns)
+    combinations, group_of_row = _group_by_partition(files, test.partition_columns, partition_columns)
+    possible = [test.possible(values, None) for values in combinations]
+    may_match = pa.array([bool(own & TRUE) for own in possible], pa.bool_()).take(group_of_row)
+    left = files.filter(may_match)
+    if all(own in (TRUE, FALSE, NULL) for own in possible):
+        return left
+    groups = group_of_row.filter(may_match).to_pylist()
+    stats = left.column("stats").to_pylist()
+    return left.filter(
+        pa.array(
+            [
+                possible[group] == TRUE or test.may_match(combinations[group], text)
+                for group, text in zip(groups, stats, strict=True)
+            ],
+            pa.bool_(),
+        )
+    )
+
+
+class FileTest:
+    """A predicate made ready to be asked of many files of one table.
+
+    `schema` is the table's, with its partition columns. Columns of the predicate that the schema does not have may be
+    anything.
+    """
+
+    __slots__ = ("_partition", "_predicate", "_types")
+
+    def __init__(self, predicate: Predicate, schema: StructType, partition_columns: Collection[str]) -> None:
+        partition_names = {name.lower() for name in partition_columns}
+        self._predicate = bind(predicate, schema)
+        read = columns_of(self._predicate)
+        self._types = {path: leaf.type for path, leaf in leaves(schema) if path in read}
+        self._partition = {path for path in self._types if len(path) == 1 and path[0].lower() in partition_names}
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns that the predicate reads, as the schema spells them."""
+        return tuple(sorted(name for (name,) in self._partition))
+
+    def may_match(self, partition_values: PartitionValues, stats: str | None) -> bool:
+        """Whether the file may hold a row for which the predicate is TRUE; False is certain.
+
+        `partition_values` and `stats` (JSON) are given as they stand in the file's `add`.
+        """
+        return bool(self.possible(partition_values, stats) & TRUE)
+
+    def must_match(self, partition_values: PartitionValues, stats: str | None) -> bool:
+        """Whether the predicate is TRUE for every row of the file; True is certain."""
+        return not self.possible(partition_values, stats) & (FALSE | NULL)
+
+    def possible(self, partition_values: PartitionValues, stats: str | None) -> Outcomes:
+        """The truths that the predicate may have among the file's rows; 0 (none) for a file without rows."""
+        parsed = parse_stats(stats)
+        if parsed is not None and parsed.num_records == 0:
+            return 0
+        return outcomes(self._predicate, lambda path: self._facts(path, partition_values, parsed))
+
+    def _facts(self, path: Path, partition_values: PartitionValues, stats: FileStats | None) -> ColumnFacts:
+        data_type = self._types.get(path)
+        if data_type is None:
+            return UNKNOWN_COLUMN
+        if path in self._partition:
+            if path[0] not in partition_values:
+                return UNKNOWN_COLUMN
+            return facts_from_partition(partition_values[path[0]], data_type)
+        return UNKNOWN_COLUMN if stats is None else facts_from_stats(stats, path, data_type)
+
+
+def _group_by_partition(
+    files: pa.Table, columns: Sequence[str], in_log: Collection[str]
+) -> tuple[list[dict[str, str | None]], pa.Array]:
+    """The distinct combinations of values of these partition columns, and for each file the number of its own.
+
+    `in_log` are the names as the metadata's `partitionColumns` spells them, and so the log's partition values.
+    """
+    spelled = {name.lower(): name for name in in_log}
+    combinations: list[dict[str, str | None]] = [{}]
+    group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
+    for column in columns:
+        looked_up = pc.map_lookup(files.column("partitionValues"), pa.scalar(spelled[column.lower()]), "first")
+        values = pa.chunked_array(looked_up.chunks, pa.string()).combine_chunks()
+        encoded = values.dictionary_encode(null_encoding="encode")
+        width = len(encoded.dictionary)
+        pairs = pc.add(pc.multiply(group_of_row, width), encoded.indices.cast(pa.int64())).dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        combinations = [
+            combinations[pair // width] | {column: texts[pair % width]} for pair in pairs.dictionary.to_pylist()
+        ]
+        group_of_row = pairs.indices.cast(pa.int64())
+    return combinations, group_of_row

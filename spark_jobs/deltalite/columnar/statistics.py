@@ -1,0 +1,266 @@
+"""A file's statistics for the log, from its Parquet footer alone.
+
+The footer already holds what Delta wants, so the rows are not read a second time. A bound is written only where it is
+certain: every row group must have it, and what JSON or Delta cannot say (NaN, infinities, int96 timestamps, years
+beyond 9999) is left out, since a missing bound is always safe. Which leaves are indexed, and how, is the table's
+configuration. Parquet columns are found by their position under the file's schema: their dotted paths are ambiguous
+when a name holds a dot. Protocol: Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, assert_never
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.columnar.binding import find_path
+from deltalite.columnar.predicate import Path
+from deltalite.columnar.string_bounds import cut_max, cut_min
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, leaves
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedColumns:
+    """The leaf columns that get statistics, in the schema's order, and the length that strings are cut to."""
+
+    leaves: tuple[tuple[Path, DataType], ...]
+    string_prefix_length: int
+
+
+def indexed_columns(
+    schema: StructType, partition_columns: Collection[str], configuration: Mapping[str, str]
+) -> IndexedColumns:
+    """What a table's configuration says about statistics.
+
+    `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves, and wins over the first
+    `delta.dataSkippingNumIndexedCols` leaves. Partition columns are in no file and do not count.
+
+    Raises:
+        InvalidRequestError: a property cannot be read, or names a column that does not exist.
+    """
+    partition_names = {name.lower() for name in partition_columns}
+    in_file = [(path, leaf.type) for path, leaf in leaves(schema) if path[0].lower() not in partition_names]
+    named = STATS_COLUMNS.of(configuration)
+    if named is None:
+        count = NUM_INDEXED_COLUMNS.of(configuration)
+        chosen = in_file if count < 0 else in_file[:count]
+    else:
+        roots = [_stats_column(column, schema) for column in parse_column_list(named)]
+        chosen = [(path, leaf) for path, leaf in in_file if any(path[: len(root)] == root for root in roots)]
+    return IndexedColumns(leaves=tuple(chosen), string_prefix_length=STRING_PREFIX_LENGTH.of(configuration))
+
+
+def parse_column_list(text: str) -> list[Path]:
+    """The paths in a list such as ``a, b.c, `with.dot` ``; a backtick in a quoted name is doubled.
+
+    Raises:
+        InvalidRequestError: a backtick is not closed, or a name is empty.
+    """
+    columns: list[Path] = []
+    names: list[str] = []
+    rest = text.strip()
+    while rest:
+        name, rest = _take_name(rest, text)
+        names.append(name)
+        if rest.startswith("."):
+            rest = rest[1:]
+            continue
+        columns.append(tuple(names))
+        names = []
+        if rest and not rest.startswith(","):
+            raise _bad_list(text)
+        rest = rest[1:].lstrip()
+    if names:
+        raise _bad_list(text)
+    return columns
+
+
+def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
+    """The `stats` of an `add`: numRecords, minValues, maxValues and nullCount, nested like the schema.
+
+    Arrays and maps have none, since a footer counts their elements; booleans and binaries have only a null count.
+    """
+    positions = _leaf_positions(footer)
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for path, data_type in indexed.leaves:
+        position = positions.get(_folded(path))
+        column = None if position is None else _column(footer, position)
+        if column is None or isinstance(data_type, ArrayType | MapType):
+            continue
+        _put(nulls, path, column.null_count)
+        if column.bounds is not None:
+            smallest, largest = column.bounds
+            _put(low, path, _bound(smallest, data_type, indexed.string_prefix_length, upper=False))
+            _put(high, path, _bound(largest, data_type, indexed.string_prefix_length, upper=True))
+    return _to_json({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    null_count: int
+    bounds: tuple[Any, Any] | None
+
+
+def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
+    """What all row groups together say of a column; None where one of them says nothing."""
+    null_count, smallest, largest, bounded = 0, [], [], True
+    for group in range(footer.num_row_groups):
+        chunk = footer.row_group(group).column(position)
+        if chunk.num_values == 0:
+            continue
+        found = chunk.statistics
+        if found is None or not found.has_null_count:
+            return None
+        null_count += found.null_count
+        if chunk.num_values == found.null_count:
+            continue
+        try:
+            smallest.append(found.min)
+            largest.append(found.max)
+        except (ValueError, OverflowError):  # a date beyond Python's, or a string cut within a character
+            bounded = False
+        bounded = bounded and found.has_min_max
+    if not bounded or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
+        return _Column(null_count, None)
+    return _Column(null_count, (min(smallest), max(largest)))
+
+
+def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
+    """The value as it stands in the statistics, or None where it has no place there."""
+    match data_type:
+        case PrimitiveType("byte" | "short" | "integer" | "long"):
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+        case PrimitiveType("float" | "double"):
+            # Parquet writes a zero as -0.0 into minima; adding zero takes the sign away.
+            return value + 0.0 if isinstance(value, float) and math.isfinite(value) else None
+        case DecimalType(scale=scale):
+            return _decimal(value, scale) if isinstance(value, Decimal) else None
+        case PrimitiveType("string"):
+            if not isinstance(value, str):
+                return None
+            return cut_max(value, prefix_length) if upper else cut_min(value, prefix_length)
+        case PrimitiveType("date"):
+            return value.isoformat() if isinstance(value, date) and not isinstance(value, datetime) else None
+        case PrimitiveType("timestamp"):
+            aware = isinstance(value, datetime) and value.utcoffset() is not None
+            return _milliseconds(value.astimezone(UTC)) + "Z" if aware else None
+        case PrimitiveType("timestamp_ntz"):
+            naive = isinstance(value, datetime) and value.utcoffset() is None
+            return _milliseconds(value) if naive else None
+        case PrimitiveType() | ArrayType() | MapType() | StructType():
+            return None
+        case _:
+            assert_never(data_type)
+
+
+def _milliseconds(value: datetime) -> str:
+    """Cut down to milliseconds, before 1970 too: `2026-01-01T00:00:00.000`."""
+    return value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+
+def _decimal(value: Decimal, scale: int) -> Decimal | None:
+    _, _, exponent = value.as_tuple()
+    return value if isinstance(exponent, int) and -exponent <= scale else None
+
+
+def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
+    """The Parquet column of each leaf outside arrays and maps, by its path in lower case."""
+    positions: dict[Path, int] = {}
+    for position, path in enumerate(_arrow_leaves(footer.schema.to_arrow_schema(), ())):
+        if path is not None:
+            positions[_folded(path)] = position
+    return positions
+
+
+def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
+    """One item for each Parquet column below, in order: its path, or None below an array or a map."""
+    for f in fields:
+        path, stored = (*prefix, f.name), _storage(f.type)
+        if types.is_struct(stored):
+            yield from _arrow_leaves(stored, path)
+        elif types.is_nested(stored):
+            yield from [None] * _leaf_count(stored)
+        else:
+            yield path
+
+
+def _leaf_count(data_type: pa.DataType) -> int:
+    stored = _storage(data_type)
+    if not types.is_nested(stored):
+        return 1
+    return sum(_leaf_count(stored.field(index).type) for index in range(stored.num_fields))
+
+
+def _storage(data_type: pa.DataType) -> pa.DataType:
+    return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+
+
+def _put(values: dict[str, Any], path: Path, value: Any) -> None:
+    if value is None:
+        return
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
+
+
+def _to_json(value: Any) -> str:
+    """Compact JSON, with all digits of a Decimal, which `json` would refuse or round."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_to_json(key)}:{_to_json(item)}" for key, item in value.items()) + "}"
+    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _folded(path: Path) -> Path:
+    return tuple(name.lower() for name in path)
+
+
+def _stats_column(column: Path, schema: StructType) -> Path:
+    found = find_path(column, schema)
+    if found is None:
+        raise InvalidRequestError(
+            f"The table property {STATS_COLUMNS.key} names the column '{'.'.join(column)}', which does not exist.",
+            remedy=f"The table's columns are: {', '.join(schema.names)}.",
+        )
+    return found[0]
+
+
+def _take_name(text: str, whole: str) -> tuple[str, str]:
+    """The name that `text` begins with, quoted or not, and what follows it."""
+    if not text.startswith("`"):
+        end = min((text.index(mark) for mark in ".," if mark in text), default=len(text))
+        name, rest = text[:end].strip(), text[end:]
+    else:
+        end = 1
+        while text[end : end + 2] == "``" or (end < len(text) and text[end] != "`"):
+            end += 2 if text[end : end + 2] == "``" else 1
+        if end >= len(text):
+            raise _bad_list(whole)
+        name, rest = text[1:end].replace("``", "`"), text[end + 1 :].lstrip()
+    if not name or ("`" in name and not text.startswith("`")):
+        raise _bad_list(whole)
+    return name, rest
+
+
+def _bad_list(text: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"The table property {STATS_COLUMNS.key} is {text!r}, which is no list of columns.",
+        remedy="Separate the columns by commas, and put names with dots or commas in backticks.",
+    )
