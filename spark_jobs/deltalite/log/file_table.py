@@ -1,0 +1,140 @@
+"""The table of files: how the active files of a version look in Arrow.
+
+A million files are a table, not a million objects. Columns carry the protocol's names and the log's own encoding
+(`path` is URI-encoded, `stats` is JSON text). A file's identity is its canonical path and the id of its deletion
+vector. Protocol: Add File and Remove File, Action Reconciliation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.errors import CorruptLogError
+from deltalite.protocol.actions import AddFile, RemoveFile, from_json
+from deltalite.protocol.paths import canonical_path
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+ADD_TYPES: Mapping[str, pa.DataType] = {
+    "path": pa.string(),
+    "partitionValues": STRING_MAP,
+    "size": pa.int64(),
+    "modificationTime": pa.int64(),
+    "stats": pa.string(),
+    "deletionVector": DELETION_VECTOR,
+    "tags": STRING_MAP,
+    "baseRowId": pa.int64(),
+    "defaultRowCommitVersion": pa.int64(),
+    "clusteringProvider": pa.string(),
+}
+REMOVE_TYPES: Mapping[str, pa.DataType] = {
+    "path": pa.string(),
+    "deletionTimestamp": pa.int64(),
+    "extendedFileMetadata": pa.bool_(),
+    "partitionValues": STRING_MAP,
+    "size": pa.int64(),
+    "deletionVector": DELETION_VECTOR,
+    "baseRowId": pa.int64(),
+    "defaultRowCommitVersion": pa.int64(),
+}
+_MOST_SLICES = 1_000
+LISTING = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
+"""The columns of a snapshot's files: what reading, pruning and listing need."""
+
+
+def file_key(path: str, deletion_vector: Mapping[str, Any] | None) -> str:
+    """The identity of a file in replay: two spellings of one path are one file; each deletion vector makes another."""
+    canonical = canonical_path(path)
+    return canonical if deletion_vector is None else f"{canonical}\n{deletion_vector_id(deletion_vector)}"
+
+
+def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
+    """`storageType` and `pathOrInlineDv`, with `@offset` where there is one. Protocol: Deletion Vectors."""
+    offset = descriptor.get("offset")
+    unique = f"{descriptor.get('storageType')}{descriptor.get('pathOrInlineDv')}"
+    return unique if offset is None else f"{unique}@{offset}"
+
+
+def key_column(files: pa.Table) -> pa.ChunkedArray:
+    """`file_key` for each row of a table with `path` and `deletionVector`; plain paths cost no Python."""
+    paths, vectors = files["path"], files["deletionVector"]
+    plain = vectors.null_count == len(vectors) and not pc.any(pc.starts_with(paths, "file:")).as_py()
+    if plain and not pc.any(pc.match_substring(paths, "%")).as_py():
+        return paths
+    rows = zip(paths.to_pylist(), vectors.to_pylist(), strict=True)
+    return pa.chunked_array([pa.array([file_key(path, vector) for path, vector in rows], pa.string())])
+
+
+def table_of(
+    bodies: Sequence[Mapping[str, Any]],
+    types: Mapping[str, pa.DataType],
+    columns: Sequence[str],
+    cls: type[AddFile | RemoveFile],
+) -> pa.Table:
+    """Raw action bodies as a table of `columns`.
+
+    Raises:
+        CorruptLogError: a body lacks a required field, or one has the wrong type.
+    """
+    schema = pa.schema([(name, types[name]) for name in columns])
+    struct = pa.struct([schema.field(name) for name in columns])
+    try:
+        rows = pa.array(bodies, type=struct)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        for body in bodies:
+            from_json(cls, body, "The log")
+        raise CorruptLogError(
+            f"The log has a {cls.action} that cannot be read: {error}.",
+            remedy="Repair the log with the engine that wrote it.",
+        ) from error
+    return (
+        pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)], schema=schema)
+        if len(rows)
+        else schema.empty_table()
+    )
+
+
+def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool) -> Iterator[RemoveFile]:
+    """The actions that take the rows of a table of files out of the table."""
+    for row in files.to_pylist():
+        yield RemoveFile(
+            path=row["path"],
+            data_change=data_change,
+            deletion_timestamp_ms=deletion_timestamp_ms,
+            extended_file_metadata=True,
+            partition_values=dict(row["partitionValues"] or ()),
+            size_bytes=row["size"],
+            stats=row.get("stats"),
+            deletion_vector=row["deletionVector"],
+        )
+
+
+def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:
+    """The rows whose identity is not among `keys`."""
+    touched = pa.array(list(keys), pa.string())
+    return without_rows(files, pc.is_in(key_column(files), value_set=touched)) if len(touched) else files
+
+
+def without_rows(table: pa.Table, dropped: pa.ChunkedArray) -> pa.Table:
+    """The rows for which `dropped` is false: slices of what is there where few go, and only else a copy of the rest."""
+    positions = pc.indices_nonzero(dropped).to_pylist() if pc.sum(dropped).as_py() else []
+    if not positions:
+        return table
+    if len(positions) > _MOST_SLICES:
+        return table.filter(pc.invert(dropped))
+    starts, ends = [0, *(p + 1 for p in positions)], [*positions, table.num_rows]
+    return pa.concat_tables(
+        [table.slice(0, 0), *(table.slice(a, b - a) for a, b in zip(starts, ends, strict=True) if b > a)]
+    )

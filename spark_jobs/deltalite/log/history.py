@@ -1,0 +1,34 @@
+"""The history of a table: who did what, newest first.
+
+Each entry is a commit's provenance as its writer gave it, with Spark's names, plus `version` and `timestamp`. A commit
+without provenance is an entry too. Protocol: Commit Provenance Information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from deltalite.log.commit_times import commit_times
+from deltalite.protocol.actions import CommitInfo, iter_raw_actions
+from deltalite.protocol.file_names import commit_name
+from deltalite.storage.log_store import LogStore
+
+
+def read_history(store: LogStore, *, up_to_version: int) -> Iterator[dict[str, Any]]:
+    """Entries from `up_to_version` (inclusive) back to the oldest commit the log holds.
+
+    `timestamp` is a datetime in UTC: the commit's own where it gave one, else the time of its file.
+    """
+    for time in reversed(commit_times(store)):
+        if time.version > up_to_version:
+            continue
+        name = commit_name(time.version)
+        data = store.read(name)
+        if data is None:
+            return
+        info = next((body for kind, body in iter_raw_actions(data, name) if kind == CommitInfo.action), {})
+        given = info.get("timestamp")
+        milliseconds = given if isinstance(given, int) else time.timestamp_ms
+        yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(milliseconds / 1000, tz=UTC)}

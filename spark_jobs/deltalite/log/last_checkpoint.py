@@ -1,0 +1,61 @@
+"""The `_last_checkpoint` file: a hint where to begin, never the truth.
+
+Its writer replaces it after the checkpoint is complete, so it may be stale, and some stores show it half written.
+Whatever is wrong with it, the answer is None and the caller lists the log instead. Protocol: Last Checkpoint File.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from deltalite.protocol.file_names import LAST_CHECKPOINT
+from deltalite.storage.log_store import LogStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCheckpoint:
+    """What the file says. `size` counts actions, `parts` is set for a multi-part checkpoint."""
+
+    version: int
+    size: int
+    parts: int | None = None
+    size_bytes: int | None = None
+    num_of_add_files: int | None = None
+
+
+def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
+    """The hint, or None where it is missing or cannot be understood."""
+    data = store.read(LAST_CHECKPOINT)
+    if data is None:
+        return None
+    try:
+        body = json.loads(data)
+        return LastCheckpoint(
+            version=_count(body["version"]),
+            size=int(body.get("size", -1)),
+            parts=body.get("parts"),
+            size_bytes=body.get("sizeInBytes"),
+            num_of_add_files=body.get("numOfAddFiles"),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
+    """Replace the hint. `version`, `size` and `parts` come first, so that a split read of the file stays consistent."""
+    body: dict[str, Any] = {"version": hint.version, "size": hint.size}
+    if hint.parts is not None:
+        body["parts"] = hint.parts
+    if hint.size_bytes is not None:
+        body["sizeInBytes"] = hint.size_bytes
+    if hint.num_of_add_files is not None:
+        body["numOfAddFiles"] = hint.num_of_add_files
+    store.write(LAST_CHECKPOINT, json.dumps(body, separators=(",", ":")).encode())
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(value)
+    return value

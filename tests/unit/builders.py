@@ -1,0 +1,148 @@
+"""Tables for tests, in memory, made through the real commit; and rival writers that the store's hooks play."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from deltalite.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    commit_to_bytes,
+)
+from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType, schema_to_json
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+from deltalite.storage.memory import MemoryLogStore
+from deltalite.txn.commit import Committed, DoneByAnotherTry, commit
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+
+NOON_MS = 1_700_000_000_000
+PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
+
+
+def struct(**columns: str) -> StructType:
+    return StructType(tuple(StructField(name, PrimitiveType(kind)) for name, kind in columns.items()))
+
+
+SCHEMA = struct(id="long", day="string")
+
+
+class Clock:
+    """Milliseconds that move on by one second with each look."""
+
+    def __init__(self, now_ms: int = NOON_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        self.now_ms += 1000
+        return self.now_ms
+
+
+def new_store() -> MemoryLogStore:
+    return MemoryLogStore(clock_ms=Clock())
+
+
+def metadata(configuration: Mapping[str, str] | None = None, schema: StructType = SCHEMA, **changes: Any) -> Metadata:
+    values = {"id": "t", "schema_string": schema_to_json(schema), "partition_columns": ()}
+    return Metadata(**{**values, "configuration": configuration or {}, **changes})
+
+
+def add(path: str, **changes: Any) -> AddFile:
+    values = {"partition_values": {}, "size_bytes": 10, "modification_time_ms": NOON_MS, "data_change": True}
+    return AddFile(path=path, **{**values, **changes})
+
+
+def remove(path: str, **changes: Any) -> RemoveFile:
+    return RemoveFile(path=path, **{"data_change": True, "deletion_timestamp_ms": NOON_MS, **changes})
+
+
+def txn(app_id: str, version: int = 0, last_updated_ms: int | None = NOON_MS) -> SetTransaction:
+    return SetTransaction(app_id=app_id, version=version, last_updated_ms=last_updated_ms)
+
+
+def vector(unique: str, offset: int | None = None) -> dict[str, Any]:
+    place = {} if offset is None else {"offset": offset}
+    return {"storageType": "u", "pathOrInlineDv": unique, "sizeInBytes": 30, "cardinality": 1, **place}
+
+
+def proposal(read_version: int, *actions: Action, reads: ReadSet | None = None, **operation: Any) -> Proposal:
+    """What a command would propose, from its actions."""
+
+    def of(kind: type) -> tuple[Any, ...]:
+        return tuple(a for a in actions if isinstance(a, kind))
+
+    one: Callable[[type], Any] = lambda kind: next(iter(of(kind)), None)
+    return Proposal(
+        read_version=read_version,
+        operation=Operation(**{"name": "WRITE", "parameters": {"mode": "Append"}, **operation}),
+        adds=of(AddFile),
+        removes=of(RemoveFile),
+        protocol=one(Protocol),
+        metadata=one(Metadata),
+        txn=one(SetTransaction),
+        reads=reads or ReadSet(),
+    )
+
+
+def put(store: LogStore, *actions: Action, read_version: int | None = None, **options: Any) -> int:
+    """Commit actions on the newest version, through the real commit."""
+    base = read_version if read_version is not None else newest(store)
+    done = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
+    assert isinstance(done, Committed | DoneByAnotherTry)
+    return done.version
+
+
+def create(store: LogStore, *adds: Action, configuration: Mapping[str, str] | None = None, **changes: Any) -> LogStore:
+    """Version 0, with some files."""
+    assert put(store, PROTOCOL, metadata(configuration, **changes), *adds, read_version=-1) == 0
+    return store
+
+
+def appended(store: LogStore, count: int) -> LogStore:
+    """One file a commit, called `f<version>`."""
+    for _ in range(count):
+        put(store, add(f"f{newest(store) + 1}"))
+    return store
+
+
+def newest(store: LogStore) -> int:
+    version = -1
+    while store.read(commit_name(version + 1)) is not None:
+        version += 1
+    return version
+
+
+def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
+    """A commit as another engine might have written it, behind the store's hooks."""
+    if not isinstance(actions, bytes):
+        lines = [json.dumps(a).encode() + b"\n" if isinstance(a, Mapping) else commit_to_bytes([a]) for a in actions]
+        actions = b"".join(lines)
+    store.files[commit_name(version)] = (actions, store._clock_ms())
+
+
+def info(**values: Any) -> CommitInfo:
+    return CommitInfo(values=values)
+
+
+def paths(snapshot: Snapshot) -> list[str]:
+    return sorted(snapshot.files["path"].to_pylist())
+
+
+def load(store: LogStore, version: int | None = None) -> Snapshot:
+    return Snapshot.load(store, version)
+
+
+class Requests:
+    """Every access to the store, as `(operation, name)` without the folder."""
+
+    def __init__(self, store: MemoryLogStore) -> None:
+        self.seen: list[tuple[str, str]] = []
+        store.before = lambda operation, name: self.seen.append((operation, name.rpartition("/")[2]))

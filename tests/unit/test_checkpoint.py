@@ -1,0 +1,210 @@
+"""A checkpoint says what the snapshot says, to us and to other engines, and leaves out what has expired."""
+
+from __future__ import annotations
+
+import json
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
+from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
+from deltalite.protocol.actions import DomainMetadata, Protocol
+from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    Requests,
+    add,
+    appended,
+    create,
+    load,
+    metadata,
+    new_store,
+    put,
+    put_raw,
+    remove,
+    struct,
+    txn,
+)
+
+WEEK_MS = 7 * 86_400_000
+
+
+def rows_of(store, version, kind):
+    table = pq.read_table(pa.BufferReader(store.files[checkpoint_name(version)][0]))
+    return [row for row in table[kind].to_pylist(maps_as_pydicts="strict") if row is not None]
+
+
+def facts(snapshot):
+    """Everything that a snapshot says."""
+    return (
+        snapshot.protocol,
+        snapshot.metadata,
+        snapshot.transactions,
+        snapshot.domains,
+        sorted(map(repr, snapshot.files_with(list(ADD_TYPES)).to_pylist())),
+        sorted(map(repr, snapshot.tombstones(list(REMOVE_TYPES)).to_pylist())),
+    )
+
+
+def rich_store():
+    """A table that uses every kind of action, nulls and odd characters."""
+    store = new_store()
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata", "appendOnly"))
+    described = metadata(
+        {"k": "v", "é": ""}, name="n", description="d", created_time_ms=5, partition_columns=("day",),
+        format={"provider": "parquet", "options": {}},
+    )  # fmt: skip
+    full = add(
+        "day=a%20b/f", partition_values={"day": "a b"}, stats='{"numRecords":1}', tags={"t": None, "u": "x"},
+        base_row_id=3, default_row_commit_version=0, clustering_provider="liquid",
+    )  # fmt: skip
+    put_raw(
+        store,
+        0,
+        [
+            protocol, described, full, add("g", partition_values={"day": None}), add("h", partition_values={"day": ""}),
+            DomainMetadata(domain="delta.unknown", configuration='{"x": 1}', removed=False),
+            DomainMetadata(domain="mine", configuration="", removed=False),
+            txn("run/ü", 3), txn("old", 1, None),
+        ],
+    )  # fmt: skip
+    removed = remove(
+        "h", deletion_timestamp_ms=NOON_MS, extended_file_metadata=True, partition_values={"day": None}, size_bytes=10
+    )
+    put_raw(store, 1, [removed, DomainMetadata(domain="mine", configuration="", removed=True)])
+    return store
+
+
+def test_the_snapshot_read_from_the_checkpoint_is_the_one_it_was_made_from():
+    store = rich_store()
+    before = facts(load(store))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in (0, 1):
+        del store.files[commit_name(version)]
+    snapshot = load(store)
+    assert snapshot.segment.checkpoint.version == 1 and not snapshot.segment.commits
+    assert facts(snapshot) == before
+    assert set(snapshot.domains) == {"delta.unknown"}
+    assert set(snapshot.transactions) == {"run/ü", "old"}
+
+
+def test_each_row_is_one_action_and_files_only_restate():
+    store = rich_store()
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    table = pq.read_table(pa.BufferReader(store.files[checkpoint_name(1)][0]))
+    assert set(table.schema.names) == {"protocol", "metaData", "txn", "domainMetadata", "add", "remove"}
+    assert all(sum(value is not None for value in row.values()) == 1 for row in table.to_pylist())
+    assert {row["dataChange"] for kind in ("add", "remove") for row in rows_of(store, 1, kind)} == {False}
+    assert not {"stats", "tags"} & set(rows_of(store, 1, "remove")[0])
+
+
+def test_the_hint_says_what_the_checkpoint_holds():
+    store = rich_store()
+    hint = write_checkpoint(load(store), now_ms=NOON_MS)
+    data = store.files[checkpoint_name(1)][0]
+    # protocol, metadata, two transactions, one domain, two files, one tombstone
+    assert hint == LastCheckpoint(version=1, size=8, size_bytes=len(data), num_of_add_files=2)
+    assert read_last_checkpoint(store) == hint
+    assert list(json.loads(store.files[LAST_CHECKPOINT][0]))[:2] == ["version", "size"]
+
+
+def test_the_checkpoint_is_complete_before_the_hint_points_at_it():
+    store = appended(create(new_store()), 1)
+    snapshot = load(store)
+    requests = Requests(store)
+    write_checkpoint(snapshot, now_ms=NOON_MS)
+    writes = [name for operation, name in requests.seen if operation.startswith("write")]
+    assert writes == [f"{1:020d}.checkpoint.parquet", "_last_checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "age_ms", "kept"),
+    [
+        ({}, WEEK_MS, False),
+        ({}, WEEK_MS - 1, True),
+        ({}, None, False),
+        ({"delta.deletedFileRetentionDuration": "interval 1 hour"}, 3_600_000, False),
+        ({"delta.deletedFileRetentionDuration": "interval 1 hour"}, 3_599_999, True),
+    ],
+)
+def test_a_tombstone_stays_for_as_long_as_readers_may_need_the_file(configuration, age_ms, kept):
+    store = create(new_store(), add("a"), configuration=configuration)
+    put(store, remove("a", deletion_timestamp_ms=None if age_ms is None else NOON_MS - age_ms))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    assert [row["path"] for row in rows_of(store, 1, "remove")] == (["a"] if kept else [])
+    assert not rows_of(store, 1, "add")
+
+
+def test_expired_transactions_are_left_out():
+    store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
+    now_ms = load(store).loaded_at_ms
+    put(store, txn("fresh", last_updated_ms=now_ms))
+    put(store, txn("old", last_updated_ms=now_ms - 2 * 86_400_000))
+    put(store, txn("timeless", last_updated_ms=None))
+    write_checkpoint(load(store), now_ms=now_ms)
+    assert [row["appId"] for row in rows_of(store, 3, "txn")] == ["fresh"]
+
+
+def test_statistics_as_json_can_be_switched_off():
+    store = create(new_store(), add("a", stats="{}"), configuration={"delta.checkpoint.writeStatsAsJson": "false"})
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    assert "stats" not in rows_of(store, 0, "add")[0]
+
+
+@pytest.mark.parametrize(("pointing_at", "afterwards"), [(None, 4), (2, 4), (4, 4), (6, 6)])
+def test_the_hint_never_moves_backwards(pointing_at, afterwards):
+    store = appended(create(new_store()), 6)
+    if pointing_at is not None:
+        write_checkpoint(load(store, pointing_at), now_ms=NOON_MS)
+    write_checkpoint(load(store, 4), now_ms=NOON_MS)
+    assert read_last_checkpoint(store).version == afterwards
+    assert checkpoint_name(4) in store.files
+
+
+def test_a_checkpoint_that_is_there_already_is_left_as_it_is():
+    store = appended(create(new_store()), 1)
+    store.files[checkpoint_name(1)] = (b"theirs", 0)
+    snapshot = load(store, 0)
+    write_checkpoint(snapshot, now_ms=NOON_MS)
+    good = store.files[checkpoint_name(0)]
+    write_checkpoint(load(store, 0), now_ms=NOON_MS + 1)
+    assert store.files[checkpoint_name(0)] == good
+
+
+def test_a_checkpoint_on_a_checkpoint_keeps_everything():
+    store = appended(create(new_store(), add("a"), add("b")), 2)
+    for version in (1, 2):
+        put(store, remove("a" if version == 1 else "b"))
+        write_checkpoint(load(store), now_ms=NOON_MS)
+    before = facts(load(store))
+    last = load(store).version
+    for version in range(last + 1):
+        del store.files[commit_name(version)]
+    assert facts(load(store)) == before
+    assert sorted(row["path"] for row in rows_of(store, last, "remove")) == ["a", "b"]
+
+
+def test_delta_rs_reads_what_we_wrote(tmp_path):
+    store = LocalLogStore(str(tmp_path))
+    described = metadata(partition_columns=("day",), schema=struct(id="long", day="string"))
+    put(store, PROTOCOL, described, read_version=-1)
+    for number, day in enumerate(["a", "b/c", None]):
+        name = f"f{number}.parquet"
+        pq.write_table(pa.table({"id": [number]}), tmp_path / name)
+        size = (tmp_path / name).stat().st_size
+        put(store, add(name, partition_values={"day": day}, size_bytes=size), txn("run", number))
+    put(store, remove("f0.parquet"))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in range(5):
+        (tmp_path / commit_name(version)).unlink()
+    table = deltalake.DeltaTable(str(tmp_path))
+    assert table.version() == 4
+    assert table.transaction_version("run") == 2
+    rows = deltalake.QueryBuilder().register("t", table).execute("select id, day from t order by id").read_all()
+    assert pa.table(rows).to_pylist() == [{"id": 1, "day": "b/c"}, {"id": 2, "day": None}]

@@ -1,0 +1,90 @@
+"""What a run has committed is found by its app id, and told with the words of its own commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.protocol.file_names import commit_name
+from deltalite.results import OperationResult
+from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.txn.find_run import earlier_result, find_run, find_run_commit
+from tests.unit.builders import NOON_MS, add, appended, create, info, load, new_store, put, put_raw, txn
+
+RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
+
+
+@pytest.fixture
+def store():
+    """Version 2 is the run's, version 4 another's, version 5 the next to last."""
+    store = appended(create(new_store()), 1)
+    put(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
+    put(store, add("x"), txn("another", 5))
+    return appended(store, 2)
+
+
+def test_the_result_of_an_earlier_try_is_its_commit_s_own(store):
+    assert find_run(store, RUN, 0) == OperationResult(
+        table="memory://table", operation="WRITE", version=2, read_version=1, committed=False, skipped=True,
+        app_id=RUN, txn_version=0, timestamp=NOON_MS + 1000, metrics={"numFiles": 1, "numOutputRows": 7},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("app_id", "txn_version", "version"),
+    [
+        (RUN, 0, 2),
+        (RUN, 1, None),
+        ("another", 0, 3),
+        ("another", 5, 3),
+        ("another", 6, None),
+        ("nobody", 0, None),
+        ("", 0, None),
+    ],
+)
+def test_a_stored_version_at_or_above_ours_means_done(store, app_id, txn_version, version):
+    result = find_run(store, app_id, txn_version)
+    assert (result and result.version) == version
+
+
+def test_a_snapshot_before_the_commit_does_not_know_the_run(store):
+    assert earlier_result(load(store, 1), "t", RUN, 0) is None
+    assert earlier_result(load(store, 2), "t", RUN, 0).table == "t"
+    assert find_run_commit(store, RUN, at_or_below=1) is None
+
+
+def test_the_newest_generation_is_the_answer(store):
+    put(store, add("again"), add("and again"), txn(RUN, 1))
+    found = find_run_commit(store, RUN, at_or_below=10)
+    assert (found.version, found.txn.version, found.added_paths) == (6, 1, {"again", "and again"})
+    assert find_run(store, RUN, 0).txn_version == 1
+    assert find_run_commit(store, RUN, at_or_below=5).version == 2
+
+
+def test_an_app_id_that_stands_elsewhere_in_a_commit_is_not_a_transaction(store):
+    put(store, add("x"), user_metadata="another")
+    assert find_run_commit(store, "another", at_or_below=10).version == 3
+
+
+def test_a_run_whose_commit_was_cleaned_is_still_done(store):
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in range(5):
+        del store.files[commit_name(version)]
+    result = find_run(store, RUN, 0)
+    assert (result.version, result.operation, result.skipped, result.timestamp) == (None, "UNKNOWN", True, NOON_MS)
+
+
+def test_an_expired_transaction_is_no_longer_done():
+    store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
+    put(store, add("mine"), txn(RUN, 0, last_updated_ms=NOON_MS))
+    assert find_run(store, RUN, 0) is None
+
+
+def test_a_table_that_does_not_exist_has_no_runs():
+    assert find_run(new_store(), RUN, 0) is None
+
+
+@pytest.mark.parametrize("metrics", [None, {}, {"a": "x", "b": "", "c": None, "d": "1.5"}])
+def test_provenance_that_says_little_is_enough(metrics):
+    store = create(new_store())
+    put_raw(store, 1, [txn(RUN, 0), info(operationMetrics=metrics) if metrics is not None else add("a")])
+    assert find_run(store, RUN, 0).metrics == {}

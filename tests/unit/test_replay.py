@@ -1,0 +1,302 @@
+"""Replay decides by the newest word: for the protocol, the metadata, each app id, each domain and each file."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.errors import CorruptCheckpointError, CorruptLogError, TimestampOutOfRangeError, UnsupportedFeatureError
+from deltalite.log.file_table import ADD_TYPES, file_key
+from deltalite.protocol.actions import AddCDCFile, DomainMetadata, Protocol
+from deltalite.protocol.file_names import checkpoint_name, commit_name
+from deltalite.snapshot import Snapshot
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    add,
+    appended,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    paths,
+    put,
+    put_raw,
+    remove,
+    txn,
+    vector,
+)
+
+DAY_MS = 86_400_000
+
+
+def domain(name, configuration="{}", removed=False):
+    return DomainMetadata(domain=name, configuration=configuration, removed=removed)
+
+
+def table(*commits, checkpoint_at=None):
+    """A table whose commits are lists of actions; version 0 gets a protocol and metadata."""
+    store = new_store()
+    for version, actions in enumerate(commits):
+        put_raw(store, version, [PROTOCOL, metadata(), *actions] if version == 0 else actions)
+        if version == checkpoint_at:
+            write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
+    return store
+
+
+def state(store):
+    snapshot = load(store)
+    keys = [
+        file_key(row["path"], row["deletionVector"])
+        for row in snapshot.files_with(["path", "deletionVector"]).to_pylist()
+    ]
+    return sorted(keys), sorted(snapshot.tombstones(["path"])["path"].to_pylist())
+
+
+# Commits, active files, tombstones. Each is replayed from commits alone, and with a checkpoint after each version.
+FILES = {
+    "added": ([[add("a")], [add("b")]], ["a", "b"], []),
+    "removed": ([[add("a"), add("b")], [remove("a")]], ["b"], ["a"]),
+    "added again": ([[add("a")], [remove("a")], [add("a")]], ["a"], []),
+    "removed twice": ([[add("a")], [remove("a")], [remove("a")]], [], ["a"]),
+    "restated": ([[add("a", size_bytes=1)], [add("a", size_bytes=2, data_change=False)]], ["a"], []),
+    "replaced in one commit": ([[add("a")], [remove("a"), add("b")]], ["b"], ["a"]),
+    "add before remove in one commit": ([[add("a")], [add("b"), remove("a")]], ["b"], ["a"]),
+    # The file that lives has `%20` in its name.
+    "spaces and percent": ([[add("a%20b"), add("a%2520b")], [remove("a b")]], ["a%20b"], ["a b"]),
+    "upper and lower hex": ([[add("p=%C3%BC")], [remove("p=%c3%bc")]], [], ["p=%c3%bc"]),
+    "raw and encoded letters": ([[add("p=ü")], [remove("p=%C3%BC")]], [], ["p=%C3%BC"]),
+    "absolute spellings": ([[add("file:/x/a"), add("/x/b")], [remove("/x/a"), remove("file:///x/b")]], [], ["/x/a", "file:///x/b"]),
+    "a vector makes another file": (
+        [[add("a")], [remove("a"), add("a", deletion_vector=vector("v"))]],
+        ["a\nuv"],
+        ["a"],
+    ),
+    "another vector": (
+        [
+            [add("a", deletion_vector=vector("v", 1))],
+            [remove("a", deletion_vector=vector("v", 1)), add("a", deletion_vector=vector("v", 2))],
+        ],
+        ["a\nuv@2"],
+        ["a"],
+    ),
+    "the vector that was removed is not the one that lives": (
+        [[add("a", deletion_vector=vector("v", 1))], [remove("a", deletion_vector=vector("v"))]],
+        ["a\nuv@1"],
+        ["a"],
+    ),
+    "offset nought is an offset": (
+        [[add("a", deletion_vector=vector("v", 0))], [remove("a", deletion_vector=vector("v"))]],
+        ["a\nuv@0"],
+        ["a"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_the_newest_word_about_a_file_counts(case):
+    commits, active, removed = FILES[case]
+    for checkpoint_at in (None, *range(len(commits))):
+        assert state(table(*commits, checkpoint_at=checkpoint_at)) == (active, removed)
+
+
+def test_the_restated_file_is_the_newer_one():
+    store = table([add("a", size_bytes=1), add("b")], [add("a", size_bytes=2, stats="{}")], checkpoint_at=0)
+    rows = {row["path"]: (row["size"], row["stats"]) for row in load(store).files.to_pylist()}
+    assert rows == {"a": (2, "{}"), "b": (10, None)}
+
+
+def test_small_actions_are_decided_by_the_newest_with_a_checkpoint_in_between_or_not():
+    commits = (
+        [txn("x", 1), txn("y", 9), domain("d", "old"), domain("e", "gone"), domain("f"), info(operation="first")],
+        [replace(PROTOCOL, min_writer_version=4), txn("x", 5), domain("d", "new"), domain("f", removed=True)],
+        [metadata({"k": "v"}), txn("x", 3), domain("e", removed=True), domain("f", "back"), info(operation="last")],
+    )  # fmt: skip
+    for checkpoint_at in (None, 0, 1, 2):
+        snapshot = load(table(*commits, checkpoint_at=checkpoint_at))
+        assert {t.app_id: t.version for t in snapshot.transactions.values()} == {"x": 3, "y": 9}
+        assert {d.domain: d.configuration for d in snapshot.domains.values()} == {"d": "new", "f": "back"}
+        assert (snapshot.protocol.min_writer_version, snapshot.configuration) == (4, {"k": "v"})
+        assert snapshot.commit_info == (None if checkpoint_at == 2 else {"operation": "last"})
+
+
+def test_the_provenance_of_a_snapshot_is_the_newest_commit_s_or_nothing():
+    assert load(table([info(operation="first")], [add("a")])).commit_info is None
+
+
+def test_change_files_are_never_part_of_a_table():
+    cdc = AddCDCFile(path="_change_data/c", partition_values={}, size_bytes=1, data_change=False)
+    assert state(table([add("a")], [cdc, add("b")], checkpoint_at=0)) == (["a", "b"], [])
+
+
+@pytest.mark.parametrize(
+    ("actions", "missing"),
+    [([PROTOCOL], "metadata"), ([metadata()], "protocol"), ([add("a")], "protocol"), ([], "protocol")],
+)
+def test_a_table_without_protocol_or_metadata_is_corrupt(actions, missing):
+    store = new_store()
+    put_raw(store, 0, actions)
+    with pytest.raises(CorruptLogError, match=f"no {missing} up to version 0"):
+        load(store)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"add": {"partitionValues": {}, "size": 1}},
+        {"add": {"path": None}},
+        {"remove": {"path": 5}},
+        {"add": {"path": "a", "deletionVector": "u"}},
+        {"add": {"path": "a", "size": "big", "partitionValues": {}, "modificationTime": 1, "dataChange": True}},
+        {"add": {"path": "a", "size": 2**63, "partitionValues": {}, "modificationTime": 1, "dataChange": True}},
+        {"add": {"path": "a", "size": 1, "partitionValues": {"p": 1}, "modificationTime": 1, "dataChange": True}},
+        {"txn": {"appId": "x"}},
+        {"metaData": {"id": "x"}},
+    ],
+)
+def test_a_malformed_action_is_a_corrupt_log(body):
+    store = table([add("a")])
+    put_raw(store, 1, [body])
+    with pytest.raises(CorruptLogError):
+        assert load(store).files
+
+
+def test_an_old_provenance_that_nobody_needs_may_say_anything():
+    store = table([{"commitInfo": {"timestamp": "never"}}], [add("a")])
+    assert paths(load(store)) == ["a"]
+
+
+def without(data, kind, *columns):
+    """A checkpoint whose writer left columns out."""
+    rows = pq.read_table(pa.BufferReader(data))
+    if not columns:
+        slim = rows.drop_columns([kind])
+    else:
+        struct = rows[kind].combine_chunks()
+        kept = [i for i, f in enumerate(struct.type) if f.name not in columns]
+        narrow = pa.StructArray.from_arrays(
+            [struct.field(i) for i in kept], fields=[struct.type[i] for i in kept], mask=struct.is_null()
+        )
+        slim = rows.set_column(rows.schema.names.index(kind), kind, narrow)
+    sink = pa.BufferOutputStream()
+    pq.write_table(slim, sink)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("add", ["stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"]),
+        ("remove", ["deletionVector", "partitionValues", "size", "extendedFileMetadata"]),
+        ("txn", []),
+        ("domainMetadata", []),
+        ("remove", []),
+    ],
+)
+def test_columns_that_a_checkpoint_leaves_out_read_as_null(kind, columns):
+    store = table(
+        [add("a"), add("b", stats="{}")], [remove("a", deletion_timestamp_ms=NOON_MS)], [add("c")], checkpoint_at=1
+    )
+    name = checkpoint_name(1)
+    store.files[name] = (without(store.files[name][0], kind, *columns), 0)
+    snapshot = load(store)
+    assert snapshot.segment.checkpoint.version == 1
+    assert paths(snapshot) == ["b", "c"]
+    full = snapshot.files_with(list(ADD_TYPES))
+    assert full.schema == pa.schema(list(ADD_TYPES.items()))
+    assert snapshot.tombstones(["path"])["path"].to_pylist() == (["a"] if (kind, columns) != ("remove", []) else [])
+
+
+def corrupted(store, version, where="footer"):
+    data = bytearray(store.files[checkpoint_name(version)][0])
+    if where == "footer":
+        data[-20:] = b"\0" * 20
+    else:
+        group = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(0)
+        columns = (group.column(i) for i in range(group.num_columns))
+        column = next(c for c in columns if c.path_in_schema == "add.path")
+        start = column.dictionary_page_offset or column.data_page_offset
+        data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    store.files[checkpoint_name(version)] = (bytes(data), 0)
+
+
+@pytest.fixture
+def with_checkpoints():
+    store = appended(create(new_store()), 6)
+    for version in (2, 4):
+        write_checkpoint(load(store, version), now_ms=NOON_MS)
+    return store
+
+
+@pytest.mark.parametrize("where", ["footer", "pages"])
+@pytest.mark.parametrize("damaged", [[4], [2, 4]])
+def test_a_damaged_checkpoint_is_passed_over_for_older_files_of_the_log(with_checkpoints, caplog, where, damaged):
+    for version in damaged:
+        corrupted(with_checkpoints, version, where)
+    with caplog.at_level(logging.WARNING):
+        snapshot = load(with_checkpoints)
+        assert paths(snapshot) == [f"f{v}" for v in range(1, 7)]
+        assert snapshot.tombstones(["path"]).num_rows == 0
+    assert "Falling back" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["footer", "pages"])
+def test_a_damaged_checkpoint_without_the_commits_before_it_is_named(with_checkpoints, where):
+    corrupted(with_checkpoints, 4, where)
+    for version in range(4):
+        del with_checkpoints.files[commit_name(version)]
+    del with_checkpoints.files[checkpoint_name(2)]
+    with pytest.raises(CorruptCheckpointError, match="version 6 cannot be read") as caught:
+        assert load(with_checkpoints).files
+    assert not caught.value.retryable
+
+
+def test_a_checkpoint_that_vanished_is_passed_over(with_checkpoints):
+    with_checkpoints.before = lambda op, name: op == "open" and with_checkpoints.files.pop(name, None)
+    assert paths(load(with_checkpoints)) == [f"f{v}" for v in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("retention", "last_updated_ms", "kept"),
+    [
+        (None, None, True),
+        (None, 0, True),
+        ("interval 1 day", None, False),
+        ("interval 1 day", -2 * DAY_MS, False),
+        ("interval 1 day", -DAY_MS // 2, True),
+    ],
+)
+def test_a_transaction_counts_for_ever_or_for_its_retention(retention, last_updated_ms, kept):
+    store = new_store()
+    configuration = {} if retention is None else {"delta.setTransactionRetentionDuration": retention}
+    create(store, configuration=configuration)
+    before = load(store).loaded_at_ms
+    when = before + last_updated_ms if last_updated_ms is not None and last_updated_ms < 0 else last_updated_ms
+    put(store, txn("x", last_updated_ms=when))
+    assert ("x" in load(store).transactions) is kept
+
+
+def test_time_travel_finds_the_newest_commit_at_or_before_the_moment():
+    store = appended(create(new_store()), 3)
+    # Clocks that jump back do not make two versions share a time: 1 counts as one millisecond after 0.
+    for version, modified_ms in enumerate([5000, 4000, 9000, 9000]):
+        store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
+    found = [Snapshot.load_at(store, ms).version for ms in (5000, 5001, 8999, 9000, 9001, 10_000)]
+    assert found == [0, 1, 1, 2, 3, 3]
+    for moment, says in ((4999, "oldest commit is version 0, at 5000 ms"), (10**15, "future")):
+        with pytest.raises(TimestampOutOfRangeError, match=says):
+            Snapshot.load_at(store, moment)
+
+
+def test_a_table_that_keeps_its_times_in_the_commits_does_not_travel_by_time():
+    store = new_store()
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+    put_raw(store, 0, [protocol, metadata({"delta.enableInCommitTimestamps": "true"})])
+    with pytest.raises(UnsupportedFeatureError, match="inCommitTimestamp"):
+        Snapshot.load_at(store, NOON_MS + DAY_MS)
