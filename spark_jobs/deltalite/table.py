@@ -1,0 +1,190 @@
+"""`DeltaTable`: a Delta table for Python, without Spark.
+
+A `DeltaTable` is one version, chosen when it is made; it never moves. Rows come as Arrow, files as an Arrow table. It
+reads only: writing is what the jobs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.columnar.filters import from_filters
+from deltalite.columnar.predicate import Constant, Predicate
+from deltalite.columnar.scan import read_batches
+from deltalite.columnar.skipping import prune
+from deltalite.errors import InvalidRequestError
+from deltalite.log.history import read_history
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.arrow_schema import schema_to_arrow
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.paths import decode_path
+from deltalite.snapshot import Snapshot
+from deltalite.storage.opening import open_store
+from deltalite.storage.versioned_path import resolve_version
+
+Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
+
+
+_NUM_RECORDS_FIRST = r'^\{"numRecords":(?P<count>\d{1,18})[,}]'
+_PREFIX_BYTES = 40
+
+
+class DeltaTable:
+    """A table at one version.
+
+    Args:
+        path: its address; may end with `@v3`, or `@` and a time as `yyyyMMddHHmmssSSS`.
+        version: the version, instead of the newest.
+        timestamp: ISO 8601 or a datetime (UTC where it has no zone): the newest version at that time.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, UnsupportedFeatureError, CorruptLogError,
+        InvalidRequestError: see `deltalite.errors`.
+    """
+
+    def __init__(self, path: str, *, version: int | None = None, timestamp: str | datetime | None = None) -> None:
+        wanted = resolve_version(path, version, timestamp)
+        store = open_store(wanted.path)
+        if wanted.timestamp_ms is not None:
+            self._snapshot = Snapshot.load_at(store, wanted.timestamp_ms)
+        else:
+            self._snapshot = Snapshot.load(store, wanted.version)
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self._snapshot.store.root!r}, version={self.version})"
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self._snapshot.version
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, partition columns included, in the table's order."""
+        return schema_to_arrow(self._snapshot.schema)
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata action: id, name, description, partition columns, properties."""
+        return self._snapshot.metadata
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol action."""
+        return self._snapshot.protocol
+
+    def files(self) -> pa.Table:
+        """The active files.
+
+        Columns: path (decoded) string, partition_values map<string, string>, size_bytes int64, modification_time_ms
+        int64, num_records int64 (null where the statistics do not say), stats string (JSON), deletion_vector struct.
+        """
+        files = self._snapshot.files
+        return pa.table(
+            {
+                "path": _decoded(files["path"]),
+                "partition_values": files["partitionValues"],
+                "size_bytes": files["size"],
+                "modification_time_ms": files["modificationTime"],
+                "num_records": _num_records(files["stats"]),
+                "stats": files["stats"],
+                "deletion_vector": files["deletionVector"],
+            }
+        )
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits up to this version, newest first: provenance, `version` and `timestamp` (a datetime in UTC)."""
+        if limit is not None and limit < 0:
+            raise InvalidRequestError(f"limit is {limit}.", remedy="Give a positive number, or leave it out.")
+        return list(islice(read_history(self._snapshot.store, up_to_version=self.version), limit))
+
+    def detail(self) -> dict[str, Any]:
+        """What `DESCRIBE DETAIL` says, with Spark's names; times are datetimes in UTC, sizes bytes."""
+        snapshot, metadata = self._snapshot, self.metadata
+        newest = snapshot.segment.newest_file
+        return {
+            "format": "delta",
+            "id": metadata.id,
+            "name": metadata.name,
+            "description": metadata.description,
+            "location": snapshot.store.root,
+            "createdAt": _moment(metadata.created_time_ms),
+            "lastModified": _moment(newest.modified_ms if newest else None),
+            "partitionColumns": list(snapshot.partition_columns),
+            "numFiles": snapshot.files.num_rows,
+            "sizeInBytes": pc.sum(snapshot.files["size"]).as_py() or 0,
+            "properties": dict(snapshot.configuration),
+            "minReaderVersion": self.protocol.min_reader_version,
+            "minWriterVersion": self.protocol.min_writer_version,
+            "tableFeatures": sorted(supported_features(self.protocol)),
+        }
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,  # noqa: A002  the interface's name
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of record batches of `schema` (or of `columns`, in their order).
+
+        Args:
+            columns: names, without regard to case; all where None.
+            filter: tuples `(column, op, value)` that must all hold, or a list of such lists of which one must hold.
+        """
+        schema = self._snapshot.schema
+        predicate: Predicate = Constant(True) if filter is None else from_filters(filter, schema)
+        partition_columns = self._snapshot.partition_columns
+        files = prune(self._snapshot.files, predicate, schema, partition_columns)
+        return read_batches(
+            self._snapshot.store, files, schema, partition_columns, columns=columns, predicate=predicate
+        )
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,  # noqa: A002  the interface's name
+    ) -> pa.Table:
+        """The rows as one Arrow table; see `to_batches`."""
+        batches = list(self.to_batches(columns=columns, filter=filter))
+        return pa.Table.from_batches(batches, schema=self._projected(columns))
+
+    def _projected(self, columns: Sequence[str] | None) -> pa.Schema:
+        if columns is None:
+            return self.schema
+        by_name = {f.name.lower(): f for f in self.schema}
+        return pa.schema([by_name[c.lower()] for c in columns])
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+
+
+def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pc.any(pc.match_substring(paths, "%")).as_py():
+        return paths
+    return pa.chunked_array([pa.array([decode_path(p) for p in paths.to_pylist()], pa.string())])
+
+
+def _num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`numRecords` of each statistics text, null where it does not say.
+
+    Writers put it first, so a short prefix answers for nearly all of them and a million texts are no loop in Python.
+    """
+    prefix = pc.binary_slice(stats.cast(pa.binary()), 0, _PREFIX_BYTES).cast(pa.string(), safe=False)
+    found = pc.struct_field(pc.extract_regex(prefix, _NUM_RECORDS_FIRST), "count").cast(pa.int64())
+    if found.null_count == stats.null_count:
+        return found
+    pairs = zip(found.to_pylist(), stats.to_pylist(), strict=True)
+    return pa.chunked_array([pa.array([_parsed(text) if n is None else n for n, text in pairs], pa.int64())])
+
+
+def _parsed(text: str | None) -> int | None:
+    stats = parse_stats(text)
+    return None if stats is None else stats.num_records

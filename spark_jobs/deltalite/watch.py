@@ -1,0 +1,76 @@
+"""Watching a log grow: what sensors and triggers ask, cheaply.
+
+A poll asks for the next commit by name and never lists: one request where nothing is new, whatever the length of the
+log. A table that does not exist yet is version -1 and no error. `find_run` tells what an earlier try of a run
+committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deltalite.conditions import CommitCondition, CommitSummary
+from deltalite.errors import TableNotFoundError
+from deltalite.log.commit_times import commit_times, newest_at
+from deltalite.log.segment import find_segment
+from deltalite.protocol.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile, SetTransaction, parse_commit
+from deltalite.protocol.file_names import commit_name
+from deltalite.storage.log_store import LogStore
+from deltalite.txn.find_run import find_run
+
+__all__ = ["PollResult", "find_run", "latest_version", "poll", "summarize", "version_at"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollResult:
+    """`cursor` is the last version looked at; `match` the first one after the old cursor that counts, or None."""
+
+    cursor: int
+    match: CommitSummary | None
+
+
+def latest_version(store: LogStore) -> int:
+    """The newest version, -1 where there is no table yet."""
+    try:
+        return find_segment(store).version
+    except TableNotFoundError:
+        return -1
+
+
+def version_at(store: LogStore, timestamp_ms: int) -> int:
+    """The newest version committed at or before a moment (milliseconds UTC), -1 where there was none."""
+    found = newest_at(commit_times(store), timestamp_ms)
+    return -1 if found is None else found.version
+
+
+def poll(store: LogStore, after_version: int, condition: CommitCondition) -> PollResult:
+    """Look at the commits above `after_version` (exclusive), up to the first one that the condition holds for."""
+    cursor = after_version
+    while (data := store.read(commit_name(cursor + 1))) is not None:
+        cursor += 1
+        summary = summarize(cursor, data)
+        if condition.holds_for(summary):
+            return PollResult(cursor=cursor, match=summary)
+    return PollResult(cursor=cursor, match=None)
+
+
+def summarize(version: int, data: bytes) -> CommitSummary:
+    """What a condition may ask of a commit file. Raises `CorruptLogError` where it is malformed."""
+    actions = parse_commit(data, commit_name(version))
+    info = next((a.values for a in actions if isinstance(a, CommitInfo)), {})
+    changing = [a for a in actions if isinstance(a, AddFile | RemoveFile) and a.data_change]
+    files = [a for a in actions if isinstance(a, AddFile | RemoveFile | AddCDCFile)]
+    return CommitSummary(
+        version=version,
+        timestamp_ms=_when(info.get("timestamp")),
+        operation=info.get("operation"),
+        data_changed=bool(changing),
+        app_ids=frozenset(a.app_id for a in actions if isinstance(a, SetTransaction)),
+        partitions=tuple(dict(f.partition_values) for f in files if f.partition_values is not None),
+    )
+
+
+def _when(timestamp: Any) -> int:
+    """Provenance is free-form: a writer may give no time, or one of another kind."""
+    return timestamp if isinstance(timestamp, int) else 0

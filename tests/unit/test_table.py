@@ -1,0 +1,236 @@
+"""`DeltaTable` over tables that other engines wrote, and over our own where a moment or a fault is to be set."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.errors import (
+    CorruptDataFileError,
+    CorruptLogError,
+    InvalidRequestError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    VersionGapError,
+    VersionNotFoundError,
+)
+from deltalite.protocol.file_names import commit_name
+from deltalite.storage.local import LocalLogStore
+from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, load, metadata, newest, put, remove
+
+
+@pytest.fixture(scope="module")
+def partitioned(golden):
+    """Two versions of three files each: letter, number, a_float; partitioned by letter."""
+    return str(golden / "tables" / "dat" / "basic_partitioned")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A local table of our own: version 0 empty, then one file of one row a version, `f1` to `f3`."""
+    store = LocalLogStore(str(tmp_path / "a b=ü%"))
+    described = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
+    put(store, PROTOCOL, described, read_version=-1)
+    for number, day in enumerate(["x", "y z/%", None], 1):
+        name = f"f{number} %20.parquet"
+        pq.write_table(pa.table({"id": [number]}), Path(store.root) / name)
+        put(store, add(f"f{number}%20%2520.parquet", partition_values={"day": day}, stats=f'{{"numRecords":{number}}}'))
+    for version in range(4):
+        os.utime(Path(store.root) / commit_name(version), ns=(0, (NOON_MS + version * 1000) * 1_000_000))
+    return store
+
+
+def test_the_facts_of_a_table(partitioned):
+    table = DeltaTable(partitioned)
+    assert table.version == 1
+    assert table.schema == pa.schema({"letter": pa.string(), "number": pa.int64(), "a_float": pa.float64()})
+    assert table.metadata.partition_columns == ("letter",)
+    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 2)
+    assert repr(table) == f"DeltaTable({partitioned!r}, version=1)"
+
+
+def test_rows_columns_and_filters(partitioned):
+    table = DeltaTable(partitioned)
+    assert table.to_arrow().num_rows == 6
+    assert table.to_arrow(columns=["NUMBER", "letter"]).column_names == ["number", "letter"]
+    chosen = table.to_arrow(columns=["number"], filter=[("letter", "=", "a")])
+    of_a = [row["number"] for row in table.to_arrow().to_pylist() if row["letter"] == "a"]
+    assert sorted(chosen["number"].to_pylist()) == sorted(of_a)
+    assert sum(batch.num_rows for batch in table.to_batches()) == 6
+    nothing = table.to_arrow(filter=[("letter", "=", "zzz")])
+    assert (nothing.num_rows, nothing.schema) == (0, table.schema)
+    with pytest.raises(InvalidRequestError, match="nowhere"):
+        table.to_arrow(columns=["nowhere"])
+
+
+@pytest.mark.parametrize("spelled", ["{}", "{}/", "file:{}", "file://{}"])
+@pytest.mark.parametrize(("at", "files"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
+def test_a_version_has_its_own_files(partitioned, spelled, at, files):
+    assert DeltaTable(spelled.format(partitioned), **at).files().num_rows == files
+
+
+@pytest.mark.parametrize(("suffix", "version"), [("@v0", 0), ("@v1/", 1)])
+def test_a_path_may_name_its_version(partitioned, suffix, version):
+    assert DeltaTable(partitioned + suffix).version == version
+
+
+def test_files_are_listed_with_decoded_paths_and_what_the_log_says(own):
+    files = DeltaTable(own.root).files()
+    assert files.schema.names == [
+        "path", "partition_values", "size_bytes", "modification_time_ms", "num_records", "stats", "deletion_vector",
+    ]  # fmt: skip
+    rows = sorted(files.to_pylist(maps_as_pydicts="strict"), key=lambda row: row["path"])
+    assert [row["path"] for row in rows] == [f"f{n} %20.parquet" for n in (1, 2, 3)]
+    assert [row["partition_values"] for row in rows] == [{"day": "x"}, {"day": "y z/%"}, {"day": None}]
+    assert [row["num_records"] for row in rows] == [1, 2, 3]
+    assert rows[0]["size_bytes"] == 10 and rows[0]["modification_time_ms"] == NOON_MS
+    assert DeltaTable(own.root).to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "day": "x"}, {"id": 2, "day": "y z/%"}, {"id": 3, "day": None},
+    ]  # fmt: skip
+
+
+STATS = [
+    ('{"numRecords":5}', 5), (' { "numRecords" : 5 , "minValues":{}}', 5), ('{"minValues":{"a":1},"numRecords":7}', 7),
+    ('{"minValues":{"a":{"numRecords":1}},"numRecords":7}', 7), ('{"minValues":{"numRecords":1}}', None), ("{}", None),
+    ("", None), ("{", None), ("null", None), ('{"numRecords":"5"}', None), ('{"numRecords":null}', None),
+    ('{"numRecords":1.5}', None), ('{"numRecords":-1}', None), ('{\n"numRecords":\n3}', 3), (None, None),
+    ('{"numRecords":12345678901234567890123456789012345678901234567890}', None),
+    ('{"minValues":{"' + "ü" * 80 + '":1},"numRecords":9}', 9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stats", "count"), STATS)
+def test_the_number_of_records_is_what_the_statistics_say_or_null(own, stats, count):
+    put(own, add("odd", stats=stats, partition_values={"day": None}))
+    files = DeltaTable(own.root).files()
+    assert dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))["odd"] == count
+
+
+def test_history_is_newest_first_up_to_the_version_with_times_in_utc(own):
+    history = DeltaTable(own.root, version=2).history()
+    assert [entry["version"] for entry in history] == [2, 1, 0]
+    assert {entry["operation"] for entry in history} == {"WRITE"}
+    assert history[0]["timestamp"] == datetime.fromtimestamp((NOON_MS + 1000) / 1000, tz=UTC)
+    assert [entry["version"] for entry in DeltaTable(own.root).history(limit=2)] == [3, 2]
+    assert DeltaTable(own.root).history(limit=0) == []
+    with pytest.raises(InvalidRequestError, match="-1"):
+        DeltaTable(own.root).history(limit=-1)
+
+
+def test_a_commit_without_provenance_or_with_an_odd_time_has_the_time_of_its_file(own):
+    for version, body in ((4, {"add": None}), (5, {"commitInfo": {"timestamp": "noon"}})):
+        file = Path(own.root) / commit_name(version)
+        file.write_text(json.dumps(body))
+        os.utime(file, ns=(0, (NOON_MS + version * 1000) * 1_000_000))
+    newest_two = DeltaTable(own.root).history(limit=2)
+    times = [(e["version"], e["timestamp"].timestamp() * 1000 - NOON_MS) for e in newest_two]
+    assert times == [(5, 5000), (4, 4000)]
+
+
+def test_detail_has_spark_s_names(own):
+    detail = DeltaTable(own.root).detail()
+    assert detail == {
+        "format": "delta", "id": "t", "name": "orders", "description": None, "location": own.root,
+        "createdAt": datetime.fromtimestamp(NOON_MS / 1000, tz=UTC),
+        "lastModified": datetime.fromtimestamp((NOON_MS + 3000) / 1000, tz=UTC),
+        "partitionColumns": ["day"], "numFiles": 3, "sizeInBytes": 30, "properties": {"team": "lake"},
+        "minReaderVersion": 1, "minWriterVersion": 2, "tableFeatures": ["appendOnly", "invariants"],
+    }  # fmt: skip
+    empty = DeltaTable(own.root, version=0)
+    assert (empty.detail()["numFiles"], empty.detail()["sizeInBytes"]) == (0, 0)
+    assert (empty.to_arrow().num_rows, empty.files().num_rows) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("moment", "version"),
+    [
+        ("2023-11-14T22:13:20Z", 0),
+        ("2023-11-14T22:13:20.999Z", 0),
+        ("2023-11-14T22:13:21Z", 1),
+        ("2023-11-14T23:13:22+01:00", 2),
+        (datetime(2023, 11, 14, 22, 13, 23, tzinfo=UTC), 3),
+        (date(2024, 1, 1).isoformat(), 3),
+    ],
+)
+def test_a_table_as_it_was_at_a_moment(own, moment, version):
+    assert DeltaTable(own.root, timestamp=moment).version == version
+    if isinstance(moment, str) and moment.endswith("20.999Z"):
+        assert DeltaTable(own.root + "@20231114221320999").version == version
+
+
+@pytest.mark.parametrize("moment", ["2023-11-14T22:13:19.999Z", "2999-01-01"])
+def test_a_moment_before_the_table_or_in_the_future_is_refused(own, moment):
+    with pytest.raises(TimestampOutOfRangeError):
+        DeltaTable(own.root, timestamp=moment)
+
+
+def test_a_table_does_not_move(own):
+    table = DeltaTable(own.root)
+    put(own, remove("f1%20%2520.parquet"))
+    assert (table.version, table.files().num_rows) == (3, 3)
+    assert (DeltaTable(own.root).version, DeltaTable(own.root).files().num_rows) == (4, 2)
+    assert load(own).tombstones(["path"]).num_rows == 1
+
+
+def test_what_is_no_table_or_no_version_is_a_typed_error(own, tmp_path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "file", tmp_path / "empty"):
+        with pytest.raises(TableNotFoundError, match="no Delta table") as caught:
+            DeltaTable(str(path))
+        assert str(path) in str(caught.value)
+    for version in (-1, 4, 10**12):
+        with pytest.raises(VersionNotFoundError, match="its newest is 3"):
+            DeltaTable(own.root, version=version)
+
+
+def test_a_damaged_log_is_a_typed_error(own, tmp_path):
+    gap = tmp_path / "gap"
+    shutil.copytree(own.root, gap)
+    (gap / commit_name(1)).unlink()
+    with pytest.raises(VersionGapError, match="commit 1 is missing"):
+        DeltaTable(str(gap))
+    assert DeltaTable(str(gap), version=0).version == 0
+    (Path(own.root) / commit_name(3)).write_text('{"add": {"path"')
+    with pytest.raises(CorruptLogError, match=commit_name(3)):
+        DeltaTable(own.root)
+    assert DeltaTable(own.root, version=2).to_arrow().num_rows == 2
+
+
+def test_a_data_file_that_is_gone_or_damaged_is_named(own):
+    data = Path(own.root) / "f2 %20.parquet"
+    data.write_bytes(data.read_bytes()[:-10])
+    with pytest.raises(CorruptDataFileError, match="f2 %20"):
+        DeltaTable(own.root).to_arrow()
+    data.unlink()
+    with pytest.raises(CorruptDataFileError, match="f2 %20"):
+        DeltaTable(own.root).to_arrow()
+    assert DeltaTable(own.root).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
+
+
+def test_partition_columns_are_found_whatever_their_case(tmp_path):
+    store = LocalLogStore(str(tmp_path))
+    put(store, PROTOCOL, metadata(partition_columns=("DAY",)), read_version=-1)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "f.parquet")
+    put(store, add("f.parquet", partition_values={"DAY": "x"}))
+    assert DeltaTable(str(tmp_path)).to_arrow().to_pylist() == [{"id": 1, "day": "x"}]
+    assert DeltaTable(str(tmp_path)).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
+
+
+def test_a_checkpoint_in_between_changes_nothing(own):
+    from deltalite.txn.checkpoint import write_checkpoint
+
+    before = DeltaTable(own.root)
+    write_checkpoint(load(own, 2), now_ms=NOON_MS)
+    after = DeltaTable(own.root)
+    assert sorted(map(str, before.files().to_pylist())) == sorted(map(str, after.files().to_pylist()))
+    appended(own, 1)
+    assert newest(own) == 4

@@ -1,0 +1,135 @@
+"""A poll asks for the next commit by its name, and a condition looks at one commit alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.conditions import CommitCondition
+from deltalite.errors import CorruptLogError, InvalidRequestError
+from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.file_names import commit_name
+from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.watch import PollResult, latest_version, poll, summarize, version_at
+from tests.unit.builders import (
+    NOON_MS,
+    Requests,
+    add,
+    appended,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    put_raw,
+    remove,
+    txn,
+)
+
+ANY = CommitCondition(data_change_only=False)
+
+
+def commit_file(version):
+    return ("read", f"{version:020d}.json")
+
+
+@pytest.mark.parametrize("length", [1, 30])
+def test_a_poll_that_sees_nothing_is_one_request_whatever_the_length_of_the_log(length):
+    store = appended(create(new_store()), length)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    requests = Requests(store)
+    assert poll(store, length, ANY) == PollResult(cursor=length, match=None)
+    assert requests.seen == [commit_file(length + 1)]
+
+
+def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
+    store = appended(create(new_store()), 5)
+    requests = Requests(store)
+    found = poll(store, 1, ANY)
+    assert (found.cursor, found.match.version) == (2, 2)
+    assert requests.seen == [commit_file(2)]
+    requests.seen.clear()
+    missed = poll(store, 1, CommitCondition(app_id="nobody"))
+    assert missed == PollResult(cursor=5, match=None)
+    assert requests.seen == [commit_file(v) for v in (2, 3, 4, 5, 6)]
+
+
+def test_a_table_that_does_not_exist_yet_is_waited_for():
+    store = new_store()
+    requests = Requests(store)
+    assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
+    requests.seen.clear()
+    assert poll(store, -1, ANY) == PollResult(cursor=-1, match=None)
+    assert requests.seen == [commit_file(0)]
+    create(store, add("a"))
+    assert latest_version(store) == 0
+    assert poll(store, -1, ANY).match.version == 0
+
+
+def test_a_corrupt_commit_is_an_error_and_not_silence():
+    store = create(new_store())
+    put_raw(store, 1, b'{"add"')
+    with pytest.raises(CorruptLogError, match=f"{1:020d}.json"):
+        poll(store, 0, ANY)
+
+
+def test_the_version_at_a_moment_is_the_newest_that_was_there():
+    store = appended(create(new_store()), 2)
+    for version, modified_ms in enumerate([5000, 7000, 6000]):
+        store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
+    assert [version_at(store, ms) for ms in (4999, 5000, 7000, 7001, 10**15)] == [-1, 0, 1, 2, 2]
+
+
+APPEND = [info(operation="WRITE", timestamp=5), add("a", partition_values={"day": "1", "c": None}), txn("run")]
+DELETE = [info(operation="DELETE"), remove("a", partition_values={"day": "2"})]
+OPTIMIZE = [info(operation="OPTIMIZE"), remove("a", data_change=False), add("b", data_change=False)]
+PROPERTIES = [info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})]
+CHANGES = [AddCDCFile(path="_change_data/c", partition_values={"day": "3"}, size_bytes=1, data_change=False), add("b")]
+COMMITS = {"append": APPEND, "delete": DELETE, "optimize": OPTIMIZE, "properties": PROPERTIES, "changes": CHANGES}
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds_for"),
+    [
+        ({}, {"append", "delete", "changes"}),
+        ({"data_change_only": False}, set(COMMITS)),
+        ({"operations": ["write", "DELETE"]}, {"append", "delete"}),
+        ({"operations": ["OPTIMIZE"]}, set()),
+        ({"operations": ["optimize"], "data_change_only": False}, {"optimize"}),
+        ({"operations": []}, set()),
+        ({"app_id": "run"}, {"append"}),
+        ({"app_id": "another"}, set()),
+        ({"app_id": "run", "operations": ["DELETE"]}, set()),
+        ({"partition": {"day": "1"}}, {"append"}),
+        ({"partition": {"day": "1", "c": None}}, {"append"}),
+        ({"partition": {"day": "1", "c": "x"}}, set()),
+        ({"partition": {"day": "2"}}, {"delete"}),
+        ({"partition": {"day": "3"}}, {"changes"}),
+        ({"partition": {"month": None}}, set()),
+        ({"partition": {}}, {"append", "delete", "changes"}),
+    ],
+    ids=str,
+)
+def test_all_that_is_given_must_hold(condition, holds_for):
+    wanted = CommitCondition(**condition)
+    held = set()
+    for name, actions in COMMITS.items():
+        store = create(new_store())
+        put_raw(store, 1, actions)
+        if poll(store, 0, wanted).match:
+            held.add(name)
+    assert held == holds_for
+    assert CommitCondition.from_dict(json.loads(json.dumps(wanted.as_dict()))) == wanted
+
+
+def test_one_text_is_not_a_list_of_operations():
+    with pytest.raises(InvalidRequestError, match="'WRITE'"):
+        CommitCondition(operations="WRITE")
+
+
+@pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])
+def test_a_commit_without_a_usable_time_or_provenance_is_a_commit(timestamp):
+    line = json.dumps({"commitInfo": {"timestamp": timestamp, "operation": "X"}}).encode()
+    assert (summarize(3, line).timestamp_ms, summarize(3, line).operation) == (0, "X")
+    assert summarize(3, b"").operation is None
