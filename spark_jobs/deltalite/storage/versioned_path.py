@@ -43,6 +43,20 @@ def parse_versioned_path(address: str) -> VersionedPath:
     return VersionedPath(path=address)
 
 
+def refuse_version(address: str) -> None:
+    """Return for an address that names a table, not one of its versions: only the newest can be written.
+
+    Raises:
+        InvalidRequestError: a version or a time stands behind it.
+    """
+    given = parse_versioned_path(address)
+    if given.version is not None or given.timestamp_ms is not None:
+        raise InvalidRequestError(
+            f"The table's address {address!r} names a version, and only the newest can be written.",
+            remedy=f"Write to {given.path!r}.",
+        )
+
+
 def resolve_version(address: str, version: int | None, timestamp: str | datetime | None) -> VersionedPath:
     """One address and at most one version or time, wherever they were given.
 

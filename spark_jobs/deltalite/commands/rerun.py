@@ -1,0 +1,57 @@
+"""Taking back what an earlier run of the same task had appended: `on_rerun="replace"`.
+
+A cleared task replaces exactly the files that its run added, in the commit that adds the new ones. That is only
+possible while those files are untouched: once a later operation has rewritten one of them, its rows cannot be told
+from others, and the refusal names the version that did it.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.errors import RerunRefusedError
+from deltalite.log.file_table import file_key, key_column
+from deltalite.protocol.actions import RemoveFile, parse_commit
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import RunIdentity
+from deltalite.snapshot import Snapshot
+from deltalite.txn.find_run import find_run_commit
+
+
+def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | None:
+    """The files that this run's last commit added, or None where it has not committed before.
+
+    Raises:
+        RerunRefusedError: they are no longer all there as they were written, or the log no longer says which they were.
+    """
+    if identity.app_id not in base.transactions:
+        return None
+    earlier = find_run_commit(base.store, identity.app_id, at_or_below=base.version)
+    if earlier is None:
+        raise RerunRefusedError(
+            f"This run wrote to {base.store.root} before, and its commit is gone from the log: its files are unknown.",
+            remedy="Delete the rows of the run by a predicate, then run the task with on_rerun='write'.",
+        )
+    wanted = {file_key(path, None) for path in earlier.added_paths}
+    found = base.files.filter(pc.is_in(key_column(base.files), value_set=pa.array(sorted(wanted), pa.string())))
+    if found.num_rows != len(wanted):
+        missing = wanted - set(key_column(found).to_pylist())
+        raise RerunRefusedError(
+            f"Version {earlier.version} of {base.store.root} holds what this run appended, and version "
+            f"{_rewritten_by(base, earlier.version, missing)} has rewritten {len(missing)} of its {len(wanted)} files.",
+            remedy="Delete the rows of the run by a predicate, then run the task with on_rerun='write'.",
+        )
+    return found
+
+
+def _rewritten_by(base: Snapshot, after: int, keys: set[str]) -> int | str:
+    """The first version above `after` that removes one of the files."""
+    for version in range(after + 1, base.version + 1):
+        data = base.store.read(commit_name(version))
+        if data is None:
+            continue
+        actions = parse_commit(data, commit_name(version))
+        if any(isinstance(a, RemoveFile) and file_key(a.path, None) in keys for a in actions):
+            return version
+    return "(no longer in the log)"

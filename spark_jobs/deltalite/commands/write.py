@@ -1,0 +1,308 @@
+"""The write command: rows of a query become a version of a table, exactly once.
+
+The order is the guarantee. 1 Has this run committed already? 2 May these rows enter this table? 3 Spark writes files
+that nobody sees. 4 One commit makes them, and whatever they replace, visible at once. 5 What follows the commit
+cannot fail it. An error in 1 to 3, or a lost race in 4, leaves the table as it was. Steps 1 and 4 look at one
+snapshot, and the commit is checked against everything that was committed after it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltalite.commands.identity import result_of_another_try, transaction
+from deltalite.commands.rerun import files_of_earlier_run
+from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
+from deltalite.commands.write_target import WriteTarget, write_target
+from deltalite.commands.written_files import WrittenFiles, described
+from deltalite.errors import (
+    AppendOnlyError,
+    ConcurrentModificationException,
+    ConstraintViolationError,
+    InvalidRequestError,
+    StoragePermissionError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedStorageError,
+)
+from deltalite.log.file_table import key_column, removes_of
+from deltalite.protocol import properties as props
+from deltalite.protocol.features import check_writable, is_in_force
+from deltalite.requests import OnRerun, PartitionOverwrite, WriteMode, WriteRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.conforming import conformed
+from deltalite.spark.guards import not_null_guards, replaced_range_guard
+from deltalite.spark.predicates import parse_predicate
+from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
+from deltalite.spark.sources import delta_version, query_rows
+from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
+from deltalite.spark.types import from_spark
+from deltalite.storage.locations import parse_location
+from deltalite.storage.opening import open_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.commit import Committed, commit
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.post_commit import after_commit
+from deltalite.txn.proposal import Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltalite.spark.staging import DataFile
+    from deltalite.storage.log_store import LogStore
+
+
+def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
+    """Write, or report what an earlier try of the same run wrote (`skipped`).
+
+    Raises:
+        DeltaLiteError: of the class that says what is wrong; the table is then as it was (`CommitStateUnknownError` is
+            the one exception, and says so).
+    """
+    refuse_version(request.table)
+    store = open_store(request.table)
+    base = _existing(store)
+    if base is None:
+        return _Write(spark, request, store, None).run()
+    if request.identity is not None:
+        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
+        if done is not None:
+            return done
+    match request.mode:
+        case WriteMode.ERROR:
+            raise TableExistsError(
+                f"{store.root} is a Delta table already (version {base.version}), and mode is 'error'.",
+                remedy="Use mode='append' or 'overwrite', or another address.",
+            )
+        case WriteMode.IGNORE:
+            return _leave_alone(store, request, base)
+        case WriteMode.APPEND | WriteMode.OVERWRITE:
+            return _Write(spark, request, store, base).run()
+
+
+def _existing(store: LogStore) -> Snapshot | None:
+    """The table as it is, or None where a new one may be made."""
+    try:
+        return Snapshot.load(store)
+    except TableNotFoundError:
+        stranger = foreign_entry(store.root)
+        if stranger is None:
+            return None
+        raise InvalidRequestError(
+            f"{store.root} is not a Delta table, and holds what no Delta table has written ({stranger}).",
+            remedy="Choose an empty folder, or move the files away.",
+        ) from None
+
+
+def _leave_alone(store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
+    """Mode `ignore` on a table that exists: only the run is recorded, so that a retry finds itself."""
+    if request.identity is None:
+        return _result(store, request, version=base.version, read_version=base.version, committed=False)
+    check_writable(base.protocol, base.metadata)
+    proposal = Proposal(
+        read_version=base.version,
+        operation=write_operation(request, base.partition_columns, {}),
+        txn=transaction(request.identity, now_ms=_now_ms()),
+    )
+    return _committed(store, request, proposal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Staged:
+    """Everything that step 3 made: files with statistics, and what they replace."""
+
+    new: WrittenFiles
+    copied: WrittenFiles
+    replaced: Replacement | None
+
+
+class _Write:
+    """One write that has to be done."""
+
+    def __init__(self, spark: SparkSession, request: WriteRequest, store: LogStore, base: Snapshot | None) -> None:
+        self._spark = spark
+        self._request = request
+        self._store = store
+        self._base = base
+
+    def run(self) -> OperationResult:
+        with query_rows(self._spark, self._request.sources, self._request.query) as frame:
+            data = from_spark(frame.schema)
+            target = write_target(self._request, self._base, data, now_ms=_now_ms())
+            self._check_may_remove(target)
+            layout = WriteLayout(
+                partition_columns=target.partition_columns,
+                max_records_per_file=self._request.max_records_per_file,
+                optimize=self._request.optimize_write,
+                random_prefixes=props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+            )
+            with StagedWrite(self._store.root, layout) as staging:
+                staged = self._stage(staging, conformed(frame, data, target.schema), target)
+                try:
+                    result = _committed(self._store, self._request, self._proposal(staged, target))
+                except (ConcurrentModificationException, StoragePermissionError, UnsupportedStorageError):
+                    # The commit is certainly not in the log.
+                    raise
+                except BaseException:
+                    staging.leave()
+                    raise
+                if result.committed:
+                    staging.keep()
+                return result
+
+    def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget) -> _Staged:
+        guards = not_null_guards(target.schema)
+        if self._request.replace_where is not None:
+            guards.append(replaced_range_guard(self._request.replace_where))
+        known_before = self._replaced_by_request(target)
+        new = self._described(staging.write(rows, target.schema, guards), staging, target)
+        replaced = known_before or self._replaced_by_rows(new)
+        copied = WrittenFiles.none()
+        if replaced is not None and replaced.survivors is not None and self._base is not None:
+            survivors = conformed(replaced.survivors, self._base.schema, target.schema)
+            copied = self._described(staging.write(survivors, target.schema, []), staging, target)
+        staged = _Staged(new=new, copied=copied, replaced=replaced)
+        if not self._request.data_change:
+            _check_only_rearranged(staged)
+        return staged
+
+    def _described(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
+        return described(self._store, staging, files, target, data_change=self._request.data_change)
+
+    def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
+        """What the request alone says is replaced, found before anything is written."""
+        if self._base is None:
+            if self._request.replace_where is not None:
+                parse_predicate(self._spark, self._request.replace_where, target.schema, parameter="replace_where")
+            return None
+        if self._request.mode is WriteMode.OVERWRITE:
+            if self._request.replace_where is not None:
+                return matching(self._spark, self._base, self._request.replace_where)
+            return None if self._is_dynamic else everything(self._base)
+        identity = self._request.identity
+        if identity is None or identity.on_rerun is not OnRerun.REPLACE:
+            return None
+        earlier = files_of_earlier_run(self._base, identity)
+        return None if earlier is None else Replacement(whole=earlier, partly=earlier.slice(0, 0))
+
+    def _replaced_by_rows(self, new: WrittenFiles) -> Replacement | None:
+        """What is only known from the partitions that were written."""
+        if self._base is None or not self._is_dynamic:
+            return None
+        return same_partitions(self._base, [f.partition_values for f in new.adds])
+
+    @property
+    def _is_dynamic(self) -> bool:
+        """Whether only the partitions that receive rows are replaced; a table without partitions has just one."""
+        wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
+        return wanted and self._base is not None and bool(self._base.partition_columns)
+
+    def _check_may_remove(self, target: WriteTarget) -> None:
+        """Refuse before a row is written what an append-only table would refuse at the commit."""
+        base, identity = self._base, self._request.identity
+        if base is None or base.files.num_rows == 0 or not self._request.data_change:
+            return
+        takes_back = (
+            identity is not None and identity.on_rerun is OnRerun.REPLACE and identity.app_id in base.transactions
+        )
+        removes = takes_back or self._request.mode is WriteMode.OVERWRITE
+        if removes and is_in_force("appendOnly", target.protocol, target.metadata):
+            raise AppendOnlyError(
+                f"{self._store.root} is append-only (delta.appendOnly), and this write would remove rows.",
+                remedy="Append, or unset the property.",
+            )
+
+    def _proposal(self, staged: _Staged, target: WriteTarget) -> Proposal:
+        request = self._request
+        removed = staged.replaced.files if staged.replaced is not None else None
+        removes = (
+            tuple(removes_of(removed, deletion_timestamp_ms=_now_ms(), data_change=request.data_change))
+            if removed is not None
+            else ()
+        )
+        metrics = write_metrics(request, staged.new, staged.copied, staged.replaced)
+        return Proposal(
+            read_version=self._base.version if self._base else -1,
+            operation=write_operation(request, target.partition_columns, metrics),
+            adds=(*staged.new.adds, *staged.copied.adds),
+            removes=removes,
+            protocol=target.changed_protocol,
+            metadata=target.changed_metadata,
+            txn=transaction(request.identity, now_ms=_now_ms()),
+            reads=self._reads(removed),
+        )
+
+    def _reads(self, removed: pa.Table | None) -> ReadSet:
+        """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
+        own = parse_location(self._request.table)
+        for source in self._request.sources.values():
+            if source.format.lower() == "delta":
+                wanted = delta_version(source)
+                pinned = wanted.version is not None or wanted.timestamp_ms is not None
+                if not pinned and parse_location(wanted.path) == own:
+                    return ReadSet(whole_table=True)
+        if self._request.mode is WriteMode.OVERWRITE and self._base is not None:
+            # Also where nothing was there to replace: what another writer has put there since would have to go.
+            return ReadSet(whole_table=True)
+        return ReadSet() if removed is None else ReadSet(keys=frozenset(key_column(removed).to_pylist()))
+
+
+def _check_only_rearranged(staged: _Staged) -> None:
+    """`data_change=False` promises the same rows; at least their number can be held against it."""
+    before = WrittenFiles.rows_of(staged.replaced.files) if staged.replaced is not None else 0
+    after = staged.new.rows + staged.copied.rows
+    if before is not None and before != after:
+        raise ConstraintViolationError(
+            f"data_change=False says that rows are only rearranged, and {before} rows would become {after}.",
+            remedy="Write exactly the rows that are replaced, or leave data_change out.",
+        )
+
+
+def _committed(store: LogStore, request: WriteRequest, proposal: Proposal) -> OperationResult:
+    """Commit, do what is due after it, and say what came of it."""
+    outcome = commit(store, proposal)
+    if not isinstance(outcome, Committed):
+        return result_of_another_try(store, request.identity)
+    after_commit(store, outcome.version)
+    return _result(
+        store,
+        request,
+        version=outcome.version,
+        read_version=proposal.read_version if proposal.read_version >= 0 else None,
+        committed=True,
+        timestamp_ms=outcome.timestamp_ms,
+        metrics=dict(proposal.operation.metrics),
+    )
+
+
+def _result(
+    store: LogStore,
+    request: WriteRequest,
+    *,
+    version: int,
+    read_version: int | None,
+    committed: bool,
+    timestamp_ms: int | None = None,
+    metrics: dict[str, int] | None = None,
+) -> OperationResult:
+    return OperationResult(
+        table=store.root,
+        operation=OPERATION,
+        version=version,
+        read_version=read_version,
+        committed=committed,
+        skipped=False,
+        app_id=request.identity.app_id if request.identity else None,
+        txn_version=request.identity.txn_version if request.identity else None,
+        timestamp=timestamp_ms,
+        metrics=metrics or {},
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

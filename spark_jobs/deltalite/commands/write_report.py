@@ -1,0 +1,61 @@
+"""How a write looks in the table's history: Spark's operation, parameters and metrics. Values in, values out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+
+from deltalite.commands.identity import user_metadata
+from deltalite.commands.written_files import WrittenFiles
+from deltalite.requests import WriteMode, WriteRequest
+from deltalite.spark.replacing import Replacement
+from deltalite.txn.proposal import Operation
+
+OPERATION = "WRITE"
+_SPARK_MODES = {
+    WriteMode.APPEND: "Append",
+    WriteMode.OVERWRITE: "Overwrite",
+    WriteMode.ERROR: "ErrorIfExists",
+    WriteMode.IGNORE: "Ignore",
+}
+
+
+def write_operation(request: WriteRequest, partition_columns: Sequence[str], metrics: dict[str, int]) -> Operation:
+    """The provenance of a write; parameter values that are lists are JSON text, as Spark writes them."""
+    parameters: dict[str, Any] = {
+        "mode": _SPARK_MODES[request.mode],
+        "partitionBy": json.dumps(list(partition_columns)),
+    }
+    if request.replace_where is not None:
+        parameters["predicate"] = json.dumps([request.replace_where])
+    return Operation(
+        name=OPERATION,
+        parameters=parameters,
+        metrics=metrics,
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )
+
+
+def write_metrics(
+    request: WriteRequest, new: WrittenFiles, copied: WrittenFiles, replaced: Replacement | None
+) -> dict[str, int]:
+    """Spark's names. `numDeletedRows` is left out where a removed file does not say how many rows it held."""
+    metrics = {
+        "numFiles": len(new.adds) + len(copied.adds),
+        "numOutputBytes": new.size_bytes + copied.size_bytes,
+        "numOutputRows": new.rows + copied.rows,
+    }
+    if replaced is None:
+        return metrics
+    metrics["numRemovedFiles"] = replaced.files.num_rows
+    metrics["numRemovedBytes"] = pc.sum(replaced.files["size"]).as_py() or 0
+    if request.replace_where is not None:
+        metrics["numAddedChangeFiles"] = 0
+        metrics["numCopiedRows"] = copied.rows
+        before = WrittenFiles.rows_of(replaced.files)
+        if before is not None:
+            metrics["numDeletedRows"] = before - copied.rows
+    return metrics

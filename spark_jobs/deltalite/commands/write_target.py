@@ -1,0 +1,162 @@
+"""What the table must be for the rows to enter: its metadata and protocol after the write.
+
+For a new table they are made from the rows and the request; for an existing one they stay, unless the request asks
+for new columns or a new schema. Every rule is checked here, before a row is written. Pure: values in, values out.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deltalite.errors import InvalidRequestError, SchemaMismatchError
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.features import check_writable, protocol_for
+from deltalite.protocol.properties import check_new_properties
+from deltalite.protocol.schema import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    parse_schema,
+    schema_to_json,
+)
+from deltalite.protocol.schema_evolution import evolved_schema, new_table_schema
+from deltalite.requests import WriteRequest
+from deltalite.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """The table as the write leaves it. `changed_*` is what the commit has to carry, None where nothing changes."""
+
+    schema: StructType
+    metadata: Metadata
+    protocol: Protocol
+    changed_metadata: Metadata | None
+    changed_protocol: Protocol | None
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns in the table's spelling."""
+        return self.metadata.partition_columns
+
+
+def write_target(request: WriteRequest, base: Snapshot | None, data: StructType, *, now_ms: int) -> WriteTarget:
+    """Decide the metadata and the protocol.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit.
+        InvalidRequestError: partitioning or properties are wrong.
+        UnsupportedFeatureError: this release may not write the table, or not with these properties.
+    """
+    check_new_properties(request.properties)
+    if base is None:
+        metadata = _new_metadata(request, data, now_ms)
+        protocol = protocol_for(metadata)
+        return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
+    check_writable(base.protocol, base.metadata)
+    metadata = _changed_metadata(request, base, data)
+    if metadata == base.metadata:
+        return _target(metadata, base.protocol, changed_metadata=None, changed_protocol=None)
+    protocol = protocol_for(metadata, base.protocol)
+    check_writable(protocol, metadata)
+    changed_protocol = None if protocol == base.protocol else protocol
+    return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=changed_protocol)
+
+
+def _target(
+    metadata: Metadata, protocol: Protocol, *, changed_metadata: Metadata | None, changed_protocol: Protocol | None
+) -> WriteTarget:
+    return WriteTarget(
+        schema=parse_schema(metadata.schema_string),
+        metadata=metadata,
+        protocol=protocol,
+        changed_metadata=changed_metadata,
+        changed_protocol=changed_protocol,
+    )
+
+
+def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metadata:
+    schema = new_table_schema(data)
+    return Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema_to_json(schema),
+        partition_columns=partition_columns(schema, request.partition_by or ()),
+        configuration=dict(request.properties),
+        created_time_ms=now_ms,
+    )
+
+
+def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -> Metadata:
+    if request.overwrite_schema:
+        schema = new_table_schema(data)
+        wanted = base.partition_columns if request.partition_by is None else request.partition_by
+        return replace(
+            base.metadata,
+            schema_string=_schema_string(base, schema),
+            partition_columns=partition_columns(schema, wanted),
+            configuration={**base.configuration, **request.properties},
+        )
+    _check_same_partitioning(request, base)
+    _warn_of_other_properties(request, base)
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema)
+    return replace(base.metadata, schema_string=_schema_string(base, schema))
+
+
+def _schema_string(base: Snapshot, schema: StructType) -> str:
+    """The schema's text, in the writer's own spelling where it says the same."""
+    return base.metadata.schema_string if schema == base.schema else schema_to_json(schema)
+
+
+def partition_columns(schema: StructType, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The wanted partition columns in the schema's spelling.
+
+    Raises:
+        InvalidRequestError: a column does not exist, cannot partition a table, or no data column would be left.
+    """
+    found = []
+    for name in wanted:
+        field = schema.find(name)
+        if field is None:
+            raise InvalidRequestError(
+                f"partition_by names '{name}', and the rows have the columns {', '.join(schema.names)}.",
+                remedy="Correct the name, or add the column in `query`.",
+            )
+        if isinstance(field.type, StructType | ArrayType | MapType) or field.type == PrimitiveType("binary"):
+            raise InvalidRequestError(
+                f"The column '{field.name}' is {field.type}, which cannot partition a table.",
+                remedy="Partition by a column of a simple type.",
+            )
+        found.append(field.name)
+    if found and len(found) == len(schema.names):
+        raise InvalidRequestError(
+            "partition_by names every column, so the data files would hold none.", remedy="Leave one column out."
+        )
+    return tuple(found)
+
+
+def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
+    if request.partition_by is None:
+        return
+    if [c.lower() for c in request.partition_by] != [c.lower() for c in base.partition_columns]:
+        raise SchemaMismatchError(
+            f"The table is partitioned by ({', '.join(base.partition_columns)}), and partition_by says "
+            f"({', '.join(request.partition_by)}).",
+            remedy="Leave partition_by out, or replace the table with mode='overwrite' and overwrite_schema=True.",
+        )
+
+
+def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
+    """Properties are given when a table is made; a later write does not change them behind everybody's back."""
+    other = sorted(k for k, v in request.properties.items() if base.configuration.get(k) != v)
+    if other:
+        _log.warning(
+            "The table has other values for the properties %s; they are set when a table is made, or with "
+            "overwrite_schema=True, and stay as they are now.",
+            ", ".join(other),
+        )

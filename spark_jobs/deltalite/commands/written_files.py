@@ -1,0 +1,73 @@
+"""Written data files as the log describes them: size, partition and statistics.
+
+Statistics come from the Parquet footers, which the driver reads in parallel, not from a second pass over the rows. A
+file without rows is not worth an entry and is left behind in the staging folder. Protocol: Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.columnar.parquet_files import read_footers
+from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.commands.write_target import WriteTarget
+from deltalite.protocol.actions import AddFile
+from deltalite.protocol.paths import encode_path
+from deltalite.storage.log_store import LogStore
+
+if TYPE_CHECKING:
+    from deltalite.spark.staging import DataFile, StagedWrite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Files that wait for the commit."""
+
+    adds: tuple[AddFile, ...]
+    rows: int
+    size_bytes: int
+
+    @classmethod
+    def none(cls) -> WrittenFiles:
+        """No file."""
+        return cls(adds=(), rows=0, size_bytes=0)
+
+    @staticmethod
+    def rows_of(files: pa.Table) -> int | None:
+        """The rows in a table of files, None where one of them has no statistics."""
+        rows = 0
+        for text in files["stats"].to_pylist():
+            stats = parse_stats(text)
+            if stats is None or stats.num_records is None:
+                return None
+            rows += stats.num_records
+        return rows
+
+
+def described(
+    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget, *, data_change: bool
+) -> WrittenFiles:
+    """Publish the staged files that hold rows, and describe them."""
+    indexed = indexed_columns(target.schema, target.partition_columns, target.metadata.configuration)
+    footers = read_footers(store, [file.name for file in written])
+    kept = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    published = staging.publish([file for file, _ in kept])
+    adds = tuple(
+        AddFile(
+            path=encode_path(file.name),
+            partition_values=file.partition_values,
+            size_bytes=file.size_bytes,
+            modification_time_ms=file.modified_ms,
+            data_change=data_change,
+            stats=statistics_json(footer, indexed),
+        )
+        for file, (_, footer) in zip(published, kept, strict=True)
+    )
+    return WrittenFiles(
+        adds=adds, rows=sum(footer.num_rows for _, footer in kept), size_bytes=sum(a.size_bytes for a in adds)
+    )

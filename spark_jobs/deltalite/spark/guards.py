@@ -1,0 +1,97 @@
+"""Rules that every written row must keep, checked while it is written.
+
+A guard is a condition that must be TRUE. The rows pass through a filter that raises for the first one that breaks a
+guard, so no second pass over the data is needed, and the error names the rule and shows the row. Nothing that a
+failed pass wrote is ever committed. Protocol: NOT NULL columns (Column Invariants).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import ConstraintViolationError
+from deltalite.protocol.schema import ArrayType, DataType, MapType, StructType
+from deltalite.spark.columns import named
+
+_MARK = "DELTALITE_GUARD"
+_VIOLATION = re.compile(rf"{_MARK}<(\d+)>(.*?)</{_MARK}>", re.DOTALL)
+_SHOWN_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A condition that must be TRUE for every row, and what to say of a row for which it is not."""
+
+    condition: Column
+    rule: str
+    remedy: str
+
+
+def not_null_guards(schema: StructType) -> list[Guard]:
+    """One guard for each column or member that may not be null; a member only counts where its struct is there."""
+    return [
+        Guard(
+            condition=condition,
+            rule=f"the column '{path}' is NOT NULL",
+            remedy="Filter or fill the nulls in `query`.",
+        )
+        for path, condition in _not_null(schema)
+    ]
+
+
+def replaced_range_guard(predicate: str) -> Guard:
+    """New rows must lie in the range that they replace, or the next run of the same task would not replace them."""
+    return Guard(
+        condition=F.expr(predicate),
+        rule=f"replace_where is ({predicate}), and every written row must satisfy it",
+        remedy="Filter the rows in `query`, or widen replace_where.",
+    )
+
+
+def guarded(frame: DataFrame, guards: Sequence[Guard]) -> DataFrame:
+    """The same rows; running it fails at the first row that breaks a guard (see `violation`)."""
+    for number, guard in enumerate(guards):
+        shown = F.substring(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
+        message = F.concat(F.lit(f"{_MARK}<{number}>"), shown, F.lit(f"</{_MARK}>"))
+        frame = frame.where(F.when(guard.condition, F.lit(True)).otherwise(F.raise_error(message).cast("boolean")))
+    return frame
+
+
+def violation(error: Exception, guards: Sequence[Guard]) -> ConstraintViolationError | None:
+    """The typed error behind a failed Spark job, or None where no guard raised it."""
+    match = _VIOLATION.search(str(error))
+    if match is None:
+        return None
+    guard = guards[int(match[1])]
+    return ConstraintViolationError(
+        f"Nothing was written: {guard.rule}. A row that breaks this: {match[2]}.", remedy=guard.remedy
+    )
+
+
+def _not_null(schema: StructType) -> Iterator[tuple[str, Column]]:
+    for field in schema:
+        if not field.nullable:
+            yield field.name, named(field.name).isNotNull()
+        yield from _inside(named(field.name), field.type, field.name)
+
+
+def _inside(column: Column, data_type: DataType, path: str) -> Iterator[tuple[str, Column]]:
+    match data_type:
+        case StructType(fields):
+            for field in fields:
+                member = column.getField(field.name)
+                if not field.nullable:
+                    yield f"{path}.{field.name}", column.isNull() | member.isNotNull()
+                yield from _inside(member, field.type, f"{path}.{field.name}")
+        case ArrayType(_, contains_null) if not contains_null:
+            yield f"{path}.element", column.isNull() | F.forall(column, lambda item: item.isNotNull())
+        case MapType(_, _, value_contains_null) if not value_contains_null:
+            values = F.map_values(column)
+            yield f"{path}.value", column.isNull() | F.forall(values, lambda item: item.isNotNull())
+        case _:
+            return

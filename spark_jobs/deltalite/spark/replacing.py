@@ -1,0 +1,108 @@
+"""Which files a write takes out of the table, and which of their rows stay.
+
+The answer is a `Replacement`: files that go as a whole, and files that are rewritten without the rows that match a
+predicate. A predicate on partition columns alone is decided by Spark on the distinct partition values, so any
+expression works and no data is read. One on data columns reads only the files that statistics cannot rule out, first
+to find which of them hold a matching row. delta-spark: replaceWhere, dynamic partition overwrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import IntegerType
+
+from deltalite.columnar.skipping import prune
+from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.schema import StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.errors import reading_table
+from deltalite.spark.predicates import parse_predicate, reads_only
+from deltalite.spark.scan import FILE_COLUMN, scan
+from deltalite.spark.types import spark_type, to_spark
+
+# Python's NaN equals only the same object; SQL's equals every NaN.
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """`whole` files disappear; of the `partly` replaced files, the rows in `survivors` stay."""
+
+    whole: pa.Table
+    partly: pa.Table
+    survivors: DataFrame | None = None
+
+    @property
+    def files(self) -> pa.Table:
+        """All files that leave the table."""
+        return pa.concat_tables([self.whole, self.partly])
+
+
+def everything(snapshot: Snapshot) -> Replacement:
+    """All files are replaced."""
+    return Replacement(whole=snapshot.files, partly=snapshot.files.slice(0, 0))
+
+
+def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
+    """The files of the partitions that were written, compared by value: one value may be spelled in two ways."""
+    typed = _PartitionKeys(snapshot)
+    wanted = {typed.key(values) for values in written}
+    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    mask = pa.array([typed.key(values) in wanted for values in rows], pa.bool_())
+    return Replacement(whole=snapshot.files.filter(mask), partly=snapshot.files.slice(0, 0))
+
+
+def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
+    """The rows for which `predicate` (SQL) is true.
+
+    Raises:
+        InvalidRequestError: the predicate is wrong, naming `replace_where`.
+    """
+    tree = parse_predicate(spark, predicate, snapshot.schema, parameter="replace_where")
+    if reads_only(tree, snapshot.partition_columns):
+        return Replacement(whole=_in_partitions(spark, snapshot, predicate), partly=snapshot.files.slice(0, 0))
+    candidates = prune(snapshot.files, tree, snapshot.schema, snapshot.partition_columns)
+    matches = scan(spark, snapshot, candidates, with_file=True).where(predicate)
+    with reading_table(snapshot.store.root):
+        touched = [row[0] for row in matches.select(FILE_COLUMN).distinct().collect()]
+    partly = candidates.filter(pc.is_in(candidates["path"], value_set=pa.array(touched, pa.string())))
+    survivors = scan(spark, snapshot, partly).where(~F.coalesce(F.expr(predicate), F.lit(False)))
+    return Replacement(whole=snapshot.files.slice(0, 0), partly=partly, survivors=survivors)
+
+
+def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str) -> pa.Table:
+    keys = _PartitionKeys(snapshot)
+    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    positions: dict[tuple[Any, ...], list[int]] = {}
+    for position, values in enumerate(rows):
+        positions.setdefault(keys.key(values), []).append(position)
+    distinct = list(positions)
+    schema = to_spark(StructType((*keys.fields,))).add("__deltalite_at", IntegerType())
+    frame = spark.createDataFrame([(*values, at) for at, values in enumerate(distinct)], schema)
+    # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`; its value makes no difference.
+    partition_names = {f.name for f in keys.fields}
+    others = [f for f in snapshot.schema if f.name not in partition_names]
+    frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in others])
+    chosen = [row[0] for row in frame.where(predicate).select("__deltalite_at").collect()]
+    taken = sorted(position for at in chosen for position in positions[distinct[at]])
+    return snapshot.files.take(pa.array(taken, pa.int64()))
+
+
+class _PartitionKeys:
+    """Partition values as a tuple of typed values, which compares by value."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        found = (snapshot.schema.find(c) for c in snapshot.partition_columns)
+        self.fields = [f for f in found if f is not None]
+
+    def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
+        by_name = {name.lower(): text for name, text in values.items()}
+        typed = (parse_partition_value(by_name.get(f.name.lower()), f.type) for f in self.fields)
+        return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself

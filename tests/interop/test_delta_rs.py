@@ -1,0 +1,216 @@
+"""delta-rs reads what we write, and we read, and append to, what it wrote."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable as OtherTable
+from deltalake import write_deltalake
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from tests.support.tables import commit, ordered, put, rows, values
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+
+
+def theirs(table, **at):
+    return ordered(tuple(r.values()) for r in OtherTable(str(table), **at).to_pyarrow_table().to_pylist())
+
+
+def every_mode(spark, table):
+    """A table that has been through all of them, one version each."""
+    names = "id, name, amount, at, day"
+    row = "{0}, 'n{0}', CAST({0}.5 AS DECIMAL(10,2)), TIMESTAMP'2026-01-0{0} 12:00:00.123456Z', DATE'2026-01-0{1}'"
+    write = lambda *lines, **options: put(
+        spark, table, values(names, *(row.format(*line) for line in lines)), **options
+    )
+    properties = {"delta.checkpointInterval": "4", "mine": "yes"}
+    write((1, 1), (2, 1), (3, 2), mode="error", partition_by=("day",), properties=properties, run="first")
+    write((4, 2), mode="append")
+    write((9, 9), mode="ignore", run="ignored")
+    write((5, 2), mode="overwrite", replace_where="day = DATE'2026-01-02'")
+    write((2, 3), mode="overwrite", replace_where="id = 2")
+    write((6, 3), mode="overwrite", partition_overwrite="dynamic")
+    extra = "SELECT 7 AS id, 'it''s 100% / Łódź' AS extra, struct(1.5D AS x) AS s"
+    put(spark, table, extra, mode="append", merge_schema=True)
+    write((8, 1), (9, 1), mode="append", max_records_per_file=1, user_metadata="note", run="last")
+
+
+def test_a_table_of_every_mode(spark, tmp_path):
+    table = tmp_path / "t"
+    every_mode(spark, table)
+    other = OtherTable(str(table))
+    assert other.version() == DeltaTable(str(table)).version == 7
+    for version in range(8):
+        assert theirs(table, version=version) == rows(table, version=version)
+        through_spark = delta.read(spark, str(table), version_as_of=version)
+        assert sorted(r.id for r in through_spark.collect()) == sorted(r[0] for r in rows(table, version=version))
+    assert sorted(r[0] for r in theirs(table)) == [1, 5, 6, 7, 8, 9]
+    own = DeltaTable(str(table)).schema
+    assert pa.schema(other.schema().to_arrow()).names == own.names
+    assert json.loads(other.schema().to_json()) == json.loads(DeltaTable(str(table)).metadata.schema_string)
+    assert other.metadata().partition_columns == ["day"] and other.metadata().configuration["mine"] == "yes"
+    assert other.transaction_version("first") == other.transaction_version("ignored") == 0
+
+    found = {entry["version"]: entry for entry in other.history()}
+    assert sorted(found) == list(range(8)) and {entry["operation"] for entry in found.values()} == {"WRITE"}
+    for version, entry in found.items():
+        info = commit(table, version)["commitInfo"]
+        assert entry["operationParameters"] == info["operationParameters"]
+        assert entry["operationMetrics"] == info["operationMetrics"]
+    assert json.loads(found[7]["userMetadata"])["user_metadata"] == "note"
+
+
+def test_statistics_serve_their_pruning(spark, tmp_path):
+    table = tmp_path / "t"
+    every_mode(spark, table)
+    actions = pa.table(OtherTable(str(table)).get_add_actions(flatten=True))
+    by_id = {a["min.id"]: a for a in actions.to_pylist()}
+    assert sorted(by_id) == [1, 5, 6, 7, 8, 9]
+    eight = by_id[8]
+    assert (eight["num_records"], eight["max.id"], eight["min.name"], eight["max.name"]) == (1, 8, "n8", "n8")
+    assert Decimal(eight["min.amount"]) == Decimal("8.50") and eight["partition.day"] == dt.date(2026, 1, 1)
+    low, high = eight["min.at"], eight["max.at"]
+    assert (
+        low
+        <= dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=dt.UTC).replace(tzinfo=low.tzinfo)
+        <= high + dt.timedelta(milliseconds=1)
+    )
+    assert (eight["null_count.id"], by_id[7]["null_count.name"], by_id[7]["min.s.x"]) == (0, 1, 1.5)
+    pruned = OtherTable(str(table)).to_pyarrow_dataset().get_fragments(pc.field("id") > 7)
+    assert len(list(pruned)) == 2
+
+
+PRICE = pa.struct([("amount", pa.decimal128(12, 2)), ("tags", pa.list_(pa.string()))])
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("day", pa.date32()),
+        ("kind", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("price", PRICE),
+        ("counts", pa.map_(pa.string(), pa.int32())),
+        ("bytes", pa.binary()),
+        ("flag", pa.bool_()),
+        ("single", pa.float32()),
+    ]
+)
+
+
+def batch(*ids):
+    lines = [
+        {
+            "id": n,
+            "name": None if n % 3 == 0 else f"Łódź {n}",
+            "day": None if n % 4 == 0 else dt.date(2026, 1, 1 + n % 3),
+            "kind": ["a/b", "50%", "k=v", "x y", None][n % 5],
+            "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC) + dt.timedelta(days=n),
+            "local": dt.datetime.fromisoformat(f"2026-03-08 02:30:00.{n:06}"),
+            "price": {"amount": Decimal(n) / 4, "tags": ["t", None]},
+            "counts": [("k", n)],
+            "bytes": bytes([n]),
+            "flag": n % 2 == 0,
+            "single": 0.5 * n,
+        }
+        for n in ids
+    ]
+    return pa.Table.from_pylist(lines, schema=SCHEMA)
+
+
+@pytest.fixture
+def their_table(tmp_path):
+    """Partitioned by a date and by strange texts, with nulls, a checkpoint, and commits behind it."""
+    table = tmp_path / "theirs"
+    write_deltalake(table, batch(*range(10)), partition_by=["day", "kind"])
+    write_deltalake(table, batch(*range(10, 20)), mode="append")
+    OtherTable(str(table)).delete("id = 3")
+    OtherTable(str(table)).create_checkpoint()
+    write_deltalake(table, batch(*range(20, 25)), mode="append")
+    return table
+
+
+def comparable(row):
+    return {**row, "price": None if row["price"] is None else dict(row["price"]), "counts": dict(row["counts"] or ())}
+
+
+def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
+    assert list((their_table / "_delta_log").glob("*.checkpoint.parquet"))
+    expected = sorted((r for n in range(25) if n != 3 for r in batch(n).to_pylist()), key=lambda r: r["id"])
+
+    def check():
+        ours = sorted(DeltaTable(str(their_table)).to_arrow().to_pylist(), key=lambda r: r["id"])
+        assert [comparable(r) for r in ours] == [comparable(r) for r in expected]
+        others = sorted(OtherTable(str(their_table)).to_pyarrow_table().to_pylist(), key=lambda r: r["id"])
+        assert [comparable(r) for r in others] == [comparable(r) for r in expected]
+        sparks = delta.read(spark, str(their_table)).orderBy("id")
+        simple = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
+        for found, row in zip(sparks.collect(), expected, strict=True):
+            seen = found.asDict(recursive=True)
+            assert {n: seen[n] for n in simple} == {n: row[n] for n in simple}
+            assert seen["counts"] == dict(row["counts"])
+        micros = [r[0] for r in sparks.selectExpr("unix_micros(at)").collect()]
+        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+        assert micros == [(row["at"] - epoch) // dt.timedelta(microseconds=1) for row in expected]
+
+    assert DeltaTable(str(their_table)).schema.names == SCHEMA.names
+    check()
+    query = (
+        "SELECT 30L AS id, 'new' AS name, DATE'2026-01-02' AS day, 'a/b' AS kind, "
+        "TIMESTAMP'1969-12-31 23:59:59.999999Z' AS at, "
+        "TIMESTAMP_NTZ'2026-03-08 02:30:00' AS local, "
+        "struct(CAST(7.25 AS DECIMAL(12,2)) AS amount, array('t') AS tags) AS price, "
+        "map('k', 1) AS counts, X'00' AS bytes, true AS flag, CAST(0.5 AS FLOAT) AS single"
+    )
+    done = put(spark, their_table, query, run="ours")
+    assert done.version == 4
+    expected.append(
+        {
+            "id": 30,
+            "name": "new",
+            "day": dt.date(2026, 1, 2),
+            "kind": "a/b",
+            "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
+            "local": dt.datetime.fromisoformat("2026-03-08 02:30:00"),
+            "price": {"amount": Decimal("7.25"), "tags": ["t"]},
+            "counts": [("k", 1)],
+            "bytes": b"\x00",
+            "flag": True,
+            "single": 0.5,
+        }
+    )
+    check()
+    # And they append to what we appended to.
+    write_deltalake(their_table, batch(31), mode="append")
+    expected.extend(batch(31).to_pylist())
+    check()
+    assert put(spark, their_table, query, run="ours").skipped
+
+
+def test_predicates_agree_on_a_table_of_theirs(spark, their_table):
+    """Statistics and partition values that they wrote choose the files; the rows must be those of a full scan."""
+    everything = DeltaTable(str(their_table)).to_arrow()
+    for predicate in (
+        "id = 7",
+        "single > 9.5",
+        "name IS NULL",
+        "price.amount < 2.5",
+        "kind = '50%' OR day IS NULL",
+        "at >= TIMESTAMP'1970-01-20 23:59:59.999999Z'",
+        "NOT flag AND kind <=> NULL",
+    ):
+        wanted = {r.id for r in delta.read(spark, str(their_table), version_as_of=3).where(predicate).collect()}
+        assert wanted and len(wanted) < everything.num_rows, predicate
+        version = DeltaTable(str(their_table)).version
+        done = put(spark, their_table, "SELECT 1L AS id WHERE FALSE", mode="overwrite", replace_where=predicate)
+        left = set(DeltaTable(str(their_table)).to_arrow()["id"].to_pylist())
+        before = set(DeltaTable(str(their_table), version=version).to_arrow()["id"].to_pylist())
+        assert (left, done.metrics["numDeletedRows"]) == (before - wanted, len(wanted & before))
+        assert set(OtherTable(str(their_table)).to_pyarrow_table()["id"].to_pylist()) == left

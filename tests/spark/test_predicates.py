@@ -1,0 +1,160 @@
+"""SQL text becomes a tree that says exactly the same, or says that it is not understood."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+
+from deltalite.columnar.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    StartsWith,
+    Unknown,
+    conjunction,
+    conjuncts,
+)
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.schema import parse_schema
+from deltalite.spark.predicates import parse_predicate, reads_only
+from deltalite.spark.session import settings
+from tests.support.tables import schema_json
+
+pytestmark = pytest.mark.spark
+
+MEMBER = {"type": "struct", "fields": [{"name": "B c", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA = parse_schema(
+    schema_json(
+        ("id", "long"),
+        ("small", "integer"),
+        ("name", "string"),
+        ("x", "double"),
+        ("amount", "decimal(10,2)"),
+        ("day", "date"),
+        ("at", "timestamp"),
+        ("local", "timestamp_ntz"),
+        ("ok", "boolean"),
+        ("a.b", "integer"),
+        ("s", MEMBER),
+        ("bytes", "binary"),
+    )
+)
+
+
+def compare(column, operator, literal):
+    path = column if isinstance(column, tuple) else (column,)
+    return Comparison(column=path, operator=Operator(operator), literal=literal)
+
+
+local = dt.datetime.fromisoformat
+
+
+def unknown(*columns):
+    return Unknown(frozenset((c,) for c in columns))
+
+
+def some(tree):
+    """The tree without the IS NOT NULL that Spark's optimizer adds."""
+    return conjunction(part for part in conjuncts(tree) if not isinstance(part, IsNotNull))
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("id = 5", compare("id", "=", 5)),
+        ("5 < ID", compare("id", ">", 5)),
+        ("id >= 2 + 3", compare("id", ">=", 5)),
+        ("small <=> 1", compare("small", "<=>", 1)),
+        ("name > 'a''b'", compare("name", ">", "a'b")),
+        ("x < 1.5D", compare("x", "<", 1.5)),
+        ("amount <= 1.50", compare("amount", "<=", Decimal("1.50"))),
+        ("day = DATE'2026-01-31'", compare("day", "=", dt.date(2026, 1, 31))),
+        ("day >= DATE'2026-02-01' - INTERVAL '1' DAY", compare("day", ">=", dt.date(2026, 1, 31))),
+        (
+            "local < TIMESTAMP_NTZ'2026-03-08 02:30:00.5'",
+            compare("local", "<", local("2026-03-08 02:30:00.5")),
+        ),
+        (
+            "local = TIMESTAMP_NTZ'1970-01-01 00:00:20.260101'",
+            compare("local", "=", local("1970-01-01 00:00:20.260101")),
+        ),
+        ("local = TIMESTAMP_NTZ'1969-12-31 23:59:59'", compare("local", "=", local("1969-12-31 23:59:59"))),
+        ("`a.b` = 1", compare("a.b", "=", 1)),
+        ("s.`B c` = 1", compare(("s", "B c"), "=", 1)),
+        ("ok", compare("ok", "=", True)),
+        ("NOT ok", Not(compare("ok", "=", True))),
+        ("id IN (1, 2)", In(("id",), (1, 2))),
+        ("name LIKE 'ab%'", StartsWith(("name",), "ab")),
+        ("id IS NULL", IsNull(("id",))),
+        ("id = 1 OR name IS NULL", Or((compare("id", "=", 1), IsNull(("name",))))),
+        ("NOT (id = 1)", Not(compare("id", "=", 1))),
+        ("1 = 1", Constant(True)),
+        ("1 = 2", Constant(False)),
+        ("CAST(NULL AS BOOLEAN)", Constant(False)),
+        # What is not said exactly claims nothing.
+        ("abs(id) = 1", unknown("id")),
+        ("id = small", unknown("id", "small")),
+        ("lower(name) = 'a' AND id = 1", And((unknown("name"), compare("id", "=", 1)))),
+        ("name LIKE '%b'", unknown("name")),
+        ("bytes = X'00'", unknown("bytes")),
+        ("s = named_struct('B c', 1L)", unknown("s")),
+    ],
+)
+def test_text_to_tree(spark, text, tree):
+    assert some(parse_predicate(spark, text, SCHEMA, parameter="p")) == some(tree)
+
+
+def test_many_values_stay_a_list(spark):
+    tree = some(parse_predicate(spark, f"id IN ({', '.join(map(str, range(500)))})", SCHEMA, parameter="p"))
+    assert isinstance(tree, In) and set(tree.values) == set(range(500))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+05:30"])
+def test_timestamps_are_moments_whatever_the_sessions_clock(spark, zone):
+    with settings(spark, {"spark.sql.session.timeZone": zone}):
+        tree = some(parse_predicate(spark, "at >= TIMESTAMP'2026-07-01 12:00:00Z'", SCHEMA, parameter="p"))
+        assert tree in (compare("at", ">=", dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)), unknown("at"))
+        if zone != "+05:30":
+            assert isinstance(tree, Comparison)
+    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        # The clock shows 01:30 twice that night; the literal's text does not say which.
+        tree = some(parse_predicate(spark, "at >= TIMESTAMP'2026-11-01 06:30:00Z'", SCHEMA, parameter="p"))
+        assert tree == unknown("at")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("id =", "syntax"),
+        ("nope = 1", "nope"),
+        ("id", "BOOLEAN"),
+        ("id = 'x'", "CAST_INVALID_INPUT"),
+        ("id = 1 / 0", "DIVIDE_BY_ZERO"),
+        ("rand() > 0.5", "deterministic"),
+        ("id = 1 AND uuid() = 'x'", "deterministic"),
+        ("id IN (SELECT 1)", "subquery"),
+        ("EXISTS (SELECT 1)", "subquery"),
+        ("id = (SELECT max(id) FROM range(3))", "subquery"),
+        ("sum(id) > 1", "sum"),
+        ("row_number() OVER (ORDER BY id) = 1", "window"),
+        ("explode(array(id)) = 1", "(?i)generator"),
+    ],
+)
+def test_refusals(spark, text, named):
+    with pytest.raises(InvalidRequestError, match=f"(?i){named.removeprefix('(?i)')}") as refused:
+        parse_predicate(spark, text, SCHEMA, parameter="replace_where")
+    assert "replace_where" in str(refused.value)
+
+
+def test_which_columns_decide():
+    assert reads_only(And((compare("day", "=", 1), IsNull(("NAME",)))), ("DAY", "name"))
+    assert not reads_only(Or((compare("day", "=", 1), unknown("id"))), ("day",))
+    assert reads_only(Constant(True), ())

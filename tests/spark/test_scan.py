@@ -1,0 +1,313 @@
+"""Reading: exactly the files of the log, with the partition values of the log, whatever the directories hold or say.
+
+Every case is read in both ways, through Spark's internals and through its public API, and compared with the reader that
+needs no Spark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deltalite.spark as delta
+from deltalite.errors import CorruptDataFileError, SourceError, TableNotFoundError, VersionNotFoundError
+from deltalite.requests import Source
+from deltalite.snapshot import Snapshot
+from deltalite.spark import scan as scan_module
+from deltalite.spark.native_relation import NativeRelationError, native_relation
+from deltalite.spark.scan import FILE_COLUMN, scan
+from deltalite.spark.session import settings
+from deltalite.storage.opening import open_store
+from tests.support.tables import commit, data_files, hand_made, ordered, put, rows, schema_json, values
+
+pytestmark = pytest.mark.spark
+
+STRANGE = ["a/b", "50%", "50%25", "k=v", "it's", "Łódź 🚲", " ", "a+b", "a b", "#?&", "..", "[x]{y}*", 'back\\slash"']
+
+
+@pytest.fixture(params=["native", "public"])
+def way(request, monkeypatch):
+    """Both ways to read: the second by a Spark whose internals have changed."""
+
+    def changed(*_arguments, **_options):
+        raise NativeRelationError("changed")
+
+    def only_native(*_arguments, **_options):
+        raise AssertionError("the native relation was not used")
+
+    if request.param == "public":
+        monkeypatch.setattr(scan_module, "native_relation", changed)
+    else:
+        monkeypatch.setattr(scan_module, "public_relation", only_native)
+    return request.param
+
+
+def read(spark, table, **at):
+    return ordered(delta.read(spark, str(table), **at).collect())
+
+
+def parquet(folder, file_name, **columns):
+    """A data file, and the part of its `add` that describes it."""
+    file = folder / file_name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), file)
+    return {"path": quote(file_name), "size": file.stat().st_size}
+
+
+@pytest.fixture(scope="module")
+def strange_table(spark, tmp_path_factory):
+    """Null, empty and strange partition values, in strange columns, below a strange address."""
+    table = tmp_path_factory.mktemp("t") / "a b%20c=d" / "Łódź #[1]{2}*"
+    texts = [f"'{s}'".replace("\\", "\\\\").replace("it's", "it\\'s") for s in STRANGE]
+    lines = [f"{number}, {text}, {number % 2}" for number, text in enumerate(texts)]
+    query = values("`no.`, `part of.it`, `x=y %`", *lines, "100, NULL, NULL", "101, '', 0")
+    put(spark, table, query, partition_by=("part of.it", "x=y %"))
+    return table
+
+
+def test_strange_values_names_and_addresses(spark, strange_table, way):
+    expected = [(number, text, number % 2) for number, text in enumerate(STRANGE)]
+    expected = ordered([*expected, (100, None, None), (101, None, 0)])
+    assert read(spark, strange_table) == expected
+    assert rows(strange_table) == expected
+    frame = delta.read(spark, str(strange_table))
+    assert frame.columns == ["no.", "part of.it", "x=y %"]
+    for number, text in enumerate(STRANGE):
+        assert [row[0] for row in frame.where(frame["`part of.it`"] == text).collect()] == [number]
+    assert {row[0] for row in frame.where("`part of.it` IS NULL").collect()} == {100, 101}
+
+
+def test_the_file_of_each_row_is_spelled_as_in_the_log(spark, strange_table, way):
+    snapshot = Snapshot.load(open_store(str(strange_table)))
+    found = scan(spark, snapshot, with_file=True).select("`no.`", FILE_COLUMN).collect()
+    assert {file for _, file in found} == set(snapshot.files["path"].to_pylist())
+    assert len(found) == len(STRANGE) + 2
+
+
+def test_only_files_of_the_log_are_read(spark, tmp_path, way):
+    table = tmp_path / "t"
+    put(spark, table, values("id, day", "1, 'a'", "2, 'b'"), partition_by=("day",))
+    put(spark, table, values("id, day", "3, 'b'"), mode="overwrite")
+    stray = next(name for name in data_files(table) if name.startswith("day=a"))
+    shutil.copy(table / stray, table / "day=b" / "part-00099-stray.c000.snappy.parquet")
+    shutil.copy(table / stray, table / "stray.parquet")
+    assert read(spark, table) == [(3, "b")]
+    assert read(spark, table, version_as_of=0) == [(1, "a"), (2, "b")]
+    assert read(spark, f"{table}@v0") == [(1, "a"), (2, "b")]
+
+
+def test_two_versions_in_one_query_are_two_inputs(spark, tmp_path, way):
+    """Spark reuses an input that it takes for the same, and knows ours only by its root."""
+    table = tmp_path / "t"
+    put(spark, table, values("id", "1"))
+    put(spark, table, values("id", "2"), mode="overwrite")
+    old, new = (delta.read(spark, str(table), version_as_of=version) for version in (0, 1))
+    assert [tuple(row) for row in old.crossJoin(new).collect()] == [(1, 2)]
+    old.cache()
+    assert (old.count(), ordered(delta.read(spark, str(table)).collect())) == (1, [(2,)])
+    old.unpersist()
+
+
+def test_partition_values_come_from_the_log(spark, tmp_path, way):
+    table = tmp_path / "t"
+    lying = parquet(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
+    empty = parquet(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
+    nowhere = parquet(table, "Zq/part-3.parquet", id=[3])
+    adds = [
+        lying | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
+        empty | {"partitionValues": {"day": None, "kind": ""}},
+        nowhere | {"partitionValues": {"day": "2026-01-03", "kind": "z"}},
+    ]
+    fields = (("id", "long"), ("day", "date"), ("kind", "string"))
+    hand_made(table, schema_json(*fields), adds, ("day", "kind"))
+    expected = ordered([(1, dt.date(2026, 1, 1), "y"), (2, None, None), (3, dt.date(2026, 1, 3), "z")])
+    assert read(spark, table) == expected
+    assert rows(table) == expected
+    assert [r.id for r in delta.read(spark, str(table)).where("day = DATE'2026-01-03'").collect()] == [3]
+
+
+def test_directories_of_a_table_without_partitions_say_nothing(spark, tmp_path, way):
+    table = tmp_path / "t"
+    adds = [parquet(table, name, id=[n]) for n, name in enumerate(["a.parquet", "id=7/b.parquet", "x=1/y=2/c.parquet"])]
+    hand_made(table, schema_json(("id", "long")), adds)
+    assert read(spark, table) == [(0,), (1,), (2,)]
+
+
+def test_files_of_one_directory_with_different_partition_values(spark, tmp_path, way, monkeypatch):
+    """As random prefixes make them; the files have their values by name."""
+    if way == "native":
+        monkeypatch.undo()
+    table = tmp_path / "t"
+    adds = [
+        parquet(table, "p q/1 %20.parquet", id=[1, 2]) | {"partitionValues": {"day": "a"}},
+        parquet(table, "p q/2.parquet", id=[3]) | {"partitionValues": {"day": "b+"}},
+        parquet(table, "p q/3.parquet", id=[4]) | {"partitionValues": {"day": None}},
+    ]
+    hand_made(table, schema_json(("day", "string"), ("id", "long")), adds, ("day",))
+    assert read(spark, table) == ordered([("a", 1), ("a", 2), ("b+", 3), (None, 4)])
+    assert [r.id for r in delta.read(spark, str(table)).where("day = 'b+'").collect()] == [3]
+
+
+def test_absolute_paths(spark, tmp_path, way):
+    """As a shallow clone has them."""
+    table, elsewhere = tmp_path / "t", tmp_path / "else where"
+    outside = parquet(elsewhere, "day=x/1.parquet", id=[1])
+    spelled = parquet(elsewhere, "2.parquet", id=[2])
+    adds = [
+        outside | {"path": f"file://{quote(str(elsewhere))}/day=x/1.parquet", "partitionValues": {"day": "a"}},
+        spelled | {"path": f"{quote(str(elsewhere))}/2.parquet", "partitionValues": {"day": "b"}},
+        parquet(table, "day=c/3.parquet", id=[3]) | {"partitionValues": {"day": "c"}},
+    ]
+    hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
+    assert read(spark, table) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_partition_pruning_and_push_down_are_sparks_own(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id, name, day", "1, 'x', 'a'", "2, 'y', 'b'", "3, 'z', 'c'"), partition_by=("day",))
+    frame = delta.read(spark, str(table)).where("day = 'b' AND id > 1").select("id")
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "PartitionFilters: [isnotnull(day" in plan and "(day" in plan.split("PartitionFilters")[1].split("]")[0]
+    assert "PushedFilters: [IsNotNull(id), GreaterThan(id,1)]" in plan
+    assert "ReadSchema: struct<id:int>" in plan
+    assert [tuple(r) for r in frame.collect()] == [(2,)]
+    scans = frame._jdf.queryExecution().executedPlan().collectLeaves().toString()
+    assert frame.inputFiles() and "InMemoryFileIndex" in scans
+    # What Spark opens is one file of three.
+    only = {
+        row[0] for row in delta.read(spark, str(table)).where("day = 'b'").selectExpr("input_file_name()").collect()
+    }
+    assert len(only) == 1
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_timestamp_partitions_do_not_depend_on_the_sessions_clock(spark, tmp_path, way, zone):
+    """Also in the hours that the local clock shows twice or never."""
+    table = tmp_path / "t"
+    moments = [
+        dt.datetime(2026, 3, 8, 2, 30, tzinfo=dt.UTC),  # as a local time of New York, skipped
+        dt.datetime(2026, 3, 8, 7, 30, 0, 123456, tzinfo=dt.UTC),
+        dt.datetime(2026, 11, 1, 5, 30, tzinfo=dt.UTC),  # 01:30 of New York, for the first time
+        dt.datetime(2026, 11, 1, 6, 30, tzinfo=dt.UTC),  # and for the second
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
+    ]
+    lines = [f"{n}, TIMESTAMP'{m:%Y-%m-%d %H:%M:%S.%f}Z'" for n, m in enumerate(moments)]
+    local = "2026-03-08 02:30:00.5"  # a time without a zone, which New York skips
+    with settings(spark, {"spark.sql.session.timeZone": zone}):
+        query = f"SELECT *, TIMESTAMP_NTZ'{local}' AS local FROM ({values('id, at', *lines)})"
+        put(spark, table, query, partition_by=("at", "local"))
+        found = delta.read(spark, str(table)).selectExpr("id", "unix_micros(at)", "CAST(local AS STRING)").collect()
+        one = delta.read(spark, str(table)).where("at = TIMESTAMP'2026-11-01 06:30:00Z'").collect()
+    assert ordered(found) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
+    assert [row.id for row in one] == [3]
+    assert [row[1] for row in rows(table)] == moments
+    spelled = {add["partitionValues"]["at"] for add in commit(table, 0)["add"]}
+    assert spelled == {f"{m:%Y-%m-%dT%H:%M:%S.%f}Z" for m in moments}
+    assert {add["partitionValues"]["local"] for add in commit(table, 0)["add"]} == {"2026-03-08 02:30:00.500000"}
+
+
+def test_a_missing_file_is_an_error_whatever_the_session_ignores(spark, tmp_path, way):
+    table = tmp_path / "t"
+    put(spark, table, values("id", "1", "2"))
+    lost = min(data_files(table))
+    (table / lost).unlink()
+    with (
+        settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"}),
+        pytest.raises(Exception, match=lost),
+    ):
+        delta.read(spark, str(table)).collect()
+    with pytest.raises((CorruptDataFileError, SourceError), match=lost) as refused:
+        put(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
+    assert "vacuum" in refused.value.remedy.lower()
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_damaged_file_is_an_error_whatever_the_session_ignores(spark, tmp_path, way):
+    table = tmp_path / "t"
+    put(spark, table, values("id", "1"))
+    (damaged,) = data_files(table)
+    (table / damaged).write_bytes(b"x" * (table / damaged).stat().st_size)
+    with (
+        settings(spark, {"spark.sql.files.ignoreCorruptFiles": "true"}),
+        pytest.raises(Exception, match=damaged),
+    ):
+        delta.read(spark, str(table)).collect()
+
+
+def test_a_file_that_spark_would_pass_over_is_refused(spark, tmp_path, way):
+    table = tmp_path / "t"
+    hand_made(table, schema_json(("id", "long")), [parquet(table, "_part-1.parquet", id=[1])])
+    with pytest.raises(CorruptDataFileError, match="_part-1"):
+        delta.read(spark, str(table))
+    assert rows(table) == [(1,)]
+
+
+def test_a_cache_that_keeps_nothing_means_the_public_way(spark, tmp_path):
+    """Spark would list the directory then: as many files, and not ours."""
+    table = tmp_path / "t"
+    put(spark, table, values("id", "1"))
+    (dead,) = data_files(table)
+    put(spark, table, values("id", "2"), mode="overwrite")
+    (table / dead).rename(table / "kept-by-nobody.parquet")
+    outside = tmp_path / "outside.parquet"
+    (live,) = data_files(table) - {"kept-by-nobody.parquet"}
+    shutil.copy(table / live, outside)
+    with settings(spark, {"spark.sql.hive.filesourcePartitionFileCacheSize": "0"}):
+        assert read(spark, table) == [(2,)]
+        (table / "kept-by-nobody.parquet").unlink()
+        (table / live).rename(table / "part-0-stray.parquet")
+        hand_made(
+            tmp_path / "u", schema_json(("id", "integer")), [{"path": str(outside), "size": outside.stat().st_size}]
+        )
+        pq.write_table(pa.table({"id": pa.array([9], pa.int32())}), tmp_path / "u" / "stray.parquet")
+        assert read(spark, tmp_path / "u") == [(2,)]
+
+
+def test_columns_that_a_file_lacks_are_null_and_names_have_no_case(spark, tmp_path, way):
+    table = tmp_path / "t"
+    adds = [parquet(table, "1.parquet", ID=[1], extra=["x"]), parquet(table, "2.parquet", name=["n"], id=[2])]
+    hand_made(table, schema_json(("id", "long"), ("Name", "string"), ("s", json_struct())), adds)
+    assert read(spark, table) == ordered([(1, None, None), (2, "n", None)])
+
+
+def json_struct():
+    return {"type": "struct", "fields": [{"name": "a", "type": "integer", "nullable": True, "metadata": {}}]}
+
+
+def test_an_empty_table_and_versions_that_are_not_there(spark, tmp_path, way):
+    table = tmp_path / "t"
+    put(spark, table, values("id, day", "1, DATE'2026-01-01'") + " WHERE id > 1")
+    frame = delta.read(spark, str(table))
+    assert (frame.collect(), frame.columns, frame.schema["day"].dataType.simpleString()) == ([], ["id", "day"], "date")
+    with pytest.raises(VersionNotFoundError):
+        delta.read(spark, str(table), version_as_of=1)
+    with pytest.raises(TableNotFoundError):
+        delta.read(spark, str(tmp_path))
+
+
+def test_ten_thousand_files_are_one_relation(spark, tmp_path):
+    """The list goes to the JVM in a few calls; every file of it arrives."""
+    from pyspark.sql import types as t
+
+    from deltalite.spark.native_relation import ListedFile
+
+    listed = [
+        ListedFile(uri=f"file:{tmp_path}/f {n}.parquet", size_bytes=2**40 + n, modified_ms=0) for n in range(10_000)
+    ]
+    schema = t.StructType([t.StructField("id", t.LongType())])
+    relation = native_relation(
+        spark,
+        root_uri=f"file:{tmp_path}",
+        files=listed,
+        data_schema=schema,
+        partition_schema=t.StructType(),
+        partitions=[],
+    )
+    assert len(relation.inputFiles()) == 10_000
+    size = relation._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    assert int(str(size)) == sum(f.size_bytes for f in listed)

@@ -1,0 +1,165 @@
+"""Rows that do not fit the table are refused with the column, both types and the way out; nothing is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import ConstraintViolationError, InvalidRequestError, SchemaMismatchError
+from tests.support.tables import commit, everything, hand_made, put, rows, schema_json, values
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def table(spark, tmp_path_factory):
+    """One row of many types; no test changes it."""
+    table = tmp_path_factory.mktemp("t") / "orders"
+    query = (
+        "SELECT 1 AS id, 'n' AS name, 1.5F AS x, CAST(1 AS DECIMAL(10,2)) AS amount, DATE'2026-01-01' AS day, "
+        "TIMESTAMP'2026-01-01 00:00:00' AS at, struct(1 AS a, 'b' AS b) AS s, array(1) AS list, "
+        "map('k', 1) AS m, true AS ok"
+    )
+    put(spark, table, query, partition_by=("day",))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("query", "column", "types", "way_out"),
+    [
+        ("SELECT 1 AS id, 2 AS extra", "extra", "int", "merge_schema=True"),
+        ("SELECT 1 AS id, struct(1 AS a, 2 AS c) AS s", "s.c", "int", "merge_schema=True"),
+        ("SELECT 2L AS id", "id", "int bigint", "CAST(id AS int)"),
+        ("SELECT '1' AS id", "id", "int string", "CAST"),
+        ("SELECT 1 AS name", "name", "string int", "CAST"),
+        ("SELECT 1.5D AS x", "x", "float double", "CAST"),
+        ("SELECT 16777217 AS x", "x", "float int", "CAST"),
+        ("SELECT CAST(1 AS DECIMAL(12,2)) AS amount", "amount", "decimal(10,2) decimal(12,2)", "CAST"),
+        ("SELECT CAST(1 AS DECIMAL(10,3)) AS amount", "amount", "decimal(10,2) decimal(10,3)", "CAST"),
+        ("SELECT 1 AS amount", "amount", "decimal(10,2) int", "overwrite_schema=True"),
+        ("SELECT TIMESTAMP'2026-01-01 00:00:00' AS day", "day", "date timestamp", "CAST"),
+        ("SELECT TIMESTAMP_NTZ'2026-01-01 00:00:00' AS at", "at", "timestamp timestamp_ntz", "CAST"),
+        ("SELECT 1 AS ok", "ok", "boolean int", "CAST"),
+        ("SELECT array(1L) AS list", "list.element", "int bigint", "CAST"),
+        ("SELECT map('k', 'v') AS m", "m.value", "int string", "CAST"),
+        ("SELECT map(1, 1) AS m", "m.key", "string int", "CAST"),
+        ("SELECT struct('1' AS a) AS s", "s.a", "int string", "CAST"),
+        ("SELECT array(1) AS s", "s", "struct array", "CAST"),
+    ],
+)
+def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query, column, types, way_out):
+    before = everything(table)
+    for mode in ("append", "overwrite"):
+        with pytest.raises(SchemaMismatchError) as refused:
+            put(spark, table, query, mode=mode)
+        assert column in refused.value.problem
+        assert all(part in refused.value.problem for part in types.split())
+        assert way_out in refused.value.remedy
+    assert everything(table) == before
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "named"),
+    [
+        ("SELECT 1 AS id, 2 AS ID", {}, SchemaMismatchError, "'id'"),
+        ("SELECT 1 AS id, INTERVAL '1' DAY AS x", {}, SchemaMismatchError, "interval"),
+        ("SELECT 1 AS id, NULL AS extra", {"merge_schema": True}, SchemaMismatchError, "extra"),
+        ("SELECT 1 AS id, '2L' AS amount", {"merge_schema": True}, SchemaMismatchError, "amount"),
+        ("SELECT 1 AS id", {"partition_by": ("id",)}, SchemaMismatchError, "partitioned by (day)"),
+        ("SELECT 1 AS id", {"partition_by": ()}, SchemaMismatchError, "partitioned by (day)"),
+        (
+            "SELECT 1 AS id",
+            {"mode": "overwrite", "overwrite_schema": True, "partition_by": ("no",)},
+            InvalidRequestError,
+            "'no'",
+        ),
+        (
+            "SELECT 1 AS id",
+            {"mode": "overwrite", "overwrite_schema": True, "partition_by": ("id",)},
+            InvalidRequestError,
+            "every column",
+        ),
+        ("SELECT 1 AS id", {"mode": "overwrite", "replace_where": "nope = 1"}, InvalidRequestError, "nope"),
+        ("SELECT 1 AS id", {"mode": "overwrite", "replace_where": "id ="}, InvalidRequestError, "replace_where"),
+        ("SELECT 1 AS id", {"mode": "overwrite", "replace_where": "id"}, InvalidRequestError, "replace_where"),
+        (
+            "SELECT 1 AS id",
+            {"mode": "overwrite", "replace_where": "rand() < 0.5"},
+            InvalidRequestError,
+            "deterministic",
+        ),
+        ("SELECT 1 AS id", {"mode": "overwrite", "replace_where": "id IN (SELECT 1)"}, InvalidRequestError, "subquery"),
+        ("SELECT 1 AS id", {"properties": {"delta.nope": "1"}}, InvalidRequestError, "delta.nope"),
+        (
+            "SELECT 1 AS id",
+            {"properties": {"delta.checkpointInterval": "0"}},
+            InvalidRequestError,
+            "checkpointInterval",
+        ),
+    ],
+)
+def test_other_refusals(spark, table, query, options, error, named):
+    before = everything(table)
+    with pytest.raises(error) as refused:
+        put(spark, table, query, **options)
+    assert named in refused.value.problem and refused.value.remedy
+    assert everything(table) == before
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "named"),
+    [
+        ("SELECT NULL AS x", {}, SchemaMismatchError, "x"),
+        ("SELECT struct(array(NULL) AS deep) AS x", {}, SchemaMismatchError, "x.deep.element"),
+        ("SELECT 1 AS id", {"partition_by": ("id",)}, InvalidRequestError, "every column"),
+        ("SELECT 1 AS id, 2 AS x", {"partition_by": ("no",)}, InvalidRequestError, "'no'"),
+        ("SELECT 1 AS id, array(1) AS x", {"partition_by": ("x",)}, InvalidRequestError, "array"),
+        ("SELECT 1 AS id", {"properties": {"delta.enableDeletionVectors": "true"}}, Exception, "deletionVectors"),
+    ],
+)
+def test_a_table_that_is_refused_leaves_no_folder(spark, tmp_path, query, options, error, named):
+    with pytest.raises(error) as refused:
+        put(spark, tmp_path / "deep" / "er" / "t", query, **options)
+    assert named in str(refused.value)
+    assert not (tmp_path / "deep").exists()
+
+
+@pytest.fixture
+def strict(spark, tmp_path):
+    """A table with NOT NULL at every depth."""
+    table = tmp_path / "strict"
+    member = {"type": "struct", "fields": [{"name": "a", "type": "integer", "nullable": False, "metadata": {}}]}
+    fields = (
+        ("id", "integer"),
+        ("s", member),
+        ("list", {"type": "array", "elementType": "string", "containsNull": False}),
+        ("m", {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": False}),
+    )
+    hand_made(table, schema_json(*fields, required=("id",)), [])
+    return table
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        ("CAST(NULL AS INT), struct(1 AS a), array('x'), map('k', 1)", "id"),
+        ("1, struct(CAST(NULL AS INT) AS a), array('x'), map('k', 1)", "s.a"),
+        ("1, struct(1 AS a), array('x', NULL), map('k', 1)", "list.element"),
+        ("1, struct(1 AS a), array('x'), map('k', CAST(NULL AS INT))", "m.value"),
+    ],
+)
+def test_null_into_not_null(spark, strict, row, column):
+    good = values("id, s, list, m", "1, struct(1 AS a), array('x'), map('k', 1)")
+    before = everything(strict)
+    with pytest.raises(ConstraintViolationError, match=f"'{column}' is NOT NULL") as refused:
+        put(spark, strict, f"{good} UNION ALL {values('id, s, list, m', row)}")
+    assert '"id":' in refused.value.problem and "Filter or fill" in refused.value.remedy
+    assert everything(strict) == before
+
+
+def test_what_may_be_null_around_not_null(spark, strict):
+    put(spark, strict, "SELECT 1 AS id")
+    put(spark, strict, values("id, s, list, m", "2, struct(1 AS a), array(), map()"))
+    assert len(rows(strict)) == 2
+    with pytest.raises(SchemaMismatchError, match=r"'id' .* missing"):
+        put(spark, strict, "SELECT array('x') AS list")
+    assert "metaData" not in commit(strict, 2)

@@ -1,0 +1,438 @@
+"""What a write does to the rows that are there, and how it looks in the log."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import time
+from decimal import Decimal
+
+import pytest
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from deltalite.errors import AppendOnlyError, ConstraintViolationError, InvalidRequestError, TableExistsError
+from deltalite.requests import Source, WriteMode
+from tests.support.tables import commit, data_files, everything, hand_made, ordered, put, rows, schema_json, values
+
+pytestmark = pytest.mark.spark
+
+DAY_1, DAY_2, DAY_3 = (dt.date(2026, 1, day) for day in (1, 2, 3))
+
+
+def days(*lines):
+    """Rows of (id, day): `1 2` is id 1 of the second day."""
+    return values("id, day", *(f"{line.split()[0]}, DATE'2026-01-0{line.split()[1]}'" for line in lines))
+
+
+def by_day(table):
+    return {(number, day.day if day else None) for number, day in rows(table)}
+
+
+def test_the_four_modes(spark, tmp_path):
+    table = tmp_path / "t"
+    first = put(spark, table, values("id", "1"), mode="error")
+    assert (first.version, first.read_version, first.committed, first.skipped) == (0, None, True, False)
+    with pytest.raises(TableExistsError):
+        put(spark, table, values("id", "2"), mode="error")
+    ignored = put(spark, table, values("id", "2"), mode="ignore")
+    assert (ignored.version, ignored.committed, ignored.skipped) == (0, False, False)
+    assert put(spark, table, values("id", "3"), mode="append").read_version == 0
+    assert rows(table) == [(1,), (3,)]
+    assert put(spark, table, values("id", "4"), mode="overwrite").version == 2
+    assert rows(table) == [(4,)]
+    assert rows(table, version=1) == [(1,), (3,)]
+    modes = [commit(table, version)["commitInfo"]["operationParameters"]["mode"] for version in range(3)]
+    assert modes == ["ErrorIfExists", "Append", "Overwrite"]
+    for mode in WriteMode:
+        new = tmp_path / mode
+        assert put(spark, new, values("id", "1"), mode=mode).version == 0
+        assert rows(new) == [(1,)]
+
+
+def test_provenance_is_as_spark_writes_it(spark, tmp_path):
+    table = tmp_path / "t"
+    before = time.time_ns() // 1_000_000
+    put(spark, table, days("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")
+    done = put(
+        spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'", user_metadata="note"
+    )
+    created, replaced = commit(table, 0), commit(table, 1)
+    info = created["commitInfo"]
+    assert before <= info["timestamp"] <= time.time_ns() // 1_000_000
+    assert "readVersion" not in info and info["isBlindAppend"] is True and info["isolationLevel"] == "Serializable"
+    assert info["operationParameters"] == {"mode": "Append", "partitionBy": '["day"]'}
+    assert json.loads(info["userMetadata"]) == {"dag_id": "dag", "try_number": 1, "user_metadata": "note"}
+    assert re.fullmatch(r"deltalite/\S+", info["engineInfo"]) and re.fullmatch(r"[0-9a-f-]{36}", info["txnId"])
+    assert created["txn"] == {"appId": "run", "version": 0, "lastUpdated": created["txn"]["lastUpdated"]}
+    assert created["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
+    sizes = sum(add["size"] for add in created["add"])
+    assert info["operationMetrics"] == {"numFiles": "2", "numOutputBytes": str(sizes), "numOutputRows": "2"}
+
+    info = replaced["commitInfo"]
+    assert (info["operation"], info["readVersion"], info["isBlindAppend"], info["userMetadata"]) == (
+        "WRITE",
+        0,
+        False,
+        "note",
+    )
+    assert info["operationParameters"]["predicate"] == json.dumps(["day = DATE'2026-01-02'"])
+    assert info["operationMetrics"] == {
+        "numFiles": "1",
+        "numOutputBytes": str(replaced["add"][0]["size"]),
+        "numOutputRows": "1",
+        "numRemovedFiles": "1",
+        "numRemovedBytes": str(replaced["remove"][0]["size"]),
+        "numAddedChangeFiles": "0",
+        "numCopiedRows": "0",
+        "numDeletedRows": "1",
+    }
+    assert done.metrics == {name: int(value) for name, value in info["operationMetrics"].items()}
+    (removed,) = replaced["remove"]
+    (original,) = [add for add in created["add"] if add["path"] == removed["path"]]
+    assert removed["dataChange"] and removed["extendedFileMetadata"] and removed["deletionTimestamp"] >= before
+    assert (removed["partitionValues"], removed["size"]) == (original["partitionValues"], original["size"])
+    assert re.fullmatch(r"day=2026-01-02/part-\d{5}-[0-9a-f-]{36}.c000.snappy.parquet", replaced["add"][0]["path"])
+
+
+@pytest.mark.parametrize(
+    ("predicate", "lines", "expected", "copied", "deleted"),
+    [
+        # Partition columns alone: whole files go, and no row is read.
+        ("day = DATE'2026-01-02'", ["9 2"], {(1, 1), (2, 1), (9, 2), (5, None)}, 0, 2),
+        ("day >= DATE'2026-01-02' OR day IS NULL", ["9 2"], {(1, 1), (2, 1), (9, 2)}, 0, 3),
+        ("day(day) % 2 = 1", ["9 3"], {(9, 3), (3, 2), (4, 2), (5, None)}, 0, 2),
+        ("day = DATE'2026-01-02' AND (id > 0 OR TRUE)", ["9 2"], {(1, 1), (2, 1), (9, 2), (5, None)}, 0, 2),
+        ("day = DATE'2026-01-09'", [], {(1, 1), (2, 1), (3, 2), (4, 2), (5, None)}, 0, 0),
+        ("TRUE", ["9 2"], {(9, 2)}, 0, 5),
+        ("FALSE", [], {(1, 1), (2, 1), (3, 2), (4, 2), (5, None)}, 0, 0),
+        # A predicate on data: files without a match stay as they are, the others are rewritten without the matches.
+        ("id = 2", ["2 3"], {(1, 1), (2, 3), (3, 2), (4, 2), (5, None)}, 1, 1),
+        ("id > 1 AND id < 4", ["3 1"], {(1, 1), (3, 1), (4, 2), (5, None)}, 2, 2),
+        ("id IN (1, 2)", [], {(3, 2), (4, 2), (5, None)}, 0, 2),
+        ("id = 77", ["77 1"], {(1, 1), (2, 1), (3, 2), (4, 2), (5, None), (77, 1)}, 0, 0),
+        # Both: a null day matches neither.
+        ("id >= 2 AND day <= DATE'2026-01-02'", ["9 1"], {(1, 1), (9, 1), (5, None)}, 1, 3),
+        ("id > 3 OR day = DATE'2026-01-01'", ["9 9"], {(3, 2), (9, 9)}, 1, 4),
+        # Functions that the log knows nothing of.
+        ("abs(id - 3) <= 1", ["3 3"], {(1, 1), (3, 3), (5, None)}, 1, 3),
+    ],
+)
+def test_replace_where(spark, week, tmp_path, predicate, lines, expected, copied, deleted):
+    query = days(*lines) if lines else days("0 1") + " WHERE id > 0"
+    done = put(spark, week, query, mode="overwrite", replace_where=predicate)
+    assert by_day(week) == expected
+    assert (done.metrics["numCopiedRows"], done.metrics["numDeletedRows"]) == (copied, deleted)
+    assert done.metrics["numOutputRows"] == len(lines) + copied
+    removed = {body["path"] for body in commit(week, 1)["remove"]}
+    assert len(removed) == done.metrics["numRemovedFiles"]
+
+
+@pytest.fixture
+def week(spark, tmp_path):
+    """Five rows in three partitions, one of them null; one file each."""
+    table = tmp_path / "week"
+    null = " UNION ALL SELECT 5, CAST(NULL AS DATE)"
+    put(spark, table, days("1 1", "2 1", "3 2", "4 2") + null, partition_by=("day",), optimize_write=True)
+    return table
+
+
+def test_a_row_for_which_replace_where_is_null_stays(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id, name", "1, 'a'", "2, NULL", "3, 'b'", "NULL, 'c'"))
+    done = put(spark, table, values("id, name", "9, 'a'"), mode="overwrite", replace_where="name = 'a' OR id = 3")
+    assert set(rows(table)) == {(9, "a"), (2, None), (None, "c")}
+    assert done.metrics["numDeletedRows"] == 2
+    done = put(spark, table, values("id, name", "8, 'z'"), mode="overwrite", replace_where="NOT (name = 'a')")
+    assert set(rows(table)) == {(9, "a"), (2, None), (8, "z")}
+
+
+@pytest.mark.parametrize("lines", [["9 2", "8 1"], ["9 2", "7 3"]])
+def test_new_rows_outside_the_replaced_range_change_nothing(spark, week, lines):
+    before = everything(week)
+    for predicate in ("day = DATE'2026-01-02'", "day = DATE'2026-01-02' AND id > 0"):
+        with pytest.raises(ConstraintViolationError, match=re.escape(predicate)) as refused:
+            put(spark, week, days(*lines), mode="overwrite", replace_where=predicate)
+        assert '"id":8' in refused.value.problem or '"id":7' in refused.value.problem
+    with pytest.raises(ConstraintViolationError, match='"day":null'):
+        put(spark, week, "SELECT 1 AS id, CAST(NULL AS DATE) AS day", mode="overwrite", replace_where=predicate)
+    assert everything(week) == before
+
+
+def test_replace_where_on_a_new_table(spark, tmp_path):
+    table = tmp_path / "t"
+    for predicate, error in (("nope > 1", InvalidRequestError), ("id > 1", ConstraintViolationError)):
+        with pytest.raises(error, match="replace_where"):
+            put(spark, table, values("id", "1"), mode="overwrite", replace_where=predicate)
+        assert not table.exists()
+    assert put(spark, table, values("id", "1"), mode="overwrite", replace_where="id = 1").version == 0
+
+
+def test_dynamic_overwrite_replaces_the_partitions_that_receive_rows(spark, tmp_path):
+    table = tmp_path / "t"
+    dynamic = {"mode": "overwrite", "partition_overwrite": "dynamic"}
+    query = "SELECT *, 'x' AS kind FROM ({})"
+    put(spark, table, query.format(days("1 1", "2 2", "3 3")), partition_by=("day", "kind"), **dynamic)
+    null = " UNION ALL SELECT 4, CAST(NULL AS DATE), NULL"
+    put(spark, table, query.format(days("5 2", "6 2")) + null, **dynamic)
+    expected = {(1, DAY_1, "x"), (5, DAY_2, "x"), (6, DAY_2, "x"), (3, DAY_3, "x"), (4, None, None)}
+    assert set(rows(table)) == expected
+    empty = put(spark, table, query.format(days("9 1")) + " WHERE id < 0", **dynamic)
+    assert set(rows(table)) == expected and empty.metrics["numRemovedFiles"] == 0
+    put(spark, table, "SELECT 7 AS id, CAST(NULL AS DATE) AS day, NULL AS kind", **dynamic)
+    assert set(rows(table)) == (expected - {(4, None, None)}) | {(7, None, None)}
+    # Not a blind append even where nothing is removed: two of them may not both stand.
+    put(spark, table, query.format(days("8 8")), **dynamic)
+    assert commit(table, 4)["remove"] == [] and commit(table, 4)["commitInfo"]["isBlindAppend"] is False
+    # A table without partitions is one partition.
+    flat = tmp_path / "flat"
+    put(spark, flat, values("id", "1"))
+    put(spark, flat, values("id", "2"), **dynamic)
+    assert rows(flat) == [(2,)]
+
+
+def test_dynamic_overwrite_compares_values_not_their_spelling(spark, tmp_path):
+    """Two spellings of one moment can stand in one log, and NaN is one value."""
+    table = tmp_path / "t"
+    adds = []
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table.mkdir()
+    spellings = (
+        "2026-01-01 00:00:00",
+        "2026-01-01T00:00:00.000000Z",
+        "2026-01-01T01:00:00+01:00",
+        "2026-01-02 00:00:00",
+    )
+    for number, at in enumerate(spellings):
+        pq.write_table(pa.table({"id": [number]}), table / f"{number}.parquet")
+        partition = {"at": at, "x": "NaN", "amount": "1.50"}
+        adds.append({"path": f"{number}.parquet", "size": 1000, "partitionValues": partition})
+    fields = (("id", "long"), ("at", "timestamp"), ("x", "double"), ("amount", "decimal(5,2)"))
+    hand_made(table, schema_json(*fields), adds, ("at", "x", "amount"))
+    row = "9L, TIMESTAMP'2026-01-01 00:00:00Z', DOUBLE('NaN'), CAST(1.5 AS DECIMAL(5,2))"
+    put(spark, table, values("id, at, x, amount", row), mode="overwrite", partition_overwrite="dynamic")
+    assert {(number, amount) for number, _, _, amount in rows(table)} == {(3, Decimal("1.50")), (9, Decimal("1.50"))}
+    put(spark, table, values("id, at, x, amount", row), mode="overwrite", replace_where="x = DOUBLE('NaN')")
+    assert [r[0] for r in rows(table)] == [9]
+
+
+def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
+    table = tmp_path / "t"
+    one = (
+        "SELECT 1 AS id, struct(1 AS a, struct('x' AS b) AS deep) AS s, "
+        "array(struct(1 AS k)) AS list, map('m', struct(1 AS v)) AS m"
+    )
+    two = (
+        "SELECT struct(struct(2.5D AS c, 'y' AS B) AS deep, 2 AS a, 'new' AS z) AS S, 2 AS ID, "
+        "DATE'2026-01-01' AS day, array(struct('kk' AS kk, 2 AS k)) AS list, map('m', struct(2 AS v, true AS w)) AS m"
+    )
+    put(spark, table, one)
+    done = put(spark, table, two, merge_schema=True)
+    assert done.version == 1 and "metaData" in commit(table, 1)
+    schema = DeltaTable(str(table)).schema
+    assert schema.names == ["id", "s", "list", "m", "day"]
+    assert [f.name for f in schema.field("s").type] == ["a", "deep", "z"]
+    expected = [
+        (
+            1,
+            {"a": 1, "deep": {"b": "x", "c": None}, "z": None},
+            [{"k": 1, "kk": None}],
+            [("m", {"v": 1, "w": None})],
+            None,
+        ),
+        (
+            2,
+            {"a": 2, "deep": {"b": "y", "c": 2.5}, "z": "new"},
+            [{"k": 2, "kk": "kk"}],
+            [("m", {"v": 2, "w": True})],
+            DAY_1,
+        ),
+    ]
+    assert rows(table) == expected
+    found = [row.asDict(recursive=True) for row in delta.read(spark, str(table)).orderBy("id").collect()]
+    assert [r["s"] for r in found] == [r[1] for r in expected] and [r["list"] for r in found] == [
+        r[2] for r in expected
+    ]
+    # A null struct stays null, and does not become one of nulls.
+    put(
+        spark,
+        table,
+        "SELECT 3 AS id, CAST(NULL AS STRUCT<a: INT>) AS s, CAST(NULL AS ARRAY<STRUCT<kk: STRING>>) AS list",
+    )
+    assert rows(table)[2] == (3, None, None, None, None)
+    # Nothing new: the metadata is not written again.
+    put(spark, table, one, merge_schema=True, mode="overwrite")
+    assert "metaData" not in commit(table, 3) and DeltaTable(str(table)).schema.names == schema.names
+
+
+def test_types_that_fit_are_widened_and_left_out_columns_are_null(spark, tmp_path):
+    table = tmp_path / "t"
+    put(
+        spark,
+        table,
+        "SELECT 1L AS id, 1.5D AS x, CAST(1 AS DECIMAL(20,2)) AS amount, 'a' AS name, "
+        "TIMESTAMP_NTZ'2026-01-01 00:00:00' AS at",
+    )
+    put(spark, table, "SELECT CAST(2 AS TINYINT) AS ID, 2.5F AS X, 7 AS amount, NULL AS name, DATE'2026-01-02' AS at")
+    put(spark, table, "SELECT 3 AS id")
+    at = [dt.datetime.fromisoformat("2026-01-01"), dt.datetime.fromisoformat("2026-01-02")]
+    assert rows(table) == [
+        (1, 1.5, Decimal("1.00"), "a", at[0]),
+        (2, 2.5, Decimal("7.00"), None, at[1]),
+        (3, None, None, None, None),
+    ]
+
+
+def test_overwrite_schema_replaces_columns_and_partitioning(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, days("1 1"), partition_by=("day",), properties={"mine": "1"})
+    change = {"mode": "overwrite", "overwrite_schema": True}
+    put(spark, table, values("day, name", "'x', 'n'"), partition_by=("name",), **change, properties={"yours": "2"})
+    assert rows(table) == [("x", "n")]
+    metadata = commit(table, 1)["metaData"]
+    assert metadata["partitionColumns"] == ["name"] and metadata["id"] == commit(table, 0)["metaData"]["id"]
+    assert metadata["configuration"] == {"mine": "1", "yours": "2"}
+    assert commit(table, 1)["add"][0]["path"].startswith("name=n/")
+    put(spark, table, values("name, id", "'m', 5"), **change)
+    assert commit(table, 2)["metaData"]["partitionColumns"] == ["name"]
+    put(spark, table, values("id", "6"), partition_by=(), **change)
+    assert rows(table) == [(6,)] and commit(table, 3)["metaData"]["partitionColumns"] == []
+    assert rows(table, version=0) == [(1, DAY_1)]
+
+
+def test_properties(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id", "1"), properties={"delta.appendOnly": "true", "delta.checkpointInterval": "2"})
+    put(spark, table, values("id", "2"), properties={"delta.appendOnly": "false"})
+    before = everything(table)
+    for options in (
+        {"mode": "overwrite"},
+        {"mode": "overwrite", "replace_where": "id = 1"},
+        {"mode": "overwrite", "overwrite_schema": True},
+    ):
+        with pytest.raises(AppendOnlyError, match="append-only"):
+            put(spark, table, values("id", "1"), **options)
+    assert everything(table) == before
+    # Rearranging removes no row.
+    put(spark, table, values("id", "1", "2"), mode="overwrite", data_change=False)
+    assert rows(table) == [(1,), (2,)]
+    assert (table / "_delta_log" / f"{2:020}.checkpoint.parquet").exists()
+    assert json.loads((table / "_delta_log" / "_last_checkpoint").read_text())["version"] == 2
+    assert not (table / "_delta_log" / f"{1:020}.checkpoint.parquet").exists()
+
+
+def test_file_sizes(spark, tmp_path):
+    many = "SELECT id, CAST(id % 4 AS STRING) AS part FROM range(0, 1000, 1, 8)"
+    options = {"partition_by": ("part",)}
+    assert put(spark, tmp_path / "a", many, **options).metrics["numFiles"] > 8
+    assert put(spark, tmp_path / "b", many, optimize_write=True, **options).metrics["numFiles"] == 4
+    assert put(spark, tmp_path / "c", many, optimize_write=True).metrics["numFiles"] == 1
+    put(spark, tmp_path / "d", many, optimize_write=True, max_records_per_file=100, **options)
+    counts = sorted(json.loads(add["stats"])["numRecords"] for add in commit(tmp_path / "d", 0)["add"])
+    assert counts == [50, 50, 50, 50] + [100] * 8
+    assert len(rows(tmp_path / "d")) == 1000
+
+
+def test_rearranging_says_that_no_row_changed(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, "SELECT id, id % 3 AS part FROM range(0, 30, 1, 3)", partition_by=("part",))
+    before = rows(table)
+    again = {"sources": {"source": Source(format="delta", path=str(table))}, "mode": "overwrite", "data_change": False}
+    put(spark, table, "SELECT * FROM source ORDER BY id", optimize_write=True, **again)
+    assert rows(table) == before
+    actions = [*commit(table, 1)["add"], *commit(table, 1)["remove"]]
+    assert len(actions) == 3 + 9 and not any(action["dataChange"] for action in actions)
+    put(spark, table, "SELECT * FROM source WHERE part = 1", replace_where="part = 1", **again)
+    assert rows(table) == before
+    with pytest.raises(ConstraintViolationError, match="30 rows would become 29"):
+        put(spark, table, "SELECT * FROM source WHERE id > 0", **again)
+    assert rows(table) == before
+
+
+def test_sources_and_time_travel(spark, tmp_path):
+    feed, orders = tmp_path / "feed", tmp_path / "orders"
+    feed.mkdir()
+    (feed / "1.csv").write_text('id,name\n1,"a, ""b"""\n2,\n')
+    csv = Source(
+        format="csv", path=str(feed), options={"header": "true", "escape": '"'}, schema="id BIGINT, name STRING"
+    )
+    put(spark, orders, sources={"source": csv})
+    between = commit(orders, 0)["commitInfo"]["timestamp"]
+    assert rows(orders) == [(1, 'a, "b"'), (2, None)]
+    time.sleep(0.01)
+    put(spark, orders, "SELECT id + 10 AS id, name FROM source", sources={"source": csv}, mode="overwrite")
+    late = dt.datetime.fromtimestamp((between + 5) / 1000, dt.UTC)
+    sources = {
+        "first": Source(format="delta", path=str(orders), version_as_of=0),
+        "then": Source(format="delta", path=str(orders), timestamp_as_of=late.isoformat()),
+        "now": Source(format="delta", path=str(orders)),
+        "feed": Source(format="csv", path=str(feed / "*.csv"), options=csv.options),
+    }
+    query = (
+        "SELECT first.id, then.id AS then, now.id AS now, feed.name FROM first JOIN then USING (id) "
+        "JOIN now ON now.id = first.id + 10 JOIN feed ON feed.id = first.id"
+    )
+    put(spark, tmp_path / "joined", query, sources=sources)
+    assert rows(tmp_path / "joined") == [(1, 1, 11, 'a, "b"'), (2, 2, 12, None)]
+    assert not spark.catalog.tableExists("first")
+
+
+def test_a_table_may_read_itself(spark, tmp_path):
+    table = tmp_path / "t"
+    own = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
+    put(spark, table, days("1 1", "2 2"), partition_by=("day",))
+    put(spark, table, "SELECT id + 10 AS id, day FROM source", **own)
+    assert by_day(table) == {(1, 1), (2, 2), (11, 1), (12, 2)}
+    assert commit(table, 1)["commitInfo"]["isBlindAppend"] is False
+    put(spark, table, "SELECT id, day FROM source WHERE id > 1", mode="overwrite", **own)
+    assert by_day(table) == {(2, 2), (11, 1), (12, 2)}
+    put(
+        spark,
+        table,
+        "SELECT id, day FROM source WHERE id < 12 AND day = DATE'2026-01-02'",
+        **own,
+        mode="overwrite",
+        replace_where="day = DATE'2026-01-02'",
+    )
+    assert by_day(table) == {(2, 2), (11, 1)}
+
+
+def test_an_empty_source_makes_a_version_without_files(spark, tmp_path):
+    table = tmp_path / "t"
+    nothing = days("1 1") + " WHERE id < 0"
+    made = put(spark, table, nothing, partition_by=("day",), run="a")
+    assert (made.version, made.metrics) == (0, {"numFiles": 0, "numOutputBytes": 0, "numOutputRows": 0})
+    assert DeltaTable(str(table)).schema.names == ["id", "day"]
+    put(spark, table, days("1 1"))
+    assert put(spark, table, nothing, run="b").version == 2
+    assert commit(table, 2)["add"] == [] and commit(table, 2)["txn"]["appId"] == "b"
+    assert by_day(table) == {(1, 1)}
+    put(spark, table, nothing, mode="overwrite")
+    assert rows(table) == []
+
+
+def test_random_prefixes(spark, tmp_path):
+    """Paths of an object store; the partition values stand in the log alone."""
+    table = tmp_path / "t"
+    random = {"delta.randomizeFilePrefixes": "true"}
+    put(spark, table, days(*(f"{n} {n % 3 + 1}" for n in range(12))), partition_by=("day",), properties=random)
+    put(spark, table, days("20 1"))
+    names = data_files(table)
+    assert all(re.fullmatch(r"[A-Za-z0-9]{2}/part-[^/]+\.parquet", name) for name in names)
+    expected = {(n, n % 3 + 1) for n in range(12)} | {(20, 1)}
+    assert by_day(table) == expected
+    assert ordered(delta.read(spark, str(table)).collect()) == rows(table)
+    put(spark, table, days("30 1"), mode="overwrite", replace_where="day = DATE'2026-01-01' AND id > 2")
+    assert by_day(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
+
+
+def test_nothing_but_data_and_log_is_left_in_the_folder(spark, week):
+    put(spark, week, days("3 2"), mode="overwrite", replace_where="id = 3")
+    top = {name.name for name in week.iterdir()}
+    assert top == {"_delta_log", "day=2026-01-01", "day=2026-01-02", "day=__HIVE_DEFAULT_PARTITION__"}
+    live = set(DeltaTable(str(week)).files()["path"].to_pylist())
+    dead = {body["path"] for body in commit(week, 1)["remove"]}
+    assert data_files(week) == live | dead

@@ -1,0 +1,44 @@
+"""Running jobs as the operator does: `spark-submit` in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalite import jobs
+from deltalite.results import JobError, OperationResult, parse_marker
+
+if TYPE_CHECKING:
+    from deltalite.requests import WriteRequest
+
+BIN = Path(sys.executable).parent
+WRITE_JOB = Path(next(iter(jobs.__path__))) / "write.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a job ended: the marker is the last line that is one."""
+
+    code: int
+    marker: OperationResult | JobError | None
+    output: str
+    errors: str
+
+
+def submit(
+    folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
+) -> Ended:
+    """Run a job to its end on one core. `conftest` has put the interpreter's folder first on the path."""
+    file = folder / "request.json"
+    file.write_text(request if isinstance(request, str) else request.to_json())
+    settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"} | (
+        conf or {}
+    )
+    flags = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    command = [str(BIN / "spark-submit"), "--master", "local[1]", *flags, str(script), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
+    markers = [marker for marker in map(parse_marker, done.stdout.splitlines()) if marker is not None]
+    return Ended(code=done.returncode, marker=markers[-1] if markers else None, output=done.stdout, errors=done.stderr)

@@ -1,0 +1,109 @@
+"""Tables for tests that write through Spark: one call to write, and all that can be seen of a table afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltalite import DeltaTable
+from deltalite.commands.write import write
+from deltalite.requests import OnRerun, RunIdentity, Source, WriteRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.results import OperationResult
+
+HERE = Source(format="text", path=__file__)
+"""A source for queries that need none."""
+
+
+def request(table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any) -> WriteRequest:
+    """Write the rows of `query`; `run` is the app id, `generation` and `on_rerun` belong to it."""
+    identity = None
+    if run is not None:
+        identity = RunIdentity(
+            app_id=run,
+            txn_version=options.pop("generation", 0),
+            on_rerun=OnRerun(options.pop("on_rerun", "skip")),
+            details={"dag_id": "dag", "try_number": 1},
+        )
+    options.setdefault("sources", {"source": HERE})
+    return WriteRequest(table=str(table), query=query, identity=identity, **options)
+
+
+def put(
+    spark: SparkSession, table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any
+) -> OperationResult:
+    """Run the write command for `request`."""
+    return write(spark, request(table, query, run=run, **options))
+
+
+def values(names: str, *rows: str) -> str:
+    """A query for literal rows: `values("id, name", "1, 'a'")`."""
+    return f"SELECT * FROM VALUES {', '.join(f'({row})' for row in rows)} AS rows({names})"
+
+
+def rows(table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
+    """All rows as tuples, in a fixed order."""
+    return ordered(tuple(row.values()) for row in DeltaTable(str(table), **at).to_arrow().to_pylist())
+
+
+def ordered(found: Any) -> list[tuple[Any, ...]]:
+    """Rows in the order of their text: nulls sort too."""
+    return sorted((tuple(row) for row in found), key=repr)
+
+
+def commit(table: Path | str, version: int) -> dict[str, Any]:
+    """The actions of a version: one value for a kind that stands alone, lists for `add` and `remove`."""
+    found: dict[str, Any] = {"add": [], "remove": []}
+    for line in (Path(table) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
+        ((kind, body),) = json.loads(line).items()
+        if kind in ("add", "remove"):
+            found[kind].append(body)
+        else:
+            assert kind not in found, f"two {kind} in version {version}"
+            found[kind] = body
+    return found
+
+
+def data_files(table: Path | str) -> set[str]:
+    """The names of all Parquet files below the table that are not the log's, dead and alive."""
+    root = Path(table)
+    found = (file.relative_to(root).as_posix() for file in root.rglob("*.parquet"))
+    return {name for name in found if not name.startswith("_delta_log/")}
+
+
+def everything(folder: Path | str) -> dict[str, bytes | None]:
+    """Each file below a folder with its content, and each directory; empty where there is no folder."""
+    found: dict[str, bytes | None] = {}
+    for at, _, names in os.walk(folder):
+        found[os.path.relpath(at, folder)] = None
+        for name in names:
+            found[os.path.relpath(os.path.join(at, name), folder)] = Path(at, name).read_bytes()
+    return found
+
+
+def hand_made(table: Path, schema: str, adds: list[dict[str, Any]], partition_columns: tuple[str, ...] = ()) -> None:
+    """A table of one commit, as another engine might have made it. `schema` is the schema's JSON."""
+    metadata = {
+        "id": "hand-made",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema,
+        "partitionColumns": list(partition_columns),
+        "configuration": {},
+    }
+    actions: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}]
+    actions += [{"metaData": metadata}]
+    actions += [{"add": {"modificationTime": 0, "dataChange": True, "partitionValues": {}, **add}} for add in adds]
+    log = table / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def schema_json(*fields: tuple[str, Any], required: tuple[str, ...] = ()) -> str:
+    """A schema's JSON from names and types."""
+    described = [{"name": n, "type": t, "nullable": n not in required, "metadata": {}} for n, t in fields]
+    return json.dumps({"type": "struct", "fields": described})
