@@ -1,23 +1,27 @@
 """Watching a log grow: what sensors and triggers ask, cheaply.
 
-A poll asks for the next commit by name and never lists: one request where nothing is new, whatever the length of the
-log. A table that does not exist yet is version -1 and no error. `find_run` tells what an earlier try of a run
-committed.
+A poll asks for the next commit by name, and for the checkpoint hint where there is none: two requests where nothing
+is new, whatever the length of the log; it lists only where log cleanup has overtaken it. A table that does not exist
+yet is version -1 and no error. `find_run` tells what an earlier try of a run committed.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 from deltalite.conditions import CommitCondition, CommitSummary
 from deltalite.errors import TableNotFoundError
 from deltalite.log.commit_times import commit_times, newest_at
+from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.log.segment import find_segment
 from deltalite.protocol.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile, SetTransaction, parse_commit
-from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.file_names import LogFileKind, commit_name, first_name_of, parse_log_name
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.find_run import find_run
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["PollResult", "find_run", "latest_version", "poll", "summarize", "version_at"]
 
@@ -45,14 +49,45 @@ def version_at(store: LogStore, timestamp_ms: int) -> int:
 
 
 def poll(store: LogStore, after_version: int, condition: CommitCondition) -> PollResult:
-    """Look at the commits above `after_version` (exclusive), up to the first one that the condition holds for."""
+    """Look at the commits above `after_version` (exclusive), up to the first one that the condition holds for.
+
+    Commits that log cleanup has taken away cannot be looked at any more: the look goes on at the oldest that is there.
+    """
     cursor = after_version
-    while (data := store.read(commit_name(cursor + 1))) is not None:
+    while True:
+        data = store.read(commit_name(cursor + 1))
+        if data is None:
+            oldest = _oldest_beyond_a_cleanup(store, cursor)
+            if oldest is None:
+                return PollResult(cursor=cursor, match=None)
+            cursor = oldest - 1
+            continue
         cursor += 1
         summary = summarize(cursor, data)
         if condition.holds_for(summary):
             return PollResult(cursor=cursor, match=summary)
-    return PollResult(cursor=cursor, match=None)
+
+
+def _oldest_beyond_a_cleanup(store: LogStore, cursor: int) -> int | None:
+    """The oldest commit above the cursor where the next one is missing; None where the table has not moved on.
+
+    The checkpoint hint tells the two apart in one request: commits are only cleaned up behind a checkpoint.
+    """
+    hint = read_last_checkpoint(store)
+    if hint is None or hint.version <= cursor:
+        return None
+    for stored in store.list_from(first_name_of(cursor + 1)):
+        parsed = parse_log_name(stored.name)
+        if parsed is not None and parsed.kind is LogFileKind.COMMIT:
+            if parsed.version > cursor + 1:
+                _log.warning(
+                    "%s no longer holds versions %s to %s; waiting goes on behind them.",
+                    store.root,
+                    cursor + 1,
+                    parsed.version - 1,
+                )
+            return parsed.version
+    return None
 
 
 def summarize(version: int, data: bytes) -> CommitSummary:

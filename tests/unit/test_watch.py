@@ -30,17 +30,20 @@ from tests.unit.builders import (
 ANY = CommitCondition(data_change_only=False)
 
 
+HINT = ("read", "_last_checkpoint")
+
+
 def commit_file(version):
     return ("read", f"{version:020d}.json")
 
 
 @pytest.mark.parametrize("length", [1, 30])
-def test_a_poll_that_sees_nothing_is_one_request_whatever_the_length_of_the_log(length):
+def test_a_poll_that_sees_nothing_is_two_requests_whatever_the_length_of_the_log(length):
     store = appended(create(new_store()), length)
     write_checkpoint(load(store), now_ms=NOON_MS)
     requests = Requests(store)
     assert poll(store, length, ANY) == PollResult(cursor=length, match=None)
-    assert requests.seen == [commit_file(length + 1)]
+    assert requests.seen == [commit_file(length + 1), HINT]
 
 
 def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
@@ -52,7 +55,7 @@ def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
     requests.seen.clear()
     missed = poll(store, 1, CommitCondition(app_id="nobody"))
     assert missed == PollResult(cursor=5, match=None)
-    assert requests.seen == [commit_file(v) for v in (2, 3, 4, 5, 6)]
+    assert requests.seen == [*(commit_file(v) for v in (2, 3, 4, 5, 6)), HINT]
 
 
 def test_a_table_that_does_not_exist_yet_is_waited_for():
@@ -61,10 +64,19 @@ def test_a_table_that_does_not_exist_yet_is_waited_for():
     assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
     requests.seen.clear()
     assert poll(store, -1, ANY) == PollResult(cursor=-1, match=None)
-    assert requests.seen == [commit_file(0)]
+    assert requests.seen == [commit_file(0), HINT]
     create(store, add("a"))
     assert latest_version(store) == 0
     assert poll(store, -1, ANY).match.version == 0
+
+
+def test_a_cleaned_log_is_waited_on_behind_what_is_gone():
+    store = appended(create(new_store()), 5)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in range(4):
+        store.delete(commit_name(version))
+    assert poll(store, -1, ANY).match.version == 4
+    assert poll(store, 1, CommitCondition(app_id="nobody")) == PollResult(cursor=5, match=None)
 
 
 def test_a_corrupt_commit_is_an_error_and_not_silence():
