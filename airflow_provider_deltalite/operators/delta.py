@@ -1,0 +1,145 @@
+"""The operators: what each asks for, and nothing of how it is done.
+
+An operator here is a request class, the job that serves it, and the parameters by their names; `_submit` does the work.
+The meaning of each parameter is written in the operator's docstring. Importing this module loads neither pyarrow nor
+Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import OnRerun, WriteMode, WriteRequest
+
+
+class DeltaWriteOperator(DeltaSubmitOperator):
+    """Write the rows of one or several sources to a Delta table, once for each run of the task.
+
+    Each commit carries the identity of the task's run, so a retry whose earlier try has committed returns that commit
+    and writes nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
+    txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the same.
+
+    Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
+    ``application`` names the job's script where Spark has one of its own, such as ``local:///...`` in a container
+    image. Rendered parameters are stored by Airflow: passwords belong into Spark's configuration, not into ``options``.
+
+    :param table: The table's address: a local path, or a URI with a scheme. (templated)
+    :param source: The input, seen by ``query`` as the view ``source``: a mapping with ``format`` and, as the format
+        needs them, ``path``, ``options`` and ``schema`` (Spark DDL). Format ``delta`` takes ``version_as_of`` or
+        ``timestamp_as_of`` instead of options and schema. (templated)
+    :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
+    :param query: Spark SQL that makes the rows out of the views; all rows of the source where it is left out.
+        (templated)
+    :param mode: ``append``; ``overwrite``; ``error``, which refuses a table that exists; or ``ignore``, which leaves it
+        alone. (templated)
+    :param partition_by: The partition columns of a new table, in order; of an existing one they must be the same.
+        (templated)
+    :param replace_where: With ``overwrite``: a predicate; the rows that satisfy it are replaced, and each new row must
+        satisfy it. (templated)
+    :param partition_overwrite: With ``overwrite``: ``static`` replaces all rows, ``dynamic`` the partitions that
+        receive rows. (templated)
+    :param merge_schema: Add columns that the table does not have. (templated)
+    :param overwrite_schema: With ``overwrite``: the rows bring the table's new schema and partitioning. (templated)
+    :param max_records_per_file: The most rows that a data file takes. (templated)
+    :param optimize_write: Write few, well-sized files in each partition, at the price of a shuffle. (templated)
+    :param data_change: False says that an ``overwrite`` only rearranges rows, so that readers of changes pass over
+        it. (templated)
+    :param user_metadata: A text that the table's history shows beside the run. (templated)
+    :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``. (templated)
+    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` leaves the
+        commit (the default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and
+        ``replace`` takes the run's earlier rows out and puts the new ones in (``append`` only). (templated)
+    :param conn_id: The Spark connection.
+    :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
+    :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
+    """
+
+    request_class: ClassVar[type[WriteRequest]] = WriteRequest
+    job: ClassVar[str] = "write"
+
+    template_fields: Sequence[str] = (
+        *DeltaSubmitOperator.template_fields,
+        "source",
+        "sources",
+        "query",
+        "mode",
+        "partition_by",
+        "replace_where",
+        "partition_overwrite",
+        "merge_schema",
+        "overwrite_schema",
+        "max_records_per_file",
+        "optimize_write",
+        "data_change",
+        "user_metadata",
+        "properties",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "source": "json",
+        "sources": "json",
+        "query": "sql",
+        "replace_where": "sql",
+        "properties": "json",
+    }
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        source: Mapping[str, Any] | None = None,
+        sources: Mapping[str, Mapping[str, Any]] | None = None,
+        query: str | None = None,
+        mode: str = "append",
+        partition_by: Sequence[str] | None = None,
+        replace_where: str | None = None,
+        partition_overwrite: str = "static",
+        merge_schema: bool = False,
+        overwrite_schema: bool = False,
+        max_records_per_file: int | None = None,
+        optimize_write: bool = False,
+        data_change: bool = True,
+        user_metadata: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        on_rerun: str | None = None,
+        conn_id: str = "spark_default",
+        storage_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, on_rerun=on_rerun, conn_id=conn_id, storage_conn_id=storage_conn_id, **kwargs)
+        self.source = source
+        self.sources = sources
+        self.query = query
+        self.mode = mode
+        self.partition_by = partition_by
+        self.replace_where = replace_where
+        self.partition_overwrite = partition_overwrite
+        self.merge_schema = merge_schema
+        self.overwrite_schema = overwrite_schema
+        self.max_records_per_file = max_records_per_file
+        self.optimize_write = optimize_write
+        self.data_change = data_change
+        self.user_metadata = user_metadata
+        self.properties = properties
+
+    def request_parameters(self) -> dict[str, object]:
+        """The request's fields; a single source is the view `source`."""
+        if (self.source is None) == (self.sources is None):
+            raise InvalidRequestError(
+                "The task needs one of `source` and `sources`, and "
+                + ("has neither." if self.source is None else "has both."),
+                remedy="Give `source` for one input, or `sources` for several by the names of their views.",
+            )
+        views = self.sources if self.source is None else {"source": self.source}
+        return super().request_parameters() | {"sources": views}
+
+    def addresses(self, request: WriteRequest) -> list[str]:
+        """The table, and the Delta tables that are read."""
+        read = [source.path or "" for source in request.sources.values() if source.format.lower() == "delta"]
+        return [request.table, *read]
+
+    def default_on_rerun(self, request: WriteRequest) -> OnRerun:
+        """An overwrite replaces its rows anyway; anything else would write them twice."""
+        return OnRerun.WRITE if request.mode is WriteMode.OVERWRITE else OnRerun.SKIP

@@ -1,0 +1,92 @@
+"""What a submission came to, decided from what the worker knows after it: one function for each way it can end.
+
+What is known: what the job said in its marker lines, the exit code of spark-submit, and the table's log, which is asked
+last and has the last word. A commit of this run that is in the log is success, whatever the process did at its end,
+because nothing after the commit can fail a task. Nothing here reads anything itself: the look into the log is handed
+in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_deltalite.failures import error_class_named, failure
+from deltalite.errors import CommitStateUnknownError, DeltaLiteError, error_class_for
+
+if TYPE_CHECKING:
+    from deltalite.results import JobError, OperationResult
+
+_log = logging.getLogger(__name__)
+
+
+class Said(Protocol):
+    """What a submission left behind, as the hook remembers it."""
+
+    result: OperationResult | None
+    error: JobError | None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the spark-submit process."""
+
+
+def after_success(said: Said, find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
+    """The result of a job that ended well, or None where nobody knows it.
+
+    1. The job said it.
+    2. Its line was lost, or was printed on another machine: the log says the same.
+    """
+    if said.result is not None:
+        return said.result
+    landed = find_commit()
+    return None if landed is None else _of_this_try(landed)
+
+
+def after_failure(said: Said, raised: Exception, find_commit: Callable[[], OperationResult | None]) -> OperationResult:
+    """The result of a submission that failed after its commit; otherwise the task's failure is raised.
+
+    1. The exit code is one of ours, and is certain about the commit: that error, with the job's message.
+    2. The process ended in a way of its own, or the job could not tell: our commit is in the log, and the task is done.
+    3. It is not there, and the job said an error: that error.
+    4. It said nothing: what Airflow's hook raised, which another try may cure.
+    """
+    cls = None if said.exit_code is None else error_class_for(said.exit_code)
+    if cls is not None and cls is not CommitStateUnknownError:
+        raise failure(cls, _message(said)) from raised
+    landed = _looked_up(find_commit)
+    if landed is not None:
+        _log.warning(
+            "The job ended with exit code %s after its commit: version %s of %s is this run's, and the task is done.",
+            said.exit_code,
+            landed.version,
+            landed.table,
+        )
+        return said.result or _of_this_try(landed)
+    if cls is None and said.error is not None:
+        cls = error_class_named(said.error.kind)
+    if cls is not None:
+        raise failure(cls, _message(said)) from raised
+    raise raised
+
+
+def _looked_up(find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
+    """The commit, where the log can be read; where it cannot, the failure of the job is the one to report."""
+    try:
+        return find_commit()
+    except DeltaLiteError as error:
+        _log.warning("Whether the job committed cannot be seen from here: %s", error)
+        return None
+
+
+def _of_this_try(landed: OperationResult) -> OperationResult:
+    """The run had not committed before this try submitted its job, so the commit is no skipped one."""
+    return replace(landed, committed=True, skipped=False)
+
+
+def _message(said: Said) -> str:
+    if said.error is not None:
+        return said.error.message
+    return f"The job ended with exit code {said.exit_code}; the log above has its message."

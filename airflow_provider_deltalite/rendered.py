@@ -1,0 +1,152 @@
+"""From what a template left behind to the values that a request wants.
+
+Rendered parameters come in any type: `"{{ params.n }}"` is the text `7`, the number 7 under
+`render_template_as_native_obj`, and there the JSON in `'{"a": 1}'` is a dictionary and an empty text is None. Each
+value is therefore fitted to the type that the request's dataclass declares for it, without loss, or refused with the
+parameter's name. Only the type is decided here; whether the values make sense together is the request's own question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from datetime import date
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from deltalite.errors import InvalidRequestError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+_TRUTH = {"true": True, "false": False}
+_CHANGE_FEED = frozenset({"changes_from_version", "changes_to_version"})
+_NATIVE_HELP = "Where a template makes it, set render_template_as_native_obj=True on the DAG."
+
+
+def record(name: str, values: object, wanted: type[T]) -> T:
+    """A `wanted` dataclass from a mapping of its fields; a field that already has a dataclass's type is kept.
+
+    Raises:
+        InvalidRequestError: not a mapping, an unknown or missing key, or a value of a type that does not fit.
+    """
+    if isinstance(values, wanted):
+        return values
+    if not isinstance(values, Mapping):
+        raise InvalidRequestError(f"{name} is {values!r}, not a mapping.", remedy=_NATIVE_HELP)
+    known = [field.name for field in fields(wanted)]  # type: ignore[arg-type]
+    _refuse_unknown(name, [str(key) for key in values if key not in known], known)
+    for field in fields(wanted):  # type: ignore[arg-type]
+        if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
+            raise InvalidRequestError(f"{name} has no '{field.name}'.", remedy=f"Known keys are {', '.join(known)}.")
+    hints = get_type_hints(wanted)
+    return wanted(**{key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()})
+
+
+def fitted(name: str, value: object, wanted: Any) -> Any:
+    """`value` as the annotation `wanted` says: a scalar, an enumeration, a list of names, a mapping or a record.
+
+    Raises:
+        InvalidRequestError: the value cannot be of that type without loss.
+    """
+    if isinstance(wanted, UnionType):
+        if value is None:
+            return None
+        (wanted,) = (one for one in get_args(wanted) if one is not NoneType)
+    match get_origin(wanted) or wanted:
+        case kind if kind is Mapping:
+            return _mapping(name, value, get_args(wanted)[1])
+        case kind if kind in (tuple, Sequence):
+            return _names(name, value)
+        case kind if kind is bool:
+            return _truth(name, value)
+        case kind if kind is int:
+            return _integer(name, value)
+        case kind if kind is str:
+            return _text(name, value)
+        case kind if issubclass(kind, StrEnum):
+            return _choice(name, value, kind)
+        case _:
+            return record(name, value, wanted)
+
+
+def _refuse_unknown(name: str, unknown: list[str], known: list[str]) -> None:
+    if not unknown:
+        return
+    remedy = f"Known keys are {', '.join(known)}."
+    for key in _CHANGE_FEED.intersection(unknown):
+        raise InvalidRequestError(
+            f"{name} has the key '{key}', and reading a table's change feed comes with a later release.", remedy=remedy
+        )
+    raise InvalidRequestError(f"{name} has the unknown key '{unknown[0]}'.", remedy=remedy)
+
+
+def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidRequestError(f"{name} is {value!r}, not a mapping.", remedy=_NATIVE_HELP)
+    return {str(key): fitted(f"{name}.{key}", one, wanted) for key, one in value.items()}
+
+
+def _names(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+        raise InvalidRequestError(f"{name} is {value!r}, not a list.", remedy=f"Write ['a', 'b']. {_NATIVE_HELP}")
+    return tuple(_text(name, one) for one in value)
+
+
+def _truth(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _TRUTH:
+        return _TRUTH[value.strip().lower()]
+    raise InvalidRequestError(f"{name} is {value!r}, not true or false.", remedy="Give True or False.")
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise InvalidRequestError(
+        f"{name} is {value!r}, not a whole number.",
+        remedy="Where it comes from another task, check that this task returned it.",
+    )
+
+
+def _text(name: str, value: object) -> str:
+    """The text that the author wrote or meant: what native rendering has parsed is written out again."""
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case os.PathLike():
+            return os.fsdecode(value)
+        case dict() | list():
+            return json.dumps(value)
+        case _:
+            raise InvalidRequestError(f"{name} is {value!r}, not a text.", remedy="Give a text.")
+
+
+def _choice(name: str, value: object, wanted: type[E]) -> E:
+    try:
+        return wanted(str(value))
+    except ValueError:
+        raise InvalidRequestError(
+            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(repr(str(one)) for one in wanted)}."
+        ) from None

@@ -1,0 +1,169 @@
+"""What the tests of the provider share: tables written by hand, and a stand-in for Spark.
+
+No test here but those of the example DAGs needs a metadata database or a JVM. The stand-in is a real program called
+`spark-submit` on the PATH: it records how it was called and then runs the few lines of Python that the test gave it, so
+that Airflow's own hook, its process handling and our reading of its output are what is tested.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+LOCAL_SPARK = '{"conn_type": "spark", "host": "local[*]"}'
+_STAND_IN = """\
+#!{python}
+import json, os, sys
+with open({calls!r}, "w") as file:
+    json.dump({{"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}, file)
+sys.path[:0] = {path!r}
+with open({script!r}) as file:
+    exec(file.read())
+"""
+
+
+class Table:
+    """A Delta table whose commits a test writes action by action."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def commit(
+        self, version: int, *actions: dict, operation: str = "WRITE", timestamp: int = 1_700_000_000_000
+    ) -> None:
+        log = self.root / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        info = {"commitInfo": {"timestamp": timestamp + version, "operation": operation, "operationMetrics": {}}}
+        lines = [json.dumps(action) for action in (info, *actions)]
+        (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
+
+    def create(self, *actions: dict, **commit) -> None:
+        schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+        self.commit(
+            0,
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {
+                "metaData": {
+                    "id": "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10",
+                    "format": {"provider": "parquet", "options": {}},
+                    "schemaString": json.dumps(schema),
+                    "partitionColumns": [],
+                    "configuration": {},
+                    "createdTime": 1_700_000_000_000,
+                }
+            },
+            *actions,
+            **{"operation": "CREATE TABLE", **commit},
+        )
+
+    @staticmethod
+    def add(*, data_change: bool = True, partition: dict | None = None) -> dict:
+        file = {"path": "part-00000.parquet", "size": 1, "modificationTime": 1_700_000_000_000}
+        return {"add": {**file, "partitionValues": partition or {}, "dataChange": data_change}}
+
+    @staticmethod
+    def txn(app_id: str, version: int = 0) -> dict:
+        return {"txn": {"appId": app_id, "version": version, "lastUpdated": 1_700_000_000_000}}
+
+
+@pytest.fixture
+def table(tmp_path) -> Table:
+    return Table(tmp_path / "lake" / "orders")
+
+
+@dataclass
+class StandIn:
+    """The program `spark-submit`: `does` says what it does when called, `call` how it was called."""
+
+    bin: Path
+    calls: Path
+    script: Path
+
+    def does(self, code: str) -> None:
+        self.script.write_text(textwrap.dedent(code))
+
+    @property
+    def was_called(self) -> bool:
+        return self.calls.exists()
+
+    @property
+    def argv(self) -> list[str]:
+        return json.loads(self.calls.read_text())["argv"]
+
+    @property
+    def env(self) -> dict[str, str]:
+        return json.loads(self.calls.read_text())["env"]
+
+
+@pytest.fixture
+def spark_submit(tmp_path, monkeypatch) -> StandIn:
+    """A worker that has a local Spark connection, spark-submit and Java, of which none is real."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    stand_in = StandIn(bin=programs / "spark-submit", calls=tmp_path / "calls.json", script=tmp_path / "scenario.py")
+    stand_in.does("")
+    stand_in.bin.write_text(
+        _STAND_IN.format(
+            python=sys.executable,
+            calls=str(stand_in.calls),
+            script=str(stand_in.script),
+            path=[p for p in sys.path if p],
+        )
+    )
+    stand_in.bin.chmod(0o755)
+    java = programs / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    for name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
+    return stand_in
+
+
+class StateStore:
+    """Airflow's task state store: what outlives a try."""
+
+    def __init__(self) -> None:
+        self.values: dict = {}
+        self.retentions: dict = {}
+
+    def get(self, key, default=None):
+        return self.values.get(key, default)
+
+    def set(self, key, value, *, retention=None):
+        assert value is not None
+        self.values[key] = json.loads(json.dumps(value))
+        self.retentions[key] = retention
+
+
+class OutletEvents(dict):
+    """Airflow's accessor: an event for any asset that is asked for."""
+
+    def __missing__(self, asset):
+        self[asset] = SimpleNamespace(extra={})
+        return self[asset]
+
+
+@pytest.fixture
+def context() -> dict:
+    """The context of the first try of a task that has two retries."""
+    ti = SimpleNamespace(
+        dag_id="sales",
+        task_id="load",
+        run_id="scheduled__2026-01-01T00:00:00+00:00",
+        map_index=-1,
+        try_number=1,
+        max_tries=2,
+        stats_tags={},
+    )
+    return {"ti": ti, "task_state_store": StateStore(), "outlet_events": OutletEvents()}

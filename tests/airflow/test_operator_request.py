@@ -1,0 +1,225 @@
+"""From rendered parameters to a request: what a DAG author writes is what the job is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError
+from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+
+_NOT_TEMPLATED_BY_DESIGN = {"identity"}
+
+
+def write(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> WriteRequest:
+    """The request of an operator in a DAG, after its templates were rendered."""
+    defaults = {"task_id": "load", "table": "/lake/orders"}
+    if "sources" not in parameters:
+        defaults["source"] = {"format": "csv", "path": "/landing"}
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
+        operator = DeltaWriteOperator(**{**defaults, **parameters})
+    operator.render_template_fields(rendered_with or {})
+    return operator._request()
+
+
+def test_the_least_that_an_author_writes_is_an_append_of_one_source():
+    assert write() == WriteRequest(
+        table="/lake/orders", sources={"source": Source(format="csv", path="/landing")}, mode=WriteMode.APPEND
+    )
+
+
+def test_every_parameter_arrives_in_the_request():
+    request = write(
+        sources={
+            "a": {"format": "csv", "path": "/a", "options": {"header": "true"}, "schema": "id BIGINT"},
+            "b": {"format": "orc"},
+        },
+        query="SELECT * FROM a JOIN b USING (id)",
+        mode="overwrite",
+        partition_by=["day"],
+        partition_overwrite="dynamic",
+        merge_schema=True,
+        max_records_per_file=10,
+        optimize_write=True,
+        data_change=False,
+        user_metadata="note",
+        properties={"delta.appendOnly": "false"},
+    )
+    assert request == WriteRequest(
+        table="/lake/orders",
+        sources={
+            "a": Source(format="csv", path="/a", options={"header": "true"}, schema="id BIGINT"),
+            "b": Source(format="orc"),
+        },
+        query="SELECT * FROM a JOIN b USING (id)",
+        mode=WriteMode.OVERWRITE,
+        partition_by=("day",),
+        partition_overwrite=PartitionOverwrite.DYNAMIC,
+        merge_schema=True,
+        max_records_per_file=10,
+        optimize_write=True,
+        data_change=False,
+        user_metadata="note",
+        properties={"delta.appendOnly": "false"},
+    )
+    assert write(mode="overwrite", replace_where="day = '2026-01-01'").replace_where == "day = '2026-01-01'"
+    assert write(mode="overwrite", overwrite_schema=True).overwrite_schema
+
+
+def test_every_field_of_the_request_is_templated():
+    wanted = {field.name for field in dataclasses.fields(WriteRequest)} - _NOT_TEMPLATED_BY_DESIGN
+    assert wanted | {"source", "on_rerun", "storage_conn_id"} <= set(DeltaWriteOperator.template_fields)
+    assert set(SparkSubmitOperator.template_fields) <= set(DeltaWriteOperator.template_fields)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_templates_are_rendered_inside_sources_too(native):
+    request = write(
+        native=native,
+        table="/lake/{{ name }}",
+        source={"format": "delta", "path": "/lake/raw", "version_as_of": "{{ version }}"},
+        query="SELECT *, DATE'{{ ds }}' AS day FROM source",
+        rendered_with={"name": "orders", "version": 7, "ds": "2026-01-01"},
+    )
+    assert request.table == "/lake/orders"
+    assert request.sources["source"].version_as_of == 7
+    assert request.query == "SELECT *, DATE'2026-01-01' AS day FROM source"
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_texts_that_look_like_other_values_stay_texts(native):
+    request = write(
+        native=native,
+        table="{{ number }}",
+        source={"format": "csv", "path": "/x", "options": {"header": "True", "nullValue": "", "quote": '"'}},
+        user_metadata='{"ticket": 7}',
+        properties={"delta.logRetentionDuration": "30"},
+        rendered_with={"number": 2024},
+    )
+    assert request.table == "2024"
+    assert request.sources["source"].options["header"].lower() == "true"
+    assert request.sources["source"].options["nullValue"] == ""
+    assert request.sources["source"].options["quote"] == '"'
+    assert request.user_metadata == '{"ticket": 7}'
+    assert request.properties == {"delta.logRetentionDuration": "30"}
+
+
+def test_a_whole_parameter_may_be_a_template_under_native_rendering():
+    given = {"rows": {"format": "orc"}, "columns": ["a", "b"], "flag": "true"}
+    request = write(
+        native=True,
+        source="{{ rows }}",
+        partition_by="{{ columns }}",
+        merge_schema="{{ flag }}",
+        max_records_per_file="{{ 1000 }}",
+        rendered_with=given,
+    )
+    assert request.sources == {"source": Source(format="orc")}
+    assert request.partition_by == ("a", "b")
+    assert request.merge_schema is True
+    assert request.max_records_per_file == 1000
+
+
+def test_values_of_python_become_what_spark_reads():
+    options = {"header": True, "samplingRatio": 0.5, "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    request = write(table=Path("/lake/orders"), source={"format": "csv", "path": "/x", "options": options})
+    assert request.table == "/lake/orders"
+    assert request.sources["source"].options == {
+        "header": "true",
+        "samplingRatio": "0.5",
+        "at": "2026-01-01T00:00:00+00:00",
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"source": None}, "has neither"),
+        ({"sources": {"a": {"format": "csv"}}, "source": {"format": "csv"}}, "has both"),
+        ({"source": {"format": "csv", "pth": "/x"}}, "'pth'.*format, path, options, schema, version_as_of"),
+        ({"source": {"path": "/x"}}, "sources.source has no 'format'"),
+        ({"source": "csv"}, "not a mapping"),
+        (
+            {"source": {"format": "delta", "path": "/x", "version_as_of": "None"}},
+            "version_as_of is 'None', not a whole number",
+        ),
+        ({"source": {"format": "delta", "path": "/x", "version_as_of": 1.5}}, "not a whole number"),
+        ({"source": {"format": "delta", "path": "/x", "version_as_of": True}}, "not a whole number"),
+        (
+            {"source": {"format": "delta", "path": "/x", "changes_from_version": 3}},
+            "changes_from_version.*later release.*Known keys",
+        ),
+        ({"source": {"format": "csv", "options": "header"}}, "options is 'header', not a mapping"),
+        ({"table": "/lake/orders@v3"}, "names a version, and only the newest can be written"),
+        ({"mode": "upsert"}, "mode is 'upsert'. Choose one of 'append', 'overwrite', 'error', 'ignore'"),
+        ({"partition_by": "day"}, "partition_by is 'day', not a list"),
+        ({"merge_schema": "perhaps"}, "merge_schema is 'perhaps', not true or false"),
+        ({"query": {1, 2}}, "query is .*, not a text"),
+        ({"replace_where": "a = 1"}, "replace_where needs mode 'overwrite'"),
+        ({"application_args": ["x"]}, "application_args"),
+        ({"java_class": "Main"}, "java_class"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(parameters, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        write(**parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"table": "s3:/"}, {"table": " /lake "}, {"source": {"format": "Delta", "path": "s3:///x"}}]
+)
+def test_a_malformed_address_is_refused_before_anything_is_submitted(parameters):
+    with pytest.raises(InvalidTableAddressError):
+        write(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, OnRerun.SKIP),
+        ({"mode": "error"}, OnRerun.SKIP),
+        ({"mode": "ignore"}, OnRerun.SKIP),
+        ({"mode": "overwrite"}, OnRerun.WRITE),
+        ({"mode": "overwrite", "replace_where": "a = 1"}, OnRerun.WRITE),
+        ({"on_rerun": "replace"}, OnRerun.REPLACE),
+        ({"mode": "overwrite", "on_rerun": "skip"}, OnRerun.SKIP),
+    ],
+)
+def test_what_a_cleared_task_does_follows_from_the_mode_unless_it_is_said(parameters, expected, context):
+    operator = DeltaWriteOperator(task_id="load", table="/lake/t", source={"format": "csv"}, **parameters)
+    assert operator._identity(operator._request(), context).on_rerun is expected
+
+
+def test_the_namespace_is_a_setting_of_the_deployment(context, monkeypatch):
+    operator = DeltaWriteOperator(task_id="load", table="/lake/t", source={"format": "csv"})
+    assert operator._identity(operator._request(), context).app_id.startswith("airflow/sales/load/-1/scheduled__")
+    monkeypatch.setenv("AIRFLOW__DELTALITE__NAMESPACE", "production")
+    assert operator._identity(operator._request(), context).app_id.startswith("production/sales/")
+
+
+def test_an_operator_can_be_mapped_over_its_sources():
+    with DAG("d", schedule=None):
+        mapped = DeltaWriteOperator.partial(task_id="load", table="/t", executor_memory="3G").expand(
+            source=[{"format": "csv", "path": "/a"}, {"format": "csv", "path": "/b"}]
+        )
+    second = mapped.unmap({"source": {"format": "csv", "path": "/b"}})
+    assert second._request().sources["source"].path == "/b"
+    assert second._executor_memory == "3G"
+
+
+def test_defaults_of_a_dag_reach_spark_and_our_own_parameters():
+    defaults = {"executor_memory": "3G", "mode": "overwrite", "durable": False, "storage_conn_id": "lake"}
+    with DAG("d", schedule=None, default_args=defaults):
+        operator = DeltaWriteOperator(task_id="load", table="/t", source={"format": "csv"})
+    assert (operator._executor_memory, operator.mode, operator.durable, operator.storage_conn_id) == (
+        "3G",
+        "overwrite",
+        False,
+        "lake",
+    )

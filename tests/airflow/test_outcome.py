@@ -1,0 +1,119 @@
+"""What a submission came to: the cases of the two decisions, one by one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_deltalite.outcome import after_failure, after_success
+from deltalite.errors import StorageError
+from deltalite.results import JobError, OperationResult
+
+RAISED = AirflowException("Cannot execute: spark-submit")
+SAID = OperationResult(
+    table="/t",
+    operation="WRITE",
+    version=3,
+    read_version=2,
+    committed=True,
+    skipped=False,
+    app_id="a",
+    txn_version=0,
+    timestamp=1,
+    metrics={"numFiles": 1},
+)
+IN_LOG = OperationResult.from_dict({**SAID.as_dict(), "committed": False, "skipped": True, "metrics": {}})
+
+
+def said(exit_code, *, result=None, error=None):
+    return SimpleNamespace(exit_code=exit_code, result=result, error=error)
+
+
+def found():
+    return IN_LOG
+
+
+def absent():
+    return None
+
+
+def never_asked():
+    raise AssertionError("the log was read")
+
+
+def unreadable():
+    raise StorageError("no answer", remedy="Try again.")
+
+
+def ended(said, find_commit):
+    with pytest.raises(AirflowException) as caught:
+        after_failure(said, RAISED, find_commit)
+    return caught.value
+
+
+def test_a_job_that_ended_well_is_believed_without_a_look_into_the_log():
+    assert after_success(said(0, result=SAID), never_asked) == SAID
+
+
+def test_a_lost_line_is_made_up_for_by_the_log_and_counts_as_a_commit_of_this_try():
+    result = after_success(said(0), found)
+    assert (result.version, result.committed, result.skipped) == (3, True, False)
+    assert after_success(said(0), absent) is None
+
+
+def test_an_exit_code_of_ours_that_another_try_cannot_cure_fails_the_task_at_once():
+    failure = ended(said(51, error=JobError(kind="SchemaMismatchError", message="column x")), never_asked)
+    assert type(failure) is AirflowFailException
+    assert str(failure) == "SchemaMismatchError: column x"
+    assert failure.__cause__ is RAISED
+
+
+def test_an_exit_code_of_ours_that_another_try_can_cure_is_retried():
+    failure = ended(said(84, error=JobError(kind="ConcurrentAppendException", message="lost")), never_asked)
+    assert type(failure) is AirflowException
+    assert str(failure) == "ConcurrentAppendException: lost"
+
+
+def test_an_error_without_its_message_still_has_its_class():
+    failure = ended(said(31), never_asked)
+    assert type(failure) is AirflowFailException
+    assert "TableNotFoundError: The job ended with exit code 31" in str(failure)
+
+
+def test_a_process_that_died_after_its_commit_has_succeeded(caplog):
+    result = after_failure(said(134), RAISED, found)
+    assert (result.version, result.committed, result.skipped) == (3, True, False)
+    assert "exit code 134 after its commit: version 3 of /t" in caplog.text
+
+
+def test_what_the_job_said_before_it_died_is_kept_where_the_log_confirms_it():
+    assert after_failure(said(134, result=SAID), RAISED, found) == SAID
+
+
+def test_a_result_that_the_log_does_not_confirm_is_not_believed():
+    assert ended(said(134, result=SAID), absent) is RAISED
+
+
+def test_a_process_that_died_without_a_commit_is_retried():
+    assert ended(said(-9), absent) is RAISED
+
+
+def test_an_error_that_was_said_counts_where_the_exit_code_says_nothing():
+    error = JobError(kind="ConstraintViolationError", message="null")
+    assert type(ended(said(1, error=error), absent)) is AirflowFailException
+    assert ended(said(1, error=JobError(kind="ErrorOfALaterRelease", message="?")), absent) is RAISED
+
+
+def test_a_job_that_could_not_tell_is_answered_by_the_log():
+    error = JobError(kind="CommitStateUnknownError", message="no answer")
+    assert after_failure(said(90, error=error), RAISED, found).version == 3
+    failure = ended(said(90, error=error), absent)
+    assert type(failure) is AirflowFailException
+    assert str(failure) == "CommitStateUnknownError: no answer"
+
+
+def test_a_log_that_cannot_be_read_does_not_hide_the_failure_of_the_job(caplog):
+    assert ended(said(134), unreadable) is RAISED
+    assert "cannot be seen from here" in caplog.text

@@ -1,0 +1,30 @@
+"""A DAG file that uses the provider is parsed every half minute: it loads nothing heavy and looks nothing up."""
+
+import subprocess
+import sys
+
+_DAG = """
+import sys
+from datetime import datetime
+from airflow.sdk import DAG
+from airflow.providers.common.compat.sdk import BaseHook
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
+from airflow_provider_deltalite.hooks.delta import DeltaHook
+
+def refuse(*args, **kwargs):
+    raise AssertionError("a connection was looked up while the DAG was parsed")
+
+BaseHook.get_connection = refuse
+with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)):
+    load = DeltaWriteOperator(task_id="load", table="/lake/a", source={"format": "csv"}, conn_id="missing")
+    DeltaVersionSensor(task_id="wait", table="/lake/a", after_version="{{ 1 }}", deferrable=True) >> load
+print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy") if name in sys.modules])
+"""
+
+
+def test_parsing_a_dag_imports_neither_pyarrow_nor_spark_and_looks_up_no_connection():
+    shown = subprocess.run([sys.executable, "-c", _DAG], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.strip().splitlines()[-1] == "[]"

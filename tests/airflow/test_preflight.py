@@ -1,0 +1,152 @@
+"""What is refused before a JVM is started: each with a sentence on what to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from airflow_provider_deltalite import preflight
+from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python
+from airflow_provider_deltalite.preflight import Launch, check_launch, find_spark_submit
+from airflow_provider_deltalite.shipping import ShippedJob
+from deltalite.errors import InvalidRequestError
+
+JOB = ShippedJob(script="/s/write.py", library="/s/deltalite.zip", request="/tmp/request.json")
+
+
+def hook(**spark) -> DeltaSparkSubmitHook:
+    return DeltaSparkSubmitHook(job=JOB, **{"conn_id": "spark_default", **spark})
+
+
+def launch(**changes) -> Launch:
+    given = {
+        "conn_id": "c",
+        "master": "local[*]",
+        "deploy_mode": None,
+        "binary": "spark-submit",
+        "environ": dict(os.environ),
+    }
+    return Launch(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[2,3]", "spark://a:7077", "spark://a:1,b:2", "yarn", "k8s://https://h:443"]
+)
+def test_every_master_of_spark_passes(spark_submit, master):
+    check_launch(launch(master=master))
+
+
+@pytest.mark.parametrize("master", ["", "master", "local://", "yarn://", "spark://", "mesos://m:5050"])
+def test_a_master_that_spark_does_not_know_is_refused_by_name(spark_submit, master):
+    with pytest.raises(InvalidRequestError, match=f"'c' gives the Spark master '{master}'.*spark://host:7077"):
+        check_launch(launch(master=master))
+
+
+def test_a_missing_connection_is_refused_and_does_not_become_yarn(spark_submit):
+    with pytest.raises(InvalidRequestError, match=r"no Airflow connection 'nowhere'.*AIRFLOW_CONN_NOWHERE"):
+        hook(conn_id="nowhere")
+
+
+def test_python_in_cluster_mode_on_a_standalone_cluster_is_refused(spark_submit, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_STANDALONE", '{"conn_type": "spark", "host": "spark://m", "port": 7077}')
+    assert hook(conn_id="standalone").launch.deploy_mode is None
+    for parameters in ({"deploy_mode": "cluster"}, {"conf": {"spark.submit.deployMode": "cluster"}}):
+        with pytest.raises(InvalidRequestError, match=r"standalone cluster.*deploy_mode='client'"):
+            hook(conn_id="standalone", **parameters)
+
+
+def test_a_local_master_has_no_cluster_mode(spark_submit):
+    with pytest.raises(InvalidRequestError, match="has no cluster"):
+        check_launch(launch(deploy_mode="cluster"))
+
+
+def test_an_unknown_deploy_mode_is_refused(spark_submit):
+    with pytest.raises(InvalidRequestError, match="'clutser'"):
+        check_launch(launch(deploy_mode="clutser", master="yarn"))
+
+
+def test_an_extra_that_airflow_forbids_is_an_error_of_the_connection(spark_submit, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_ODD", '{"conn_type": "spark", "host": "local", "extra": {"spark-binary": "rm"}}')
+    with pytest.raises(InvalidRequestError, match=r"spark-binary.*connection 'odd'"):
+        hook(conn_id="odd")
+
+
+def test_kubernetes_without_its_client_is_said_plainly(spark_submit, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_K8S", '{"conn_type": "spark", "host": "k8s://https://h:443"}')
+    with pytest.raises(InvalidRequestError, match=r"cncf-kubernetes|Correct the connection"):
+        hook(conn_id="k8s")
+
+
+def test_spark_submit_is_found_on_the_path_of_the_process(spark_submit):
+    assert find_spark_submit("spark-submit", os.environ) == str(spark_submit.bin)
+    with pytest.raises(InvalidRequestError, match="'my-submit' is not on the PATH"):
+        find_spark_submit("my-submit", os.environ)
+    assert hook(env_vars={"PATH": os.environ["PATH"]}).launch.environ["PATH"] == os.environ["PATH"]
+
+
+def test_a_spark_beside_the_interpreter_is_found_without_the_path(tmp_path, monkeypatch):
+    beside = tmp_path / "venv"
+    beside.mkdir()
+    monkeypatch.setattr(preflight.sys, "executable", str(beside / "python"))
+    nowhere = {"PATH": str(tmp_path / "empty")}
+    with pytest.raises(InvalidRequestError, match=r"pip install 'airflow-provider-deltalite\[pyspark\]'"):
+        find_spark_submit("spark-submit", nowhere)
+    (beside / "spark-submit").write_text("#!/bin/sh\n")
+    (beside / "spark-submit").chmod(0o755)
+    assert find_spark_submit("spark-submit", nowhere) == str(beside / "spark-submit")
+    with pytest.raises(InvalidRequestError):
+        find_spark_submit("spark3-submit", nowhere)
+
+
+def test_missing_java_is_said_with_the_remedy(spark_submit):
+    check_launch(launch())
+    (spark_submit.bin.parent / "java").unlink()
+    with pytest.raises(InvalidRequestError, match=r"no Java on this worker.*openjdk-17-jre-headless"):
+        check_launch(launch())
+    check_launch(launch(master="yarn", deploy_mode="cluster"))
+
+
+def test_a_java_home_without_java_is_said_by_its_name(spark_submit):
+    with pytest.raises(InvalidRequestError, match="JAVA_HOME is '/nonexistent'"):
+        check_launch(launch(environ={**os.environ, "JAVA_HOME": "/nonexistent"}))
+
+
+def test_java_may_be_named_where_spark_itself_looks_for_it(spark_submit, tmp_path):
+    (spark_submit.bin.parent / "java").unlink()
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\n")
+    (home / "bin" / "java").chmod(0o755)
+    check_launch(launch(environ={**os.environ, "JAVA_HOME": str(home)}))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-env.sh").write_text("export JAVA_HOME=/somewhere\n")
+    check_launch(launch(environ={**os.environ, "SPARK_CONF_DIR": str(tmp_path / "conf")}))
+
+
+def test_a_wrapper_of_the_users_own_is_trusted_to_find_java(spark_submit):
+    (spark_submit.bin.parent / "java").unlink()
+    wrapper = spark_submit.bin.parent / "submit-in-docker"
+    wrapper.write_text("#!/bin/sh\n")
+    wrapper.chmod(0o755)
+    check_launch(launch(binary="submit-in-docker"))
+
+
+def test_this_interpreter_is_the_default_of_what_runs_on_this_worker():
+    assert default_python(launch(environ={}), {}) == {"PYSPARK_PYTHON": sys.executable}
+    assert default_python(launch(environ={}, master="yarn"), {}) == {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    assert default_python(launch(environ={}, master="yarn", deploy_mode="cluster"), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("environ", "conf"),
+    [
+        ({"PYSPARK_PYTHON": "/p"}, {}),
+        ({"PYSPARK_DRIVER_PYTHON": "/p"}, {}),
+        ({}, {"spark.pyspark.python": "/p"}),
+        ({}, {"spark.pyspark.driver.python": "/p"}),
+    ],
+)
+def test_an_interpreter_that_the_user_named_is_kept(environ, conf):
+    assert default_python(launch(environ=environ), conf) == {}

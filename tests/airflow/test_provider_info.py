@@ -1,0 +1,53 @@
+"""What Airflow is told about the provider holds: the keys are Airflow's own, and every module in it exists."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib import import_module, resources
+
+import jsonschema
+import pytest
+
+import airflow_provider_deltalite
+from airflow_provider_deltalite.get_provider_info import get_provider_info
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return json.loads((resources.files("airflow") / "provider_info.schema.json").read_text())
+
+
+def test_it_is_valid_for_airflow(schema):
+    jsonschema.validate(get_provider_info(), schema)
+
+
+def test_it_has_no_key_that_airflow_would_silently_pass_over(schema):
+    assert set(get_provider_info()) <= set(schema["properties"])
+
+
+def test_the_package_name_is_the_name_of_the_distribution():
+    assert get_provider_info()["package-name"] == "airflow-provider-deltalite"
+
+
+def test_every_module_that_it_names_can_be_imported():
+    info = get_provider_info()
+    named = [
+        m for kind in ("operators", "sensors", "hooks", "triggers") for e in info[kind] for m in e["python-modules"]
+    ]
+    assert len(named) == 5
+    for module in named:
+        import_module(module)
+
+
+def test_reading_it_does_not_import_airflow():
+    code = (
+        "import sys; from airflow_provider_deltalite.get_provider_info import get_provider_info; get_provider_info();"
+        "print('airflow' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
+
+
+def test_the_package_says_its_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", airflow_provider_deltalite.__version__)

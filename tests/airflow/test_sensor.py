@@ -1,0 +1,272 @@
+"""The sensor: the same answer poking and deferred, and a wait that begins where it began at the first try."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferred,
+)
+from airflow.sdk import DAG, NEVER_EXPIRE
+from airflow.sdk.exceptions import AirflowRescheduleException
+
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from deltalite import watch
+from deltalite.errors import StorageError
+
+
+def sensor(table, **parameters) -> DeltaVersionSensor:
+    return DeltaVersionSensor(
+        **{"task_id": "wait", "table": str(table), "poke_interval": 0.01, "timeout": 5, **parameters}
+    )
+
+
+def deferred(sensor, context) -> TaskDeferred:
+    with pytest.raises(TaskDeferred) as caught:
+        sensor.execute(context)
+    return caught.value
+
+
+def event_of(trigger) -> dict:
+    async def first() -> dict:
+        async with asyncio.timeout(60):
+            return [event.payload async for event in trigger.run()]
+
+    (event,) = asyncio.run(first())
+    return event
+
+
+def resumed(sensor, deferral, context):
+    return sensor.resume_execution(deferral.method_name, {"event": event_of(deferral.trigger)}, context)
+
+
+def corrupt(table, version):
+    table.root.joinpath("_delta_log", f"{version:020}.json").write_text("{not json\n")
+
+
+def test_poking_and_deferred_return_the_same(table, context):
+    table.create()
+    waits = sensor(table, after_version=0, deferrable=True)
+    deferral = deferred(waits, context)
+    table.commit(1, table.add(), operation="MERGE")
+    poked = sensor(table, after_version=0).execute(context)
+    assert poked == {
+        "table": str(table),
+        "version": 1,
+        "after_version": 0,
+        "operation": "MERGE",
+        "timestamp": 1_700_000_000_001,
+    }
+    assert resumed(waits, deferral, context) == poked
+
+
+def test_a_version_that_is_there_is_returned_without_deferring(table, context):
+    table.create()
+    table.commit(1, table.add())
+    assert sensor(table, after_version=0, deferrable=True).execute(context)["version"] == 1
+
+
+def test_it_defers_for_its_own_timeout(table, context):
+    assert deferred(sensor(table, timeout=77, deferrable=True), context).timeout == timedelta(seconds=77)
+
+
+def test_the_trigger_goes_on_where_the_first_look_ended(table, context):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    trigger = deferred(sensor(table, after_version=0, deferrable=True), context).trigger
+    assert (trigger.wait.after_version, trigger.cursor) == (0, 1)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_table_that_does_not_exist_yet_is_waited_for(table, context, deferrable):
+    waits = sensor(table, deferrable=deferrable)
+    if deferrable:
+        deferral = deferred(waits, context)
+        table.create(table.add())
+        found = resumed(waits, deferral, context)
+    else:
+        assert not waits.poke(context)
+        table.create(table.add())
+        found = waits.execute(context)
+    assert (found["version"], found["after_version"]) == (0, -1)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_the_version_of_the_first_look_survives_into_another_try(table, context, deferrable):
+    table.create()
+    first = sensor(table, deferrable=deferrable)
+    if deferrable:
+        deferred(first, context)
+    else:
+        assert not first.poke(context)
+    table.commit(1, table.add())
+    table.commit(2, table.add())
+    context["ti"].try_number = 2
+    found = sensor(table, deferrable=deferrable).execute(context)
+    assert (found["version"], found["after_version"]) == (1, 0)
+
+
+def test_a_rescheduled_sensor_begins_where_it_began(table, context):
+    table.create()
+    context["ti"].get_first_reschedule_date = lambda _: None
+    with pytest.raises(AirflowRescheduleException):
+        sensor(table, mode="reschedule").execute(context)
+    table.commit(1, table.add())
+    table.commit(2, table.add())
+    assert sensor(table, mode="reschedule").execute(context)["version"] == 1
+
+
+def test_the_version_of_the_first_look_is_kept_as_long_as_the_dag_run(table, context):
+    assert not sensor(table).poke(context)
+    state = context["task_state_store"]
+    assert state.values == {"deltalite_after_version": -1}
+    assert state.retentions == {"deltalite_after_version": NEVER_EXPIRE}
+
+
+def test_without_state_of_the_task_the_wait_begins_when_the_dag_run_began(table, context):
+    table.create(timestamp=1_000)
+    table.commit(1, table.add(), timestamp=2_000)
+    table.commit(2, table.add(), timestamp=3_000)
+    for version, seconds in ((0, 1), (1, 2), (2, 3)):
+        path = table.root / "_delta_log" / f"{version:020}.json"
+        os.utime(path, (seconds, seconds))
+    del context["task_state_store"]
+    context["dag_run"] = SimpleNamespace(start_date=datetime.fromtimestamp(2.5, tz=UTC))
+    found = sensor(table).execute(context)
+    assert (found["version"], found["after_version"]) == (2, 1)
+
+
+def test_a_version_that_is_given_needs_no_state(table):
+    table.create(table.add())
+    assert sensor(table, after_version=-1).execute({})["version"] == 0
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_its_parameters_are_templates(table, native):
+    table.create()
+    table.commit(1, table.add(partition={"day": "2026-01-01"}))
+    table.commit(2, table.add(partition={"day": "2026-01-02"}))
+    with DAG("d", schedule=None, render_template_as_native_obj=native):
+        waits = sensor("{{ t }}", after_version="{{ n }}", partition={"day": "{{ ds }}"}, operations=["{{ op }}"])
+    waits.render_template_fields({"t": str(table), "n": 0, "ds": "2026-01-02", "op": "write"})
+    assert waits.execute({})["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("conditions", "version"),
+    [
+        ({}, 2),
+        ({"data_change_only": False}, 1),
+        ({"operations": ["MERGE"]}, 3),
+        ({"app_id": "run-4"}, 4),
+        ({"partition": {"day": "b"}}, 3),
+    ],
+)
+def test_only_a_commit_that_meets_all_conditions_counts(table, conditions, version):
+    table.create()
+    table.commit(1, table.add(data_change=False), operation="OPTIMIZE")
+    table.commit(2, table.add(partition={"day": "a"}))
+    table.commit(3, table.add(partition={"day": "b"}), operation="MERGE")
+    table.commit(4, table.add(), table.txn("run-4"))
+    assert sensor(table, after_version=0, **conditions).execute({})["version"] == version
+
+
+def test_a_poke_reads_on_from_where_the_last_one_ended(table, context, monkeypatch):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    asked, poll = [], watch.poll
+    monkeypatch.setattr(
+        watch, "poll", lambda store, after, condition: asked.append(after) or poll(store, after, condition)
+    )
+    waits = sensor(table, after_version=0)
+    assert [bool(waits.poke(context)) for _ in range(3)] == [False, False, False]
+    assert asked == [0, 1, 1]
+
+
+def test_storage_that_does_not_answer_is_poked_again(table, monkeypatch):
+    table.create()
+    table.commit(1, table.add())
+    poll, asked = watch.poll, []
+
+    def at_the_second_time(store, after, condition):
+        asked.append(after)
+        if len(asked) == 1:
+            raise StorageError("timed out", remedy="Wait.")
+        return poll(store, after, condition)
+
+    monkeypatch.setattr(watch, "poll", at_the_second_time)
+    assert sensor(table, after_version=0).execute({})["version"] == 1
+
+
+@pytest.mark.parametrize("soft_fail", [False, True])
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_corrupt_log_ends_the_wait_in_both_modes_as_soft_fail_says(table, context, deferrable, soft_fail):
+    table.create()
+    waits = sensor(table, after_version=0, deferrable=deferrable, soft_fail=soft_fail)
+    expected = AirflowSkipException if soft_fail else AirflowFailException
+    if deferrable:
+        deferral = deferred(waits, context)
+        corrupt(table, 1)
+        with pytest.raises(expected) as caught:
+            resumed(waits, deferral, context)
+    else:
+        corrupt(table, 1)
+        with pytest.raises(expected) as caught:
+            waits.execute(context)
+    failure = caught.value.__cause__ if soft_fail else caught.value
+    assert "CorruptLogError" in str(failure)
+
+
+@pytest.mark.parametrize("soft_fail", [False, True])
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_timeout_is_a_sensor_timeout_in_both_modes_and_a_skip_under_soft_fail(table, context, deferrable, soft_fail):
+    table.create()
+    waits = sensor(table, timeout=0, deferrable=deferrable, soft_fail=soft_fail)
+    if deferrable:
+        deferred(waits, context)
+        end = lambda: waits.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    else:
+        end = lambda: waits.execute(context)
+    with pytest.raises(AirflowSkipException if soft_fail else AirflowSensorTimeout):
+        end()
+
+
+@pytest.mark.parametrize("event", [None, {"status": "odd"}, {"status": "success"}])
+def test_an_event_that_is_not_ours_is_an_error(table, context, event):
+    with pytest.raises(AirflowException, match="does not know"):
+        sensor(table).execute_complete(context, event)
+
+
+def test_an_error_of_another_release_can_be_retried(table, context):
+    event = {"status": "error", "kind": "NewError", "message": "new"}
+    with pytest.raises(AirflowException, match="NewError: new") as caught:
+        sensor(table).execute_complete(context, event)
+    assert type(caught.value) is AirflowException
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"after_version": "None"}, "after_version is 'None'"),
+        ({"after_version": -2}, "after_version is -2"),
+        ({"after_version": 0, "operations": "WRITE"}, "operations is 'WRITE', not a list"),
+        ({"after_version": 0, "storage_conn_id": "lake"}, "storage_conn_id is 'lake'"),
+        ({"after_version": 0, "table": "s3://lake/t"}, "UnsupportedStorageError"),
+        ({"after_version": 0, "table": ""}, "InvalidTableAddressError"),
+    ],
+)
+def test_what_cannot_be_waited_for_fails_at_once(table, context, parameters, said):
+    with pytest.raises(AirflowFailException, match=said):
+        sensor(**{"table": table, **parameters}).execute(context)
+
+
+def test_the_default_of_deferrable_is_airflows_own(table):
+    assert sensor(table).deferrable is False

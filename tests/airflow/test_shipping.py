@@ -1,0 +1,94 @@
+"""What travels to Spark: the same library makes the same file, and a request is gone when its task ends."""
+
+import os
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_deltalite import shipping
+
+
+@pytest.fixture
+def package(tmp_path):
+    root = tmp_path / "site" / "deltalite"
+    (root / "jobs").mkdir(parents=True)
+    (root / "__init__.py").write_text("VALUE = 1\n")
+    (root / "py.typed").write_text("")
+    (root / "jobs" / "write.py").write_text("print('ran')\n")
+    (root / "notes.txt").write_text("not code")
+    (root / "__pycache__").mkdir()
+    (root / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"0")
+    return root
+
+
+def test_equal_sources_give_equal_bytes_whatever_their_times(package):
+    first = shipping.library_zip(package)
+    for path in package.rglob("*.py"):
+        os.utime(path, (1, 1))
+    assert shipping.library_zip(package) == first
+
+
+def test_only_sources_and_the_typing_marker_travel_in_sorted_order(package, tmp_path):
+    archive = tmp_path / "x.zip"
+    archive.write_bytes(shipping.library_zip(package))
+    assert zipfile.ZipFile(archive).namelist() == [
+        "deltalite/__init__.py",
+        "deltalite/jobs/write.py",
+        "deltalite/py.typed",
+    ]
+
+
+def test_a_changed_source_gets_another_name(package, tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "installed_library", lambda: package)
+    before = shipping.shipped_library(tmp_path)
+    (package / "__init__.py").write_text("VALUE = 2\n")
+    after = shipping.shipped_library(tmp_path)
+    assert before != after and before.exists() and after.exists()
+
+
+def test_a_library_that_is_there_is_not_written_again_and_nothing_is_left_beside_it(package, tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "installed_library", lambda: package)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    made = shipping.shipped_library(cache)
+    inode = made.stat().st_ino
+    assert shipping.shipped_library(cache).stat().st_ino == inode
+    assert [p.name for p in cache.iterdir()] == [made.name]
+
+
+def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
+    library = shipping.shipped_library(tmp_path)
+    code = "import deltalite.requests as m; print(m.__file__)"
+    clean = [sys.executable, "-S", "-c", code]
+    shown = subprocess.run(clean, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith(str(library))
+
+
+def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
+    with shipping.shipped("write", '{"a": 1}') as job:
+        request = Path(job.request)
+        assert request.read_text() == '{"a": 1}'
+        assert stat.S_IMODE(request.stat().st_mode) == 0o600
+        assert job.script.endswith("/deltalite/jobs/write.py")
+        assert Path(job.library).suffix == ".zip"
+    assert not request.exists()
+
+
+def test_a_request_is_gone_also_when_the_task_fails():
+    with pytest.raises(RuntimeError), shipping.shipped("write", "{}") as job:
+        raise RuntimeError
+    assert not Path(job.request).exists()
+
+
+def test_a_folder_that_others_may_write_holds_no_library_of_ours(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
+    first = shipping.cache_directory()
+    assert shipping.cache_directory() == first
+    first.chmod(0o777)
+    assert shipping.cache_directory() != first
+    assert stat.S_IMODE(shipping.cache_directory().stat().st_mode) == 0o700

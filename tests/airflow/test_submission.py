@@ -1,0 +1,322 @@
+"""A task from its parameters to its XCom, with a stand-in for spark-submit below Airflow's own hook."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk import Asset
+
+from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.shipping import ShippedJob
+from deltalite.requests import OnRerun, WriteRequest
+
+APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
+YARN = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
+
+SAYS_ITS_RESULT = f"""
+from deltalite.results import OperationResult, result_marker
+print("26/01/01 INFO SparkContext: Running")
+print(result_marker(OperationResult(
+    table="/t", operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
+    app_id={APP_ID!r}, txn_version=0, timestamp=5, metrics={{"numOutputRows": 2}},
+)))
+"""
+SAYS_AN_ERROR = """
+from deltalite.results import error_marker
+print(error_marker({kind!r}, "column x does not exist"))
+sys.exit({code})
+"""
+
+
+def operator(table, **parameters) -> DeltaWriteOperator:
+    given = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
+    return DeltaWriteOperator(**{**given, **parameters})
+
+
+def commits_with(table, *, exit_code=0, version=1) -> str:
+    """A job that commits and says nothing."""
+    folder = table.root / "_delta_log"
+    lines = [
+        {"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {"numFiles": "1"}, "readVersion": 0}},
+        table.txn(APP_ID),
+        table.add(),
+    ]
+    text = "\n".join(json.dumps(line) for line in lines)
+    return f"open({str(folder / f'{version:020}.json')!r}, 'w').write({text!r})\nsys.exit({exit_code})"
+
+
+def test_what_the_job_says_is_the_xcom_and_the_event_of_each_outlet_asset(table, spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    orders = Asset("orders")
+    returned = operator(table, outlets=[orders]).execute(context)
+    assert returned == {
+        "table": "/t",
+        "operation": "WRITE",
+        "version": 4,
+        "read_version": 3,
+        "committed": True,
+        "skipped": False,
+        "app_id": APP_ID,
+        "txn_version": 0,
+        "timestamp": 5,
+        "metrics": {"numOutputRows": 2},
+    }
+    assert context["outlet_events"][orders].extra == returned
+    assert json.loads(json.dumps(returned)) == returned
+
+
+def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_submit, context):
+    spark_submit.does(
+        f"import shutil; shutil.copy(sys.argv[-1], {str(table.root.parent.parent / 'kept')!r})\n" + SAYS_ITS_RESULT
+    )
+    table.root.parent.mkdir()
+    operator(table, py_files="/mine.py", conf={"spark.x": "1"}, driver_memory="2G").execute(context)
+    argv = spark_submit.argv
+    assert argv[:2] == ["--master", "local[*]"]
+    assert argv[argv.index("--conf") + 1] == "spark.x=1"
+    assert argv[argv.index("--driver-memory") + 1] == "2G"
+    library, mine = argv[argv.index("--py-files") + 1].split(",")
+    assert mine == "/mine.py" and "deltalite/requests.py" in zipfile.ZipFile(library).namelist()
+    assert argv[-2].endswith("/deltalite/jobs/write.py")
+    assert spark_submit.env["PYSPARK_PYTHON"] == sys.executable
+    request = WriteRequest.from_json((table.root.parent.parent / "kept").read_text())
+    assert request.table == str(table)
+    assert request.identity.app_id == APP_ID and request.identity.on_rerun is OnRerun.SKIP
+    assert request.identity.details["try_number"] == 1
+    assert not Path(argv[-1]).exists()
+
+
+def test_marker_lines_are_not_in_the_log_and_all_other_lines_are(table, spark_submit, context, capsys):
+    spark_submit.does(SAYS_ITS_RESULT)
+    operator(table).execute(context)
+    logged = capsys.readouterr().out
+    assert "DELTALITE-RESULT" not in logged
+    assert "INFO SparkContext: Running" in logged
+
+
+def test_a_run_that_has_committed_is_reported_as_skipped_and_no_process_is_started(
+    table, spark_submit, context, capsys
+):
+    table.create()
+    table.commit(1, table.txn(APP_ID), table.add())
+    table.commit(2, table.add())
+    returned = operator(table).execute(context)
+    assert (returned["version"], returned["skipped"], returned["committed"]) == (1, True, False)
+    assert not spark_submit.was_called
+    assert "SKIPPED" in capsys.readouterr().out
+
+
+def test_a_commit_of_another_run_does_not_stop_this_one(table, spark_submit, context):
+    table.create()
+    table.commit(1, table.txn(APP_ID + "x"), table.add())
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table).execute(context)["version"] == 4
+
+
+def test_a_cleared_task_writes_again_where_its_policy_says_so(table, spark_submit, context):
+    table.create()
+    table.commit(1, table.txn(APP_ID, 0), table.add())
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="overwrite").execute(context)["skipped"] is True
+    context["ti"].max_tries += 1
+    assert operator(table, mode="overwrite").execute(context)["skipped"] is False
+    assert operator(table, mode="append").execute(context)["skipped"] is True
+
+
+def test_one_operator_object_can_run_twice(table, spark_submit, context):
+    load = operator(table)
+    spark_submit.does(SAYS_ITS_RESULT)
+    load.execute(context)
+    spark_submit.does(SAYS_AN_ERROR.format(kind="SchemaMismatchError", code=51))
+    with pytest.raises(AirflowFailException, match="column x"):
+        load.execute(context)
+    assert spark_submit.argv.count("--py-files") == 1
+    assert "," not in spark_submit.argv[spark_submit.argv.index("--py-files") + 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "raised"),
+    [("SchemaMismatchError", 51, AirflowFailException), ("ConcurrentAppendException", 84, AirflowException)],
+)
+def test_the_exit_code_decides_whether_the_task_is_retried(table, spark_submit, context, kind, code, raised):
+    spark_submit.does(SAYS_AN_ERROR.format(kind=kind, code=code))
+    with pytest.raises(AirflowException, match=f"{kind}: column x does not exist") as caught:
+        operator(table).execute(context)
+    assert type(caught.value) is raised
+
+
+def test_a_process_that_dies_after_its_commit_is_a_success(table, spark_submit, context):
+    table.create()
+    spark_submit.does(commits_with(table, exit_code=134))
+    returned = operator(table).execute(context)
+    assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
+
+
+def test_a_process_that_dies_before_its_commit_fails_as_spark_submit_does(table, spark_submit, context):
+    table.create()
+    spark_submit.does("print('java.lang.OutOfMemoryError'); sys.exit(134)")
+    with pytest.raises(AirflowException, match=r"(?s)Error code is: 134.*OutOfMemoryError") as caught:
+        operator(table).execute(context)
+    assert type(caught.value) is AirflowException
+
+
+def test_a_result_line_that_was_torn_is_made_up_for_by_the_log(table, spark_submit, context):
+    table.create()
+    spark_submit.does("print('DELTALITE-RESULT 00000000 {\"tab')\n" + commits_with(table))
+    assert operator(table).execute(context)["version"] == 1
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
+def test_a_job_that_ends_well_without_result_or_commit_is_a_failure_in_every_mode(table, spark_submit, context, mode):
+    table.create()
+    with pytest.raises(AirflowException, match="has no commit of this run"):
+        operator(table, mode=mode).execute(context)
+
+
+def test_a_log_that_is_corrupt_is_said_before_anything_is_submitted(table, spark_submit, context):
+    table.create()
+    table.root.joinpath("_delta_log", f"{1:020}.json").write_text("{not json\n")
+    with pytest.raises(AirflowFailException, match="CorruptLogError"):
+        operator(table).execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spark_submit, context):
+    with pytest.raises(AirflowFailException, match="InvalidRequestError: mode is 'upsert'") as caught:
+        operator(table, mode="upsert").execute(context)
+    assert type(caught.value.__cause__).__name__ == "InvalidRequestError"
+    with pytest.raises(AirflowFailException, match="no Airflow connection 'nowhere'"):
+        operator(table, conn_id="nowhere").execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_table_that_only_spark_can_read_is_submitted(spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator("s3://lake/orders").execute(context)["version"] == 4
+
+
+def test_a_storage_connection_is_refused_rather_than_passed_over(table, spark_submit, context):
+    for address in (str(table), "s3://lake/orders"):
+        with pytest.raises(AirflowFailException, match=r"UnsupportedStorageError.*storage_conn_id is 'lake'"):
+            operator(address, storage_conn_id="lake").execute(context)
+    assert not spark_submit.was_called
+
+
+def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log(
+    table, spark_submit, context, monkeypatch
+):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
+    table.create()
+    spark_submit.does(commits_with(table))
+    assert operator(table, files="/mine.txt").execute(context)["version"] == 1
+    argv = spark_submit.argv
+    mine, request = argv[argv.index("--files") + 1].split(",")
+    assert mine == "/mine.txt"
+    assert argv[-1] == Path(request).name
+    assert "PYSPARK_DRIVER_PYTHON" not in spark_submit.env
+
+
+def test_in_cluster_mode_a_table_whose_result_cannot_come_back_is_refused(spark_submit, context, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
+    with pytest.raises(AirflowFailException, match="this worker cannot read it"):
+        operator("s3://lake/orders").execute(context)
+    assert not spark_submit.was_called
+
+
+def test_durable_is_given_up_on_yarn_only_where_the_author_did_not_ask_for_it(
+    table, spark_submit, context, monkeypatch
+):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
+    table.create()
+    with pytest.raises(ValueError, match="yarn_track_via_rm_api"):
+        operator(table, durable=True).execute(context)
+    assert not spark_submit.was_called
+    spark_submit.does(commits_with(table))
+    assert operator(table).execute(context)["version"] == 1
+
+
+def test_a_cleared_task_does_not_join_the_tracked_job_of_its_earlier_generation(table, spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    load = operator(table, mode="overwrite")
+    load.execute(context)
+    before = load.external_id_key
+    load.execute(context)
+    assert load.external_id_key == before
+    context["ti"].max_tries += 1
+    load.execute(context)
+    assert load.external_id_key != before
+
+
+def test_a_result_of_an_earlier_run_of_the_object_is_never_taken_for_this_one(table, spark_submit, context):
+    table.create()
+    load = operator(table)
+    spark_submit.does(SAYS_ITS_RESULT)
+    load.execute(context)
+    first_request = spark_submit.argv[-1]
+    spark_submit.does("")
+    with pytest.raises(AirflowException, match="has no commit of this run"):
+        load.execute(context)
+    assert spark_submit.argv[-1] != first_request
+
+
+def test_killing_a_task_that_has_submitted_nothing_is_quiet(table, spark_submit):
+    operator(table, conn_id="nowhere").on_kill()
+
+
+def test_a_script_of_sparks_own_can_be_named(table, spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    operator(table, application="local:///opt/jobs/write.py").execute(context)
+    assert spark_submit.argv[-2] == "local:///opt/jobs/write.py"
+
+
+def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(table, spark_submit):
+    values = {
+        "conf": {"spark.a": "1"},
+        "files": "f",
+        "py_files": "p",
+        "archives": "a",
+        "driver_class_path": "d",
+        "jars": "j",
+        "packages": "k",
+        "exclude_packages": "e",
+        "repositories": "r",
+        "total_executor_cores": 1,
+        "executor_cores": 2,
+        "executor_memory": "3G",
+        "driver_memory": "4G",
+        "keytab": "kt",
+        "principal": "pr",
+        "proxy_user": "u",
+        "name": "n",
+        "num_executors": 5,
+        "status_poll_interval": 6,
+        "env_vars": {"A": "b"},
+        "verbose": True,
+        "spark_binary": "spark-submit",
+        "properties_file": "pf",
+        "yarn_queue": "q",
+        "deploy_mode": "client",
+        "post_submit_commands": ["true"],
+    }
+    load = operator(table, **values)
+    load._store, load._shipped = None, ShippedJob(script="s", library="l.zip", request="/tmp/r")
+    ours, theirs = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
+    changed = {"_py_files", "_application_args"}
+    assert {name: value for name, value in vars(ours).items() if name in vars(theirs) and name not in changed} == {
+        name: value for name, value in vars(theirs).items() if name not in changed
+    }
+    assert ours._py_files == "l.zip,p"
+
+
+def test_the_private_methods_that_are_overridden_still_exist():
+    overridden = {"_get_spark_binary_path", "_build_spark_submit_command", "_process_spark_submit_log"}
+    assert overridden <= set(vars(SparkSubmitHook)) and overridden <= set(vars(DeltaSparkSubmitHook))
+    assert "_get_hook" in vars(SparkSubmitOperator)

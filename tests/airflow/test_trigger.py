@@ -1,0 +1,141 @@
+"""The trigger: one event, from a loop that storage never blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from importlib import import_module
+
+import pytest
+
+from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger, pause_seconds
+from deltalite import watch
+from deltalite.conditions import CommitCondition
+from deltalite.errors import StorageError, StoragePermissionError
+
+
+def trigger(table, **changes) -> DeltaVersionTrigger:
+    given = {"after_version": 0, "cursor": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01}
+    return DeltaVersionTrigger(table=str(table), **{**given, **changes})
+
+
+async def events(trigger) -> list[dict]:
+    async with asyncio.timeout(60):
+        return [event.payload async for event in trigger.run()]
+
+
+def test_it_is_made_again_from_what_it_serializes(table):
+    condition = CommitCondition(data_change_only=False, operations=["WRITE"], partition={"day": None}, app_id="a")
+    made = trigger(table, condition=condition.as_dict(), cursor=3, storage_conn_id="lake")
+    path, kwargs = made.serialize()
+    module, name = path.rsplit(".", 1)
+    again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    assert again.serialize() == (path, kwargs)
+    assert again.wait.condition == condition and again.cursor == 3
+
+
+async def test_a_commit_that_is_there_is_one_event(table):
+    table.create()
+    table.commit(1, table.add(), operation="MERGE")
+    assert await events(trigger(table)) == [
+        {
+            "status": "success",
+            "result": {
+                "table": str(table),
+                "version": 1,
+                "after_version": 0,
+                "operation": "MERGE",
+                "timestamp": 1_700_000_000_001,
+            },
+        }
+    ]
+
+
+async def test_a_commit_that_comes_later_is_seen(table):
+    table.create()
+    waiting_for_it = asyncio.create_task(events(trigger(table)))
+    await asyncio.sleep(0.05)
+    assert not waiting_for_it.done()
+    table.commit(1, table.add())
+    (event,) = await waiting_for_it
+    assert event["result"]["version"] == 1
+
+
+async def test_a_table_that_does_not_exist_is_waited_for(table):
+    waiting_for_it = asyncio.create_task(events(trigger(table, after_version=-1, cursor=-1)))
+    await asyncio.sleep(0.03)
+    table.create(table.add())
+    (event,) = await waiting_for_it
+    assert (event["result"]["version"], event["result"]["after_version"]) == (0, -1)
+
+
+async def test_a_commit_is_read_once_although_it_does_not_count(table, monkeypatch):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    asked, asked_often, poll = [], threading.Event(), watch.poll
+
+    def noted(store, after, condition):
+        asked.append(after)
+        if len(asked) >= 3:
+            asked_often.set()
+        return poll(store, after, condition)
+
+    monkeypatch.setattr(watch, "poll", noted)
+    waiting_for_it = asyncio.create_task(events(trigger(table)))
+    await asyncio.to_thread(asked_often.wait, 5)
+    table.commit(2, table.add())
+    await waiting_for_it
+    assert asked[0] == 0 and set(asked[1:]) == {1}
+
+
+async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
+    table.create()
+    released = threading.Event()
+    monkeypatch.setattr(watch, "poll", lambda *_: released.wait(5) and watch.PollResult(cursor=0, match=None))
+    running = asyncio.create_task(events(trigger(table)))
+    began = time.monotonic()
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+    assert time.monotonic() - began < 1
+    running.cancel()
+    released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_storage_that_does_not_answer_is_asked_again_from_the_same_place(table, monkeypatch):
+    table.create()
+    table.commit(1, table.add())
+    poll, asked = watch.poll, []
+
+    def at_the_third_time(store, after, condition):
+        asked.append(after)
+        if len(asked) < 3:
+            raise StorageError("timed out", remedy="Wait.")
+        return poll(store, after, condition)
+
+    monkeypatch.setattr(watch, "poll", at_the_third_time)
+    (event,) = await events(trigger(table))
+    assert event["status"] == "success" and asked == [0, 0, 0]
+
+
+async def test_an_error_that_waiting_does_not_cure_is_one_typed_event(table, monkeypatch):
+    table.create()
+    table.root.joinpath("_delta_log", f"{1:020}.json").write_text("{not json\n")
+    (event,) = await events(trigger(table))
+    assert (event["status"], event["kind"]) == ("error", "CorruptLogError")
+    assert f"{1:020}.json" in event["message"]
+
+    def refuse(*_):
+        raise StoragePermissionError("no", remedy="Ask.")
+
+    monkeypatch.setattr(watch, "poll", refuse)
+    (event,) = await events(trigger(table))
+    assert event["kind"] == "StoragePermissionError"
+
+
+def test_pauses_grow_while_storage_is_silent_up_to_a_bound_and_never_fall_below_the_interval():
+    assert [pause_seconds(60, n) for n in (0, 1, 2, 3, 4, 1000)] == [60, 120, 240, 480, 600, 600]
+    assert pause_seconds(3600, 5) == 3600
