@@ -1,0 +1,58 @@
+"""Totals of one day, replaced as a whole.
+
+The task computes the totals of one day from the table `orders`, and replaces that day in the table `order_totals`;
+other days stay as they are. So it may run as often as one likes: after a correction of the orders, clear the run, and
+the day is replaced by the new totals.
+
+The orders are read at a version that a task of its own has fixed: every retry computes from the same rows, whatever is
+written in between. The Airflow Variable `lake` says where the tables are.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, task
+
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+ORDERS = "{{ var.value.get('lake', '/data/lake') }}/orders"
+
+
+@task
+def newest_version(table: str) -> int:
+    """The version of a table now."""
+    from deltalite import DeltaTable
+
+    return DeltaTable(table).version
+
+
+with DAG(
+    dag_id="orders_replace_day",
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
+    start_date=datetime(2026, 3, 1, tzinfo=UTC),
+    catchup=False,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+    tags=["deltalite", "example"],
+):
+    fixed = newest_version(ORDERS)
+    totals = DeltaWriteOperator(
+        task_id="totals",
+        table="{{ var.value.get('lake', '/data/lake') }}/order_totals",
+        source={
+            "format": "delta",
+            "path": ORDERS,
+            "version_as_of": "{{ ti.xcom_pull('newest_version') }}",
+        },
+        query="""
+            SELECT country, count(*) AS orders, CAST(sum(amount) AS DECIMAL(18, 2)) AS revenue, day
+            FROM source
+            WHERE day = DATE'{{ ds }}'
+            GROUP BY country, day
+        """,
+        mode="overwrite",
+        replace_where="day = DATE'{{ ds }}'",
+        partition_by=["day"],
+    )
+    fixed >> totals

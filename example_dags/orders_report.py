@@ -1,0 +1,69 @@
+"""A report on exactly the version that the day's ingest has made.
+
+The sensor waits for the commit that one run of `orders_ingest` makes, whatever else is written to the table meanwhile,
+and hands over its version. The report then reads the table as it was at that version: run again next year, it gives the
+same numbers.
+
+Both DAGs have one schedule, so the runs of a day have one run id, from which the identity of the awaited commit is
+made. The sensor waits in the triggerer and takes no worker slot. The Airflow Variable `lake` says where the tables are.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, conf, task
+
+from airflow_provider_deltalite.idempotency import app_id
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+
+
+def ingest_of(run_id: str) -> str:
+    """The identity under which a run of `orders_ingest` commits."""
+    namespace = conf.get("deltalite", "namespace", fallback="airflow")
+    return app_id(namespace, dag_id="orders_ingest", task_id="load", map_index=-1, run_id=run_id)
+
+
+@task
+def summarize(found: dict[str, Any], day: str) -> dict[str, Any]:
+    """Count the orders of a day, in the version that the sensor found. Reads on the worker, without Spark."""
+    import pyarrow.compute as pc
+
+    from deltalite import DeltaTable
+
+    orders = DeltaTable(found["table"], version=found["version"]).to_arrow(
+        columns=["customer", "amount", "ordered_at"], filter=[("day", "=", date.fromisoformat(day))]
+    )
+    midnight = datetime.combine(date.fromisoformat(day), datetime.min.time(), tzinfo=UTC)
+    return {
+        "day": day,
+        "version": found["version"],
+        "orders": orders.num_rows,
+        "customers": pc.count_distinct(orders["customer"]).as_py(),
+        "revenue": str(pc.sum(orders["amount"]).as_py()),
+        "without_amount": orders["amount"].null_count,
+        "late": pc.sum(pc.less(orders["ordered_at"], midnight)).as_py(),
+    }
+
+
+with DAG(
+    dag_id="orders_report",
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
+    start_date=datetime(2026, 3, 1, tzinfo=UTC),
+    catchup=False,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+    user_defined_macros={"ingest_of": ingest_of},
+    tags=["deltalite", "example"],
+):
+    wait = DeltaVersionSensor(
+        task_id="wait",
+        table="{{ var.value.get('lake', '/data/lake') }}/orders",
+        app_id="{{ ingest_of(run_id) }}",
+        after_version=-1,  # any version: the commit may be there before the sensor is
+        deferrable=True,
+        poke_interval=5,
+        timeout=timedelta(hours=12),
+    )
+    summarize(wait.output, "{{ ds }}")

@@ -1,0 +1,51 @@
+"""The demonstration as a user starts it, twice: a program of its own, with a home of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltalite import DeltaTable
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+PROGRAM = Path(__file__).resolve().parents[2] / "demo" / "run_demo.py"
+
+
+def demonstrate(home: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(PROGRAM), "--home", str(home), "--orders", "300"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+
+
+def test_a_second_demonstration_writes_nothing_and_says_that_its_runs_were_skipped(tmp_path):
+    home = tmp_path / "home of the demo"
+    first = demonstrate(home)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert len(re.findall(r"orders_report +its sensor waits in deferral", first.stdout)) == 3
+    assert re.findall(r"orders_ingest +committed version (\d)", first.stdout) == ["0", "1", "2"]
+    table = DeltaTable(str(home / "lake" / "orders"))
+    before = table.to_arrow().num_rows
+    files = sorted(path for path in (home / "lake").rglob("*") if path.is_file())
+
+    second = demonstrate(home)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert re.findall(r"orders_ingest +skipped: this run has committed version (\d)", second.stdout) == ["0", "1", "2"]
+    assert "Nothing was written." in second.stdout
+    assert sorted(path for path in (home / "lake").rglob("*") if path.is_file()) == files
+    again = DeltaTable(str(home / "lake" / "orders"))
+    assert (again.version, again.to_arrow().num_rows) == (2, before)
+    for shown in ("History of", "Partitions of version 2", "A few rows", "What orders_report returned"):
+        assert shown in first.stdout and shown in second.stdout
+
+
+def test_a_failure_is_said_in_a_sentence_and_the_exit_code_is_not_zero(tmp_path):
+    home = tmp_path / "home"
+    home.write_text("a file where a folder is wanted")
+    done = demonstrate(home)
+    assert done.returncode == 1
+    assert "The demonstration failed." in done.stderr and str(home) in done.stderr
+    assert "Traceback" not in done.stderr

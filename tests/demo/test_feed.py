@@ -1,0 +1,101 @@
+"""The feed of the demonstration: the same bytes everywhere, and all the dirt that it promises."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from demo.feed import COLUMNS, feed, write_feed
+
+DAY = date(2026, 3, 2)
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[dict[str, str]]:
+    return list(csv.DictReader(StringIO(feed(DAY), newline="")))
+
+
+def is_a_number(text: str) -> bool:
+    try:
+        Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    return True
+
+
+def test_a_day_has_the_same_bytes_in_every_process():
+    program = "import datetime, hashlib; from demo.feed import feed; "
+    program += "print(hashlib.sha256(feed(datetime.date(2026, 3, 2)).encode()).hexdigest())"
+    command = [sys.executable, "-c", program]
+    other = subprocess.run(
+        command, env={**os.environ, "PYTHONHASHSEED": "7"}, cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert other.stdout.strip() == hashlib.sha256(feed(DAY).encode()).hexdigest()
+
+
+def test_days_differ_and_size_can_be_chosen():
+    assert feed(DAY, orders=100) != feed(date(2026, 3, 3), orders=100)
+    assert 100 <= len(list(csv.reader(StringIO(feed(DAY, orders=100), newline="")))) <= 120
+
+
+def test_every_line_has_every_column(lines):
+    assert len(lines) > 20_000
+    assert all(tuple(line) == COLUMNS and None not in line.values() for line in lines)
+
+
+def test_orders_of_the_day_before_come_late_and_are_no_others_than_those_missing_there(lines):
+    late = {line["order_id"] for line in lines if line["order_id"].startswith("20260301")}
+    before = {line["order_id"] for line in csv.DictReader(StringIO(feed(date(2026, 3, 1)), newline=""))}
+    assert 300 < len(late) < 500
+    assert not late & before
+    moments = [datetime.fromisoformat(line["ordered_at"]) for line in lines]
+    midnight = datetime(2026, 3, 2, tzinfo=UTC)
+    assert min(moments) < midnight <= max(moments) < midnight + timedelta(days=1)
+
+
+def test_times_have_several_zones(lines):
+    assert len({datetime.fromisoformat(line["ordered_at"]).utcoffset() for line in lines}) == 5
+
+
+def test_orders_are_sent_again_unchanged_and_corrected(lines):
+    by_id: dict[str, list[tuple[str, ...]]] = {}
+    for line in lines:
+        by_id.setdefault(line["order_id"], []).append(tuple(line.values()))
+    again = {name: sent for name, sent in by_id.items() if len(sent) == 2}
+    assert any(len(set(sent)) == 1 for sent in again.values())
+    assert any(len({one[3] for one in sent}) == 2 for sent in again.values())
+
+
+@pytest.mark.parametrize("column", ["order_id", "customer", "country", "amount", "note"])
+def test_values_are_missing_in_every_column_that_may_miss_them(lines, column):
+    assert any(line[column] == "" for line in lines)
+
+
+def test_some_amounts_and_ids_are_no_numbers(lines):
+    assert {"n/a", "12,50 €", "1.2.3"} < {line["amount"] for line in lines if not is_a_number(line["amount"])}
+    assert {"", "test"} == {line["order_id"] for line in lines if not line["order_id"].isdigit()}
+
+
+@pytest.mark.parametrize("character", ['"', ",", "\n", "\r\n", "🌤", "太", "أ", "  "])
+def test_texts_hold_what_breaks_naive_readers(lines, character):
+    assert any(character in line["note"] + line["customer"] for line in lines)
+
+
+def test_a_feed_that_is_there_is_left_alone_and_a_torn_one_is_written_again(tmp_path):
+    file = write_feed(tmp_path, DAY, orders=50)
+    assert file == tmp_path / "2026-03-02" / "orders.csv"
+    os.utime(file, (1, 1))
+    assert write_feed(tmp_path, DAY, orders=50).stat().st_mtime == 1
+    file.write_bytes(file.read_bytes()[:-10])
+    assert write_feed(tmp_path, DAY, orders=50).read_bytes() == feed(DAY, orders=50).encode()
+    assert [path.name for path in file.parent.iterdir()] == ["orders.csv"]
