@@ -1,0 +1,132 @@
+"""Snapshot of a log of a million files: from opening the table to the list of its files, beside delta-rs.
+
+The log is synthetic: one checkpoint and ten commits after it, each of which adds and removes files. It is made once and
+kept in `.benchmarks/`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+from measuring import Pair, print_table
+
+from deltalite import DeltaTable
+from deltalite.log.file_table import STRING_MAP
+
+FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+COMMITS = 10
+FILES_PER_DAY = 1_000
+ROUNDS = 3
+TABLE = Path(".benchmarks") / f"snapshot-{FILES}"
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (("id", "long"), ("amount", "double"), ("customer", "string"), ("day", "string"))
+    ],
+}
+
+
+def add_of(number: int) -> dict[str, object]:
+    """The `add` of one file, with the statistics of a table of three data columns."""
+    day = f"d{number // FILES_PER_DAY:06d}"
+    stats = {
+        "numRecords": 1000,
+        "minValues": {"id": number * 1000, "amount": 0.5, "customer": "aaron"},
+        "maxValues": {"id": number * 1000 + 999, "amount": 99.5, "customer": "zoe"},
+        "nullCount": {"id": 0, "amount": 3, "customer": 0},
+    }
+    return {
+        "path": f"day={day}/part-{number:08d}-5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d.c000.snappy.parquet",
+        "partitionValues": {"day": day},
+        "size": 1_000_000 + number,
+        "modificationTime": 1_700_000_000_000 + number,
+        "dataChange": True,
+        "stats": json.dumps(stats, separators=(",", ":")),
+    }
+
+
+def make_table() -> None:
+    """Write the log: version 0 is the checkpoint's, then the commits."""
+    log = TABLE / "_delta_log"
+    log.mkdir(parents=True)
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    metadata = {
+        "id": "5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(SCHEMA),
+        "partitionColumns": ["day"],
+        "configuration": {},
+        "createdTime": 1_700_000_000_000,
+    }
+    add_type = pa.struct(
+        [
+            ("path", pa.string()),
+            ("partitionValues", STRING_MAP),
+            ("size", pa.int64()),
+            ("modificationTime", pa.int64()),
+            ("dataChange", pa.bool_()),
+            ("stats", pa.string()),
+        ]
+    )
+    protocol_type = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+    metadata_type = pa.struct(
+        [
+            ("id", pa.string()),
+            ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", pa.list_(pa.string())),
+            ("configuration", STRING_MAP),
+            ("createdTime", pa.int64()),
+        ]
+    )
+    adds = pa.array([None, None, *(add_of(n) for n in range(FILES))], add_type)
+    rows = FILES + 2
+    table = pa.table(
+        {
+            "protocol": pa.array([protocol, *[None] * (rows - 1)], protocol_type),
+            "metaData": pa.array([None, metadata, *[None] * (rows - 2)], metadata_type),
+            "add": adds,
+        }
+    )
+    pq.write_table(table, log / f"{0:020d}.checkpoint.parquet", compression="snappy")
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 0, "size": rows}))
+    (log / f"{0:020d}.json").write_text(
+        "\n".join(json.dumps(a) for a in ({"protocol": protocol}, {"metaData": metadata}))
+    )
+    for version in range(1, COMMITS + 1):
+        gone = add_of(version)
+        lines: list[dict[str, object]] = [
+            {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}},
+            {"remove": {"path": gone["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}},
+            *({"add": add_of(FILES + version * 100 + n)} for n in range(100)),
+        ]
+        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+
+
+def main() -> None:
+    """Make the table where it is missing, check that both sides see the same files, and time them."""
+    if not (TABLE / "_delta_log" / f"{COMMITS:020d}.json").exists():
+        make_table()
+    path = str(TABLE.resolve())
+
+    def ours() -> int:
+        return DeltaTable(path).files().num_rows
+
+    def delta_rs() -> int:
+        return deltalake.DeltaTable(path).get_add_actions().num_rows
+
+    if ours() != delta_rs():
+        raise SystemExit(f"The sides disagree: {ours()} files against {delta_rs()}.")
+    pair = Pair(name=f"snapshot and list of {FILES:,} files", peer="delta-rs", target=0.5)
+    pair.run(ours, delta_rs, rounds=ROUNDS)
+    print_table([pair])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Writing eight million rows as a version of a table, beside Spark's plain `df.write.parquet` of the same rows.
+
+Both read the same Parquet source, so what differs is what a table costs: the plan, the footers, the statistics, the
+move and the commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from measuring import Pair, print_table
+from pyspark.sql import SparkSession
+
+from deltalite.commands.write import write
+from deltalite.requests import Source, WriteRequest
+
+ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 8_000_000
+ROUNDS = 3
+FOLDER = Path(".benchmarks").resolve()
+SOURCE, PLAIN, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "plain", FOLDER / "table"
+
+
+def session() -> SparkSession:
+    """A local Spark of two cores; both sides write timestamps as Delta does."""
+    builder: SparkSession.Builder = SparkSession.builder
+    return (
+        builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        .config("spark.driver.memory", "4g")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def make_source(spark: SparkSession) -> None:
+    """Rows as a feed has them: keys, a few strings, amounts and times."""
+    rows = spark.range(ROWS).selectExpr(
+        "id AS order_id",
+        "concat('customer-', id % 100000) AS customer",
+        "CAST(id % 10000 AS DECIMAL(12,2)) AS amount",
+        "timestamp_seconds(1700000000 + id) AS updated_at",
+        "CASE WHEN id % 7 = 0 THEN NULL ELSE id * 0.25 END AS score",
+    )
+    rows.write.mode("overwrite").parquet(str(SOURCE))
+
+
+def main() -> None:
+    """Write in turns, each time to an empty folder, and check that both hold the same rows."""
+    spark = session()
+    if not (SOURCE / "_SUCCESS").exists():
+        make_source(spark)
+    request = WriteRequest(table=str(TABLE), sources={"source": Source(format="parquet", path=str(SOURCE))})
+
+    def ours() -> None:
+        shutil.rmtree(TABLE, ignore_errors=True)
+        result = write(spark, request)
+        if result.metrics["numOutputRows"] != ROWS:
+            raise SystemExit(f"{result.metrics['numOutputRows']} rows were written instead of {ROWS}.")
+
+    def plain() -> None:
+        spark.read.parquet(str(SOURCE)).write.mode("overwrite").parquet(str(PLAIN))
+
+    pair = Pair(name=f"write of {ROWS:,} rows", peer="df.write.parquet", target=1.1)
+    pair.run(ours, plain, rounds=ROUNDS)
+    print_table([pair])
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
