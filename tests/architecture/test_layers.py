@@ -1,0 +1,308 @@
+"""Imports go downwards only, and what must stay light does.
+
+The tables below are the rule; the tests read every source file's imports (those inside functions too) and hold them
+against it. A module that does not exist yet breaks nothing, but one that no table knows does: whoever adds a component
+decides where it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
+PROVIDER = CHECKOUT / "airflow_provider_deltalite"
+EXAMPLES = CHECKOUT / "example_dags"
+
+# Components of `deltalite`, top layer first. A component imports from layers below its own, and from itself.
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"__init__"}),  # re-exports the public names
+    frozenset({"jobs"}),
+    frozenset({"commands"}),
+    frozenset({"spark", "watch", "table"}),
+    frozenset({"txn"}),
+    frozenset({"snapshot"}),
+    frozenset({"log", "columnar"}),
+    frozenset({"protocol", "storage"}),
+    frozenset({"requests", "results", "conditions"}),
+    frozenset({"errors", "version"}),
+)
+RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
+
+# What an Airflow worker may load of the library: enough to ask for a job and to read the log.
+PROVIDER_MAY_USE = frozenset({"requests", "results", "conditions", "errors", "version", "watch", "table", "storage"})
+
+# The contract between worker and driver: the standard library, and each other.
+STANDARD_LIBRARY_ONLY = frozenset({"errors", "requests", "results", "conditions", "version"})
+
+# Who may import pyspark, and who may name its types.
+RUNS_ON_SPARK = frozenset({"spark"})
+NAMES_SPARK_TYPES = frozenset({"commands", "jobs"})
+NEEDS_SPARK = RUNS_ON_SPARK | NAMES_SPARK_TYPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """One imported module, in absolute form."""
+
+    target: str
+    line: int
+    for_types_only: bool
+
+    @property
+    def package(self) -> str:
+        return self.target.split(".")[0]
+
+
+def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
+    """Every import in `source`, wherever it stands: statements and `import_module` of a literal."""
+    found: list[Import] = []
+
+    def visit(node: ast.AST, for_types_only: bool) -> None:
+        found.extend(
+            Import(target=target, line=node.lineno, for_types_only=for_types_only)
+            for target in targets_of(node, module, is_package=is_package)
+        )
+        guarded = node.body if is_type_checking(node) else []
+        for child in ast.iter_child_nodes(node):
+            visit(child, for_types_only or child in guarded)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    match node:
+        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+            return True
+        case _:
+            return False
+
+
+def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
+    """The absolute names that one node imports. Of `from package import name`, `name` too: it may be a module."""
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom(level=0):
+            return [f"{node.module}.{alias.name}" for alias in node.names]
+        case ast.ImportFrom():
+            parts = module.split(".")
+            above = parts[: len(parts) - node.level + (1 if is_package else 0)]
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            return [f"{base}.{alias.name}" for alias in node.names]
+        case ast.Call(
+            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(target)), *_],
+        ):
+            return [target]
+        case _:
+            return []
+
+
+def modules_of(folder: Path) -> dict[str, Path]:
+    """Dotted name -> file, for every module below a package's folder."""
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def component(module: str) -> str:
+    """`deltalite.log.replay` -> `log`; the package itself is `__init__`."""
+    return (*module.split("."), "__init__")[1]
+
+
+def component_of_target(target: str) -> str:
+    """As `component`, where the last part may be a name that the package re-exports, as in `deltalite.DeltaTable`."""
+    found = component(target)
+    return found if found in RANK or (LIBRARY / found).is_dir() or (LIBRARY / f"{found}.py").exists() else "__init__"
+
+
+def imports_in(module: str, path: Path) -> list[Import]:
+    return imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+
+
+LIBRARY_MODULES = modules_of(LIBRARY)
+PROVIDER_MODULES = modules_of(PROVIDER)
+
+
+def upward(module: str, imports: list[Import]) -> list[str]:
+    """What `module` of the library imports from its own height or above, as sentences."""
+    own = component(module)
+    return [
+        f"{module}:{item.line} imports {item.target}: '{own}' may use only layers below it"
+        for item in imports
+        if item.package == "deltalite"
+        for other in [component_of_target(item.target)]
+        if other != own and RANK.get(other, len(LAYERS)) >= RANK[own]
+    ]
+
+
+@pytest.mark.parametrize("module", LIBRARY_MODULES)
+def test_every_component_of_the_library_has_a_layer(module):
+    assert component(module) in RANK, f"Give '{component(module)}' its place in LAYERS."
+
+
+@pytest.mark.parametrize("module", LIBRARY_MODULES)
+def test_the_library_imports_downwards_only(module):
+    assert upward(module, imports_in(module, LIBRARY_MODULES[module])) == []
+
+
+@pytest.mark.parametrize("module", LIBRARY_MODULES)
+def test_the_library_knows_neither_airflow_nor_the_provider(module):
+    known = [i for i in imports_in(module, LIBRARY_MODULES[module]) if i.package.startswith("airflow")]
+    assert known == []
+
+
+@pytest.mark.parametrize("module", LIBRARY_MODULES)
+def test_pyspark_is_imported_below_the_spark_folder_only(module):
+    own = component(module)
+    of_spark = [i for i in imports_in(module, LIBRARY_MODULES[module]) if i.package in {"pyspark", "py4j"}]
+    allowed = own in RUNS_ON_SPARK
+    assert [i for i in of_spark if not (allowed or (own in NAMES_SPARK_TYPES and i.for_types_only))] == []
+
+
+@pytest.mark.parametrize("module", PROVIDER_MODULES)
+def test_the_provider_uses_the_light_part_of_the_library_only(module):
+    imports = imports_in(module, PROVIDER_MODULES[module])
+    of_library = [i for i in imports if i.package == "deltalite"]
+    assert [i for i in of_library if component_of_target(i.target) not in PROVIDER_MAY_USE] == []
+    assert [i for i in imports if i.package in {"pyspark", "py4j"}] == []
+
+
+@pytest.mark.parametrize("module", [m for m in LIBRARY_MODULES if component(m) in STANDARD_LIBRARY_ONLY])
+def test_the_contract_is_standard_library_only(module):
+    foreign = [
+        i
+        for i in imports_in(module, LIBRARY_MODULES[module])
+        if i.package not in sys.stdlib_module_names
+        and not (i.package == "deltalite" and component_of_target(i.target) in STANDARD_LIBRARY_ONLY)
+    ]
+    assert foreign == []
+
+
+# A process of its own that refuses some packages and reports which modules could not be imported without them.
+IMPORT_WITHOUT = """
+import importlib, json, sys
+modules, refused = json.loads(sys.argv[1])
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in refused:
+            raise ModuleNotFoundError(f"{name} is refused by this test", name=name)
+sys.meta_path.insert(0, Refuse())
+problems = {}
+for module in modules:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        problems[module] = str(error)
+print(json.dumps(problems))
+"""
+
+
+def problems_importing(modules: list[str], *, without: list[str]) -> dict[str, str]:
+    process = subprocess.run(
+        [sys.executable, "-c", IMPORT_WITHOUT, json.dumps([modules, without])],
+        env={**os.environ, "PYTHONPATH": str(LIBRARY.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def test_everything_outside_spark_commands_and_jobs_imports_without_spark_and_airflow():
+    modules = [m for m in LIBRARY_MODULES if component(m) not in NEEDS_SPARK]
+    assert problems_importing(modules, without=["pyspark", "py4j", "airflow"]) == {}
+
+
+def test_the_contract_imports_without_pyarrow():
+    modules = [m for m in LIBRARY_MODULES if component(m) in STANDARD_LIBRARY_ONLY]
+    assert problems_importing(modules, without=["pyarrow", "numpy", "pandas", "pyspark", "airflow"]) == {}
+
+
+def test_an_import_of_a_refused_package_is_noticed():
+    assert problems_importing(["pyarrow"], without=["pyarrow"]) == {"pyarrow": "pyarrow is refused by this test"}
+
+
+# Runs one DAG file as Airflow does and reports the heavy packages that it loaded, over those that Airflow itself loads.
+PARSE = """
+import json, runpy, sys
+import airflow.sdk
+heavy = {"pyarrow", "pyspark", "py4j", "pandas", "numpy", "deltalake"}
+before = heavy & set(sys.modules)
+runpy.run_path(sys.argv[1])
+print(json.dumps(sorted((heavy & set(sys.modules)) - before)))
+"""
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("example", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
+def test_parsing_an_example_dag_loads_neither_pyarrow_nor_pyspark(example):
+    process = subprocess.run(
+        [sys.executable, "-c", PARSE, str(example)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(LIBRARY.parent)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout.splitlines()[-1]) == []
+
+
+# The tests of the tests: what each rule is for, seen to be caught.
+
+
+def parsed(source: str, module: str = "deltalite.log.replay") -> list[Import]:
+    return imports_of(source, module, is_package=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("import deltalite.jobs.write", "deltalite.jobs.write"),
+        ("from deltalite import snapshot", "deltalite.snapshot"),
+        ("from ..txn import commit", "deltalite.txn.commit"),
+        ("from .. import snapshot", "deltalite.snapshot"),
+        ("def f():\n    from deltalite.table import DeltaTable", "deltalite.table.DeltaTable"),
+        ("import importlib\nx = importlib.import_module('deltalite.txn')", "deltalite.txn"),
+    ],
+)
+def test_an_import_upwards_is_found_wherever_it_stands(source, target):
+    imports = parsed(source)
+    assert target in [i.target for i in imports]
+    assert len(upward("deltalite.log.replay", imports)) == 1
+
+
+def test_an_import_of_a_public_name_from_the_package_itself_is_upwards():
+    assert len(upward("deltalite.log.replay", parsed("from deltalite import DeltaTable"))) == 1
+
+
+def test_an_import_downwards_or_of_ones_own_component_is_allowed():
+    source = (
+        "from deltalite.protocol import actions\nfrom . import segment\nfrom deltalite.errors import DeltaLiteError"
+    )
+    assert upward("deltalite.log.replay", parsed(source)) == []
+
+
+def test_components_of_one_layer_do_not_import_each_other():
+    assert len(upward("deltalite.log.replay", parsed("import deltalite.columnar.stats"))) == 1
+
+
+def test_an_import_for_types_only_is_told_apart():
+    source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyspark\nelse:\n    import py4j"
+    assert {i.target: i.for_types_only for i in parsed(source) if i.package != "typing"} == {
+        "pyspark": True,
+        "py4j": False,
+    }

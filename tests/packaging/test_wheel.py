@@ -1,0 +1,151 @@
+"""The wheel is the product: built, looked into, installed into an empty environment, and run from there.
+
+No network is needed: the build uses this environment's hatchling, the wheel is installed without its dependencies, and
+those are lent to the new environment by a path entry that points here. An editable installation is not lent with them,
+since Python follows .pth files in real site folders only; so whatever runs there runs from the wheel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deltalite.requests import RunIdentity, Source, WriteRequest
+from deltalite.results import OperationResult, parse_marker
+
+pytestmark = [pytest.mark.packaging, pytest.mark.slow]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+THIS_SITE = sysconfig.get_paths()["purelib"]
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path = CHECKOUT) -> str:
+    """Standard output of a program that succeeds; the whole of its output in the message of one that does not."""
+    process = subprocess.run(
+        [str(part) for part in command], env=env, cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, f"{command}\n{process.stdout}\n{process.stderr}"
+    return process.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, CHECKOUT)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def names(wheel) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel, names) -> dict[str, str]:
+    """File name -> text, of the wheel's dist-info folder."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {Path(name).name: archive.read(name).decode() for name in names if ".dist-info/" in name}
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The python of an environment that holds the wheel, with this environment's other packages lent to it."""
+    folder = tmp_path_factory.mktemp("empty") / "venv"
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder).strip())
+    (site / "lent.pth").write_text(THIS_SITE + "\n", encoding="utf-8")
+    return python
+
+
+@pytest.fixture
+def clean_env(installed) -> dict[str, str]:
+    """An environment in which nothing but the new interpreter says where packages are."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV"))}
+    return {
+        **kept,
+        "PYSPARK_PYTHON": str(installed),
+        "PYSPARK_DRIVER_PYTHON": str(installed),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def test_the_wheel_holds_both_packages_as_top_level_names(names):
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
+        "airflow_provider_deltalite",
+        "deltalite",
+    }
+
+
+def test_the_wheel_holds_every_source_file_and_nothing_besides(names):
+    sources = {
+        path.relative_to(root.parent).as_posix()
+        for root in (CHECKOUT / "airflow_provider_deltalite", CHECKOUT / "spark_jobs" / "deltalite")
+        for path in root.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in names if ".dist-info/" not in name} == sources
+
+
+def test_both_packages_are_marked_as_typed(names):
+    assert {"airflow_provider_deltalite/py.typed", "deltalite/py.typed"} <= names
+
+
+def test_the_wheel_declares_the_provider_its_licence_and_its_extras(metadata):
+    assert "[apache_airflow_provider]" in metadata["entry_points.txt"]
+    assert (
+        "provider_info = airflow_provider_deltalite.get_provider_info:get_provider_info" in metadata["entry_points.txt"]
+    )
+    headers = metadata["METADATA"].split("\n\n")[0].splitlines()
+    assert "License-Expression: Apache-2.0" in headers
+    assert {line.removeprefix("Provides-Extra: ") for line in headers if line.startswith("Provides-Extra")} == {
+        "azure",
+        "gcs",
+        "openlineage",
+        "pyspark",
+        "s3",
+    }
+    assert "Apache License" in metadata["LICENSE"]
+
+
+def test_the_installed_packages_are_the_wheels(installed, clean_env, tmp_path):
+    code = "import airflow_provider_deltalite as a, deltalite as d; print(a.__file__); print(d.__file__)"
+    found = run(installed, "-c", code, env=clean_env, cwd=tmp_path).splitlines()
+    assert len(found) == 2
+    assert [Path(path).is_relative_to(installed.parents[1]) for path in found] == [True, True]
+
+
+@pytest.mark.spark
+def test_a_job_submitted_from_the_installed_wheel_writes_a_table(installed, clean_env, tmp_path):
+    code = "from importlib.resources import files; print(files('deltalite') / 'jobs' / 'write.py')"
+    job = run(installed, "-c", code, env=clean_env, cwd=tmp_path).strip()
+    feed, table, request_file = tmp_path / "feed.csv", tmp_path / "table", tmp_path / "request.json"
+    feed.write_text("id,name\n1,one\n2,two\n3,three\n", encoding="utf-8")
+    source = Source(format="csv", path=str(feed), options={"header": "true"}, schema="id BIGINT, name STRING")
+    request = WriteRequest(
+        table=str(table), sources={"source": source}, identity=RunIdentity(app_id="test/wheel/write/-1/run")
+    )
+    request_file.write_text(request.to_json(), encoding="utf-8")
+
+    submit = Path(sys.executable).parent / "spark-submit"
+    options = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    printed = run(submit, "--master", "local[1]", *options, job, request_file, env=clean_env, cwd=tmp_path)
+
+    [result] = [marker for line in printed.splitlines() if (marker := parse_marker(line)) is not None]
+    assert isinstance(result, OperationResult)
+    assert (result.version, result.committed, result.skipped) == (0, True, False)
+    commit = (table / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
+    added = [action["add"] for line in commit.splitlines() if "add" in (action := json.loads(line))]
+    assert sum(json.loads(add["stats"])["numRecords"] for add in added) == 3
+    assert all((table / add["path"]).is_file() for add in added)

@@ -1,0 +1,113 @@
+"""The distribution's facts agree with each other, and nothing in the checkout ties it to one machine or index."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+import pytest
+
+import airflow_provider_deltalite
+import deltalite
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+# What `from deltalite import ...` offers. A name leaves this list only through a deprecation.
+PUBLIC_NAMES = {"DeltaTable"}
+
+# Written in parts, so that this file does not contain what it forbids.
+INDEX_HOSTS = [
+    ".".join(parts)
+    for parts in [
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("registry", "npmjs"),
+        ("static", "crates", "io"),
+        ("proxy", "golang", "org"),
+        ("repo1", "maven", "org"),
+        ("repo", "maven", "apache", "org"),
+        ("deb", "debian", "org"),
+    ]
+]
+MACHINE_PATHS = [f"/{folder}/" for folder in ("work", "root")]
+FORBIDDEN = re.compile(
+    "|".join([*map(re.escape, INDEX_HOSTS), *(rf"(?<![\w.}}/-]){re.escape(path)}" for path in MACHINE_PATHS)])
+)
+
+
+def kept_files() -> list[Path]:
+    """Every file that git keeps, or would."""
+    if shutil.which("git") is None or not (CHECKOUT / ".git").exists():
+        pytest.skip("Not a git checkout.")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for name in listed.stdout.split("\0") if name and (path := CHECKOUT / name).is_file()]
+
+
+def test_the_version_is_written_once():
+    assert version("airflow-provider-deltalite") == airflow_provider_deltalite.__version__
+    literal = re.compile(rf"""=\s*["']{re.escape(airflow_provider_deltalite.__version__)}["']""")
+    sources = [*CHECKOUT.glob("airflow_provider_deltalite/**/*.py"), *CHECKOUT.glob("spark_jobs/**/*.py")]
+    written = [path.name for path in sources if literal.search(path.read_text(encoding="utf-8"))]
+    assert written == ["version.py"]
+
+
+def test_airflow_finds_the_provider_by_its_entry_point():
+    [entry] = [
+        e for e in distribution("airflow-provider-deltalite").entry_points if e.group == "apache_airflow_provider"
+    ]
+    info = entry.load()()
+    assert info["package-name"] == "airflow-provider-deltalite"
+    if "versions" in info:
+        assert info["versions"][0] == airflow_provider_deltalite.__version__
+
+
+def test_the_changelog_has_an_entry_for_this_version():
+    assert f"## {airflow_provider_deltalite.__version__}" in (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_public_names_of_the_library_are_guarded():
+    assert set(deltalite.__all__) == PUBLIC_NAMES
+    assert all(getattr(deltalite, name) is not None for name in PUBLIC_NAMES)
+
+
+def test_a_name_that_is_not_public_is_refused_as_python_does():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        importlib.import_module("deltalite").no_such_name  # noqa: B018
+
+
+def test_constraints_pin_exact_versions_and_nothing_else():
+    lines = [line for line in (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines() if line]
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!-]+", line)] == []
+    assert len({line.split("==")[0].lower() for line in pins}) == len(pins)
+
+
+def test_no_kept_file_names_a_package_index_or_a_path_of_one_machine():
+    found = []
+    for path in kept_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(CHECKOUT)}: {match.group()}" for match in FORBIDDEN.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["https://" + INDEX_HOSTS[0] + "/simple", "path = '" + MACHINE_PATHS[0] + "main'"])
+def test_a_forbidden_address_is_recognised(text):
+    assert FORBIDDEN.search(text)
+
+
+@pytest.mark.parametrize("text", ["lake/work/x", "s3://bucket/work/x", "{tmp}/root/x"])
+def test_a_folder_of_a_table_that_has_such_a_name_is_not(text):
+    assert not FORBIDDEN.search(text)
