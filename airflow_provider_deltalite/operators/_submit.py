@@ -20,11 +20,11 @@ from airflow.providers.common.compat.sdk import AirflowException, Asset, conf
 from airflow_provider_deltalite.failures import airflow_failures
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-from airflow_provider_deltalite.idempotency import run_identity
+from airflow_provider_deltalite.idempotency import generation, run_identity
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from airflow_provider_deltalite.rendered import fitted, record
 from airflow_provider_deltalite.shipping import ShippedJob, shipped
-from deltalite.errors import DeltaLiteError, InvalidRequestError, UnsupportedStorageError
+from deltalite.errors import DeltaLiteError, InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity
 from deltalite.storage.locations import parse_location
 from deltalite.storage.versioned_path import refuse_version
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from deltalite.requests import WriteRequest
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
+
+_GENERATION_KEY = "deltalite_generation"
 
 
 class DeltaSubmitOperator(SparkSubmitOperator):
@@ -51,7 +53,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
     job: ClassVar[str]
 
     _hook: DeltaSparkSubmitHook | None
-    _store: LogStore | None  # set while the task runs
+    _store: LogStore  # set while the task runs
     _shipped: ShippedJob
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "on_rerun", "storage_conn_id")
@@ -88,8 +90,8 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         """Run the job unless this run has committed already; the result is the task's XCom."""
         with airflow_failures():
             request = self._request()
+            self._store = DeltaHook(request.table, self.storage_conn_id).get_conn()
             identity = self._identity(request, context)
-            self._store = self._readable_store(request)
             result = self._commit_of(identity) or self._submit(replace(request, identity=identity), identity, context)
         self._announce(result, context)
         return result.as_dict()
@@ -113,29 +115,33 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         return request
 
     def _identity(self, request: WriteRequest, context: Context) -> RunIdentity:
-        on_rerun: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
+        given: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
+        on_rerun = given or self.default_on_rerun(request)
         return run_identity(
             context["ti"],
             namespace=conf.get("deltalite", "namespace", fallback="airflow"),
-            retries=self.retries or 0,
-            on_rerun=on_rerun or self.default_on_rerun(request),
+            generation=0 if on_rerun is OnRerun.SKIP else self._generation(context),
+            on_rerun=on_rerun,
         )
 
-    def _readable_store(self, request: WriteRequest) -> LogStore | None:
-        """The table's log, or None where only Spark can read it: then the job alone finds out what is committed."""
-        try:
-            return DeltaHook(request.table, self.storage_conn_id).get_conn()
-        except UnsupportedStorageError:
-            if self.storage_conn_id is not None:
-                raise
-            return None
+    def _generation(self, context: Context) -> int:
+        """The task's generation, kept before anything can be committed in it, for as long as the DAG run is.
+
+        A state store that does not answer fails the try: a generation that is guessed could write twice.
+        """
+        state = context.get("task_state_store")
+        kept = None if state is None else cast("dict[str, int] | None", state.get(_GENERATION_KEY))
+        found, to_keep = generation(kept, max_tries=context["ti"].max_tries, retries=self.retries or 0)
+        if state is not None and to_keep != kept:
+            from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
+
+            state.set(_GENERATION_KEY, to_keep, retention=NEVER_EXPIRE)
+        return found
 
     def _commit_of(self, identity: RunIdentity) -> OperationResult | None:
-        """The commit that this run has made, where the worker can see it."""
+        """The commit that this run has made, where there is one."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
-        if self._store is None:
-            return None
         return watch.find_run(self._store, identity.app_id, identity.txn_version)
 
     def _submit(self, request: WriteRequest, identity: RunIdentity, context: Context) -> OperationResult:
@@ -175,11 +181,6 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         parameters = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
         given = {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in parameters}
         hook = DeltaSparkSubmitHook(job=self._shipped, **given)
-        if hook.launch.in_cluster and self._store is None:
-            raise UnsupportedStorageError(
-                f"In cluster mode the result is read from the log of {self.table}, and this worker cannot read it.",
-                remedy="Set deploy_mode='client', or use a path that this worker mounts.",
-            )
         if hook._is_yarn_cluster_mode and not self._yarn_track_via_rm_api and self._durable_given is None:  # noqa: SLF001
             self.durable = False
         return hook

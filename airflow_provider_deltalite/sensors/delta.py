@@ -31,18 +31,19 @@ _BASELINE_KEY = "deltalite_after_version"
 class DeltaVersionSensor(BaseSensorOperator):
     """Wait for a commit to a Delta table, and return ``{table, version, after_version, operation, timestamp}``.
 
-    The first commit after ``after_version`` that satisfies all conditions counts, also where later ones do too. A table
-    that does not exist yet is waited for, and a storage that does not answer is asked again, until ``timeout``.
+    The first commit after ``after_version`` for which every given condition holds counts, also where later ones do too.
+    A table that does not exist yet is waited for, and a storage that does not answer is asked again, until ``timeout``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param after_version: Only commits after this version count; -1 for any. Where it is left out, it is the table's
         version when this task of this DAG run first looked (before Airflow 3.3: when the DAG run started), and stays so
         through reschedules, deferrals, retries and clears. (templated)
-    :param data_change_only: Pass over commits that only rearrange rows or change properties, such as OPTIMIZE.
+    :param data_change_only: Pass over commits that add or remove no rows, such as OPTIMIZE, a change of properties, or
+        a write without rows. Where it is left out, they are passed over unless ``operations`` or ``app_id`` is given.
     :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
         (templated)
-    :param partition: Only commits that add or remove a file with these partition values count; values are texts as
-        Delta serializes them, None for null. (templated)
+    :param partition: Only commits that add or remove a file with these partition values count; column names are
+        compared without regard to case, values are texts as Delta serializes them, None for null. (templated)
     :param app_id: Only commits with this transaction identifier count. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage. (templated)
     :param deferrable: Wait in the triggerer, without a worker slot.
@@ -63,7 +64,7 @@ class DeltaVersionSensor(BaseSensorOperator):
         *,
         table: str,
         after_version: int | str | None = None,
-        data_change_only: bool = True,
+        data_change_only: bool | None = None,
         operations: Sequence[str] | None = None,
         partition: Mapping[str, str | None] | None = None,
         app_id: str | None = None,

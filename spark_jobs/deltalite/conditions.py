@@ -29,13 +29,14 @@ class CommitSummary:
 class CommitCondition:
     """All that is given must hold.
 
-    `data_change_only`: the commit added or removed rows (not OPTIMIZE, not a property change). `operations`: its
-    operation is one of these, as `commitInfo.operation` spells them, in any case. `partition`: it added or removed a
-    file whose partition values equal these (as Delta serializes them). `app_id`: it carries this transaction
-    identifier.
+    `data_change_only`: the commit added or removed rows (not OPTIMIZE, not a property change); None is True unless
+    `operations` or `app_id` is given, because these name commits that may have no rows. `operations`: its operation is
+    one of these, as `commitInfo.operation` spells them, in any case. `partition`: it added or removed a file whose
+    partition values equal these (as Delta serializes them), with column names in any case. `app_id`: it carries this
+    transaction identifier.
     """
 
-    data_change_only: bool = True
+    data_change_only: bool | None = None
     operations: Sequence[str] | None = None
     partition: Mapping[str, str | None] | None = None
     app_id: str | None = None
@@ -49,7 +50,7 @@ class CommitCondition:
 
     def holds_for(self, commit: CommitSummary) -> bool:
         """Whether `commit` is one that is waited for."""
-        if self.data_change_only and not commit.data_changed:
+        if self._needs_changed_data and not commit.data_changed:
             return False
         if self.app_id is not None and self.app_id not in commit.app_ids:
             return False
@@ -58,9 +59,15 @@ class CommitCondition:
             if (commit.operation or "").upper() not in wanted:
                 return False
         if self.partition is not None:
-            wanted_values = self.partition.items()
-            return any(wanted_values <= touched.items() for touched in commit.partitions)
+            wanted_values = _by_lower_name(self.partition).items()
+            return any(wanted_values <= _by_lower_name(touched).items() for touched in commit.partitions)
         return True
+
+    @property
+    def _needs_changed_data(self) -> bool:
+        if self.data_change_only is None:
+            return self.operations is None and self.app_id is None
+        return self.data_change_only
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, for a trigger's arguments."""
@@ -75,3 +82,8 @@ class CommitCondition:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `as_dict`."""
         return cls(**values)
+
+
+def _by_lower_name(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Partition values by column name; Delta's column names differ in more than case."""
+    return {name.lower(): value for name, value in values.items()}

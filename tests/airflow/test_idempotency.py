@@ -14,7 +14,7 @@ def ti(**changes):
 
 
 def identity(on_rerun=OnRerun.WRITE, **changes):
-    return run_identity(ti(**changes), namespace="airflow", retries=2, on_rerun=on_rerun)
+    return run_identity(ti(**changes), namespace="airflow", generation=1, on_rerun=on_rerun)
 
 
 def test_the_app_id_names_namespace_dag_task_map_index_and_run():
@@ -38,18 +38,39 @@ def test_slashes_and_percent_signs_inside_a_name_cannot_make_two_tasks_one():
 
 def test_a_retry_has_the_identity_of_the_first_try_but_for_its_number():
     first, retry = identity(try_number=1), identity(try_number=2)
-    assert (first.app_id, first.txn_version) == (retry.app_id, retry.txn_version) == ("airflow/d/t/-1/r", 0)
+    assert (first.app_id, first.txn_version) == (retry.app_id, retry.txn_version) == ("airflow/d/t/-1/r", 1)
     assert retry.details == {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1, "try_number": 2}
 
 
 @pytest.mark.parametrize("on_rerun", [OnRerun.WRITE, OnRerun.REPLACE])
-def test_a_clear_raises_the_transaction_version_where_the_task_writes_again(on_rerun):
-    assert identity(on_rerun, max_tries=3, try_number=2).txn_version == 1
+def test_the_generation_is_the_transaction_version_where_the_task_writes_again(on_rerun):
+    assert identity(on_rerun).txn_version == 1
 
 
 def test_a_clear_changes_nothing_where_the_task_skips():
-    assert identity(OnRerun.SKIP, max_tries=3, try_number=2).txn_version == 0
+    assert identity(OnRerun.SKIP).txn_version == 0
 
 
-def test_retries_that_were_raised_meanwhile_give_no_negative_generation():
-    assert generation(max_tries=1, retries=5) == 0
+@pytest.mark.parametrize(
+    ("kept", "max_tries", "retries", "expected"),
+    [
+        (None, 2, 2, 0),  # the first try
+        (None, 3, 2, 1),  # cleared once before anything was kept
+        (None, 1, 5, 0),  # retries raised before anything was kept
+        ((2, 0), 2, 2, 0),  # a retry
+        ((2, 0), 2, 0, 0),  # a retry after retries were lowered
+        ((2, 0), 2, 9, 0),  # a retry after retries were raised
+        ((2, 0), 3, 2, 1),  # cleared after one try
+        ((2, 0), 10, 9, 1),  # cleared after retries were raised
+        ((2, 0), 1, 0, 1),  # cleared after retries were lowered: the number of tries falls
+        ((2, 0), 2, 1, 0),  # a retry, or cleared after the one try that retries were lowered by: nothing tells which
+        ((3, 4), 3, 2, 4),  # a retry in a later generation
+        ((3, 4), 7, 2, 5),  # cleared again
+    ],
+)
+def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(kept, max_tries, retries, expected):
+    before = None if kept is None else {"max_tries": kept[0], "generation": kept[1]}
+    found, to_keep = generation(before, max_tries=max_tries, retries=retries)
+    assert found == expected
+    assert to_keep == {"max_tries": max_tries, "generation": expected}
+    assert generation(to_keep, max_tries=max_tries, retries=retries + 1) == (expected, to_keep)

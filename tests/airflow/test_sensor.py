@@ -165,6 +165,7 @@ def test_its_parameters_are_templates(table, native):
     [
         ({}, 2),
         ({"data_change_only": False}, 1),
+        ({"operations": ["OPTIMIZE"]}, 1),
         ({"operations": ["MERGE"]}, 3),
         ({"app_id": "run-4"}, 4),
         ({"partition": {"day": "b"}}, 3),
@@ -177,6 +178,13 @@ def test_only_a_commit_that_meets_all_conditions_counts(table, conditions, versi
     table.commit(3, table.add(partition={"day": "b"}), operation="MERGE")
     table.commit(4, table.add(), table.txn("run-4"))
     assert sensor(table, after_version=0, **conditions).execute({})["version"] == version
+
+
+def test_the_commit_of_a_run_that_wrote_no_rows_is_found_by_its_app_id(table):
+    table.create()
+    table.commit(1, table.txn("run-1"))
+    assert sensor(table, after_version=-1, app_id="run-1").execute({})["version"] == 1
+    assert not sensor(table, after_version=-1, app_id="run-1", data_change_only=True).poke({})
 
 
 def test_a_poke_reads_on_from_where_the_last_one_ended(table, context, monkeypatch):

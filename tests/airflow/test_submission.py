@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-from airflow.sdk import Asset
+from airflow.sdk import NEVER_EXPIRE, Asset
 
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
@@ -131,6 +131,58 @@ def test_a_cleared_task_writes_again_where_its_policy_says_so(table, spark_submi
     assert operator(table, mode="append").execute(context)["skipped"] is True
 
 
+@pytest.mark.parametrize("retries", [0, 9])
+def test_retries_that_are_edited_between_two_tries_neither_repeat_nor_pass_over_a_write(
+    table, spark_submit, context, retries
+):
+    table.create()
+    spark_submit.does(commits_with(table, exit_code=134))
+    assert operator(table, mode="overwrite").execute(context)["committed"] is True
+    context["ti"].try_number = 2
+    assert operator(table, mode="overwrite", retries=retries).execute(context)["skipped"] is True
+    context["ti"].try_number, context["ti"].max_tries = 3, 2 + retries + 1
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="overwrite", retries=retries + 1).execute(context)["skipped"] is False
+
+
+def test_the_generation_is_kept_before_the_job_starts_and_for_as_long_as_the_dag_run(table, spark_submit, context):
+    table.create()
+    with pytest.raises(AirflowException, match="has no commit of this run"):
+        operator(table, mode="overwrite").execute(context)
+    state = context["task_state_store"]
+    assert state.values["deltalite_generation"] == {"max_tries": 2, "generation": 0}
+    assert state.retentions["deltalite_generation"] is NEVER_EXPIRE
+
+
+def test_a_state_store_that_does_not_answer_fails_the_task_before_a_job_starts(
+    table, spark_submit, context, monkeypatch
+):
+    def silent(*_, **__):
+        raise RuntimeError("the API server does not answer")
+
+    for name in ("set", "get"):
+        monkeypatch.setattr(context["task_state_store"], name, silent)
+        with pytest.raises(RuntimeError, match="does not answer"):
+            operator(table, mode="overwrite").execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_task_that_skips_when_cleared_needs_no_state(table, spark_submit, context):
+    del context["task_state_store"]
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="append").execute(context)["txn_version"] == 0
+
+
+def test_without_state_of_the_task_a_clear_is_told_by_the_tries(table, spark_submit, context):
+    del context["task_state_store"]
+    table.create()
+    table.commit(1, table.txn(APP_ID, 0), table.add())
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="overwrite").execute(context)["skipped"] is True
+    context["ti"].max_tries += 1
+    assert operator(table, mode="overwrite").execute(context)["skipped"] is False
+
+
 def test_one_operator_object_can_run_twice(table, spark_submit, context):
     load = operator(table)
     spark_submit.does(SAYS_ITS_RESULT)
@@ -198,9 +250,10 @@ def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spar
     assert not spark_submit.was_called
 
 
-def test_a_table_that_only_spark_can_read_is_submitted(spark_submit, context):
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert operator("s3://lake/orders").execute(context)["version"] == 4
+def test_a_table_that_this_release_cannot_commit_to_is_refused_before_a_job_starts(spark_submit, context):
+    with pytest.raises(AirflowFailException, match=r"UnsupportedStorageError: 's3://lake/orders' is on 's3'"):
+        operator("s3://lake/orders").execute(context)
+    assert not spark_submit.was_called
 
 
 def test_a_storage_connection_is_refused_rather_than_passed_over(table, spark_submit, context):
@@ -222,13 +275,6 @@ def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log
     assert mine == "/mine.txt"
     assert argv[-1] == Path(request).name
     assert "PYSPARK_DRIVER_PYTHON" not in spark_submit.env
-
-
-def test_in_cluster_mode_a_table_whose_result_cannot_come_back_is_refused(spark_submit, context, monkeypatch):
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
-    with pytest.raises(AirflowFailException, match="this worker cannot read it"):
-        operator("s3://lake/orders").execute(context)
-    assert not spark_submit.was_called
 
 
 def test_durable_is_given_up_on_yarn_only_where_the_author_did_not_ask_for_it(
@@ -307,7 +353,7 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(
         "post_submit_commands": ["true"],
     }
     load = operator(table, **values)
-    load._store, load._shipped = None, ShippedJob(script="s", library="l.zip", request="/tmp/r")
+    load._shipped = ShippedJob(script="s", library="l.zip", request="/tmp/r")
     ours, theirs = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
     changed = {"_py_files", "_application_args"}
     assert {name: value for name, value in vars(ours).items() if name in vars(theirs) and name not in changed} == {

@@ -26,8 +26,11 @@ async def events(trigger) -> list[dict]:
         return [event.payload async for event in trigger.run()]
 
 
-def test_it_is_made_again_from_what_it_serializes(table):
-    condition = CommitCondition(data_change_only=False, operations=["WRITE"], partition={"day": None}, app_id="a")
+@pytest.mark.parametrize("data_change_only", [None, False, True])
+def test_it_is_made_again_from_what_it_serializes(table, data_change_only):
+    condition = CommitCondition(
+        data_change_only=data_change_only, operations=["WRITE"], partition={"day": None}, app_id="a"
+    )
     made = trigger(table, condition=condition.as_dict(), cursor=3, storage_conn_id="lake")
     path, kwargs = made.serialize()
     module, name = path.rsplit(".", 1)

@@ -97,8 +97,10 @@ APPEND = [info(operation="WRITE", timestamp=5), add("a", partition_values={"day"
 DELETE = [info(operation="DELETE"), remove("a", partition_values={"day": "2"})]
 OPTIMIZE = [info(operation="OPTIMIZE"), remove("a", data_change=False), add("b", data_change=False)]
 PROPERTIES = [info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})]
+NO_ROWS = [info(operation="WRITE"), txn("quiet")]
 CHANGES = [AddCDCFile(path="_change_data/c", partition_values={"day": "3"}, size_bytes=1, data_change=False), add("b")]
 COMMITS = {"append": APPEND, "delete": DELETE, "optimize": OPTIMIZE, "properties": PROPERTIES, "changes": CHANGES}
+COMMITS["no rows"] = NO_ROWS
 
 
 @pytest.mark.parametrize(
@@ -106,15 +108,21 @@ COMMITS = {"append": APPEND, "delete": DELETE, "optimize": OPTIMIZE, "properties
     [
         ({}, {"append", "delete", "changes"}),
         ({"data_change_only": False}, set(COMMITS)),
-        ({"operations": ["write", "DELETE"]}, {"append", "delete"}),
-        ({"operations": ["OPTIMIZE"]}, set()),
-        ({"operations": ["optimize"], "data_change_only": False}, {"optimize"}),
+        ({"data_change_only": True}, {"append", "delete", "changes"}),
+        ({"operations": ["write", "DELETE"]}, {"append", "delete", "no rows"}),
+        ({"operations": ["write", "DELETE"], "data_change_only": True}, {"append", "delete"}),
+        ({"operations": ["optimize"]}, {"optimize"}),
+        ({"operations": ["OPTIMIZE"], "data_change_only": True}, set()),
+        ({"operations": ["OPTIMIZE"], "data_change_only": False}, {"optimize"}),
         ({"operations": []}, set()),
         ({"app_id": "run"}, {"append"}),
+        ({"app_id": "quiet"}, {"no rows"}),
+        ({"app_id": "quiet", "data_change_only": True}, set()),
         ({"app_id": "another"}, set()),
         ({"app_id": "run", "operations": ["DELETE"]}, set()),
         ({"partition": {"day": "1"}}, {"append"}),
         ({"partition": {"day": "1", "c": None}}, {"append"}),
+        ({"partition": {"DAY": "1", "C": None}}, {"append"}),
         ({"partition": {"day": "1", "c": "x"}}, set()),
         ({"partition": {"day": "2"}}, {"delete"}),
         ({"partition": {"day": "3"}}, {"changes"}),
