@@ -204,6 +204,12 @@ def _contradictions(request: WriteRequest) -> list[tuple[str, str]]:
         f"There are {len(request.sources)} sources and no query that joins them.",
         "Give `query`, naming the views by the keys of `sources`.",
     )
+    names = [name.lower() for name in request.sources]
+    refuse(
+        len(set(names)) < len(names),
+        f"Two sources differ only in case: {', '.join(request.sources)}.",
+        "Name them apart: Spark's views do not tell them by case.",
+    )
     refuse(
         request.query is not None and not request.query.strip(),
         "`query` is empty.",

@@ -111,7 +111,7 @@ def test_a_replacement_is_refused_once_the_files_were_rewritten(spark, tmp_path)
     before = everything(table)
     with pytest.raises(RerunRefusedError, match="version 3 has rewritten 1 of its 2 files") as refused:
         put(spark, table, numbers(20), generation=1, **replace)
-    assert "on_rerun='write'" in refused.value.remedy and not refused.value.retryable
+    assert "replace_where" in refused.value.remedy and not refused.value.retryable
     assert everything(table) == before
     assert put(spark, table, numbers(20), run=RUN, on_rerun="write", generation=1).committed
 

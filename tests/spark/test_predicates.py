@@ -73,7 +73,7 @@ def some(tree):
         ("5 < ID", compare("id", ">", 5)),
         ("id >= 2 + 3", compare("id", ">=", 5)),
         ("small <=> 1", compare("small", "<=>", 1)),
-        ("name > 'a''b'", compare("name", ">", "a'b")),
+        ("name > 'a\\'b'", compare("name", ">", "a'b")),
         ("x < 1.5D", compare("x", "<", 1.5)),
         ("amount <= 1.50", compare("amount", "<=", Decimal("1.50"))),
         ("day = DATE'2026-01-31'", compare("day", "=", dt.date(2026, 1, 31))),

@@ -20,7 +20,7 @@ from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark import scan as scan_module
 from deltalite.spark.native_relation import NativeRelationError, native_relation
-from deltalite.spark.scan import FILE_COLUMN, scan
+from deltalite.spark.scan import scan
 from deltalite.spark.session import settings
 from deltalite.storage.opening import open_store
 from tests.support.tables import commit, data_files, hand_made, ordered, put, rows, schema_json, values
@@ -84,7 +84,7 @@ def test_strange_values_names_and_addresses(spark, strange_table, way):
 
 def test_the_file_of_each_row_is_spelled_as_in_the_log(spark, strange_table, way):
     snapshot = Snapshot.load(open_store(str(strange_table)))
-    found = scan(spark, snapshot, with_file=True).select("`no.`", FILE_COLUMN).collect()
+    found = scan(spark, snapshot, file_column="__file").select("`no.`", "__file").collect()
     assert {file for _, file in found} == set(snapshot.files["path"].to_pylist())
     assert len(found) == len(STRANGE) + 2
 

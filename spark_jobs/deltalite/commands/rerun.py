@@ -31,7 +31,7 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
     if earlier is None:
         raise RerunRefusedError(
             f"This run wrote to {base.store.root} before, and its commit is gone from the log: its files are unknown.",
-            remedy="Delete the rows of the run by a predicate, then run the task with on_rerun='write'.",
+            remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
     wanted = {file_key(path, None) for path in earlier.added_paths}
     found = base.files.filter(pc.is_in(key_column(base.files), value_set=pa.array(sorted(wanted), pa.string())))
@@ -40,7 +40,7 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
         raise RerunRefusedError(
             f"Version {earlier.version} of {base.store.root} holds what this run appended, and version "
             f"{_rewritten_by(base, earlier.version, missing)} has rewritten {len(missing)} of its {len(wanted)} files.",
-            remedy="Delete the rows of the run by a predicate, then run the task with on_rerun='write'.",
+            remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
     return found
 

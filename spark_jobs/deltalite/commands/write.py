@@ -18,16 +18,15 @@ from deltalite.commands.identity import result_of_another_try, transaction
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write_target import WriteTarget, write_target
-from deltalite.commands.written_files import WrittenFiles, described
+from deltalite.commands.written_files import WrittenFiles, described, rows_counted
 from deltalite.errors import (
     AppendOnlyError,
-    ConcurrentModificationException,
+    CommitStateUnknownError,
     ConstraintViolationError,
+    DeltaLiteError,
     InvalidRequestError,
-    StoragePermissionError,
     TableExistsError,
     TableNotFoundError,
-    UnsupportedStorageError,
 )
 from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol import properties as props
@@ -42,7 +41,7 @@ from deltalite.spark.replacing import Replacement, everything, matching, same_pa
 from deltalite.spark.sources import delta_version, query_rows
 from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.spark.types import from_spark
-from deltalite.storage.locations import parse_location
+from deltalite.storage.locations import is_same_place
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.commit import Committed, commit
@@ -145,11 +144,9 @@ class _Write:
                 staged = self._stage(staging, conformed(frame, data, target.schema), target)
                 try:
                     result = _committed(self._store, self._request, self._proposal(staged, target))
-                except (ConcurrentModificationException, StoragePermissionError, UnsupportedStorageError):
-                    # The commit is certainly not in the log.
-                    raise
-                except BaseException:
-                    staging.leave()
+                except BaseException as error:
+                    if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
+                        staging.leave()  # any other error of ours says that the commit is not in the log
                     raise
                 if result.committed:
                     staging.keep()
@@ -168,7 +165,7 @@ class _Write:
             copied = self._described(staging.write(survivors, target.schema, []), staging, target)
         staged = _Staged(new=new, copied=copied, replaced=replaced)
         if not self._request.data_change:
-            _check_only_rearranged(staged)
+            _check_only_rearranged(self._store, staged)
         return staged
 
     def _described(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
@@ -239,12 +236,11 @@ class _Write:
 
     def _reads(self, removed: pa.Table | None) -> ReadSet:
         """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
-        own = parse_location(self._request.table)
         for source in self._request.sources.values():
             if source.format.lower() == "delta":
                 wanted = delta_version(source)
                 pinned = wanted.version is not None or wanted.timestamp_ms is not None
-                if not pinned and parse_location(wanted.path) == own:
+                if not pinned and is_same_place(wanted.path, self._request.table):
                     return ReadSet(whole_table=True)
         if self._request.mode is WriteMode.OVERWRITE and self._base is not None:
             # Also where nothing was there to replace: what another writer has put there since would have to go.
@@ -252,11 +248,11 @@ class _Write:
         return ReadSet() if removed is None else ReadSet(keys=frozenset(key_column(removed).to_pylist()))
 
 
-def _check_only_rearranged(staged: _Staged) -> None:
+def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
     """`data_change=False` promises the same rows; at least their number can be held against it."""
-    before = WrittenFiles.rows_of(staged.replaced.files) if staged.replaced is not None else 0
+    before = rows_counted(store, staged.replaced.files) if staged.replaced is not None else 0
     after = staged.new.rows + staged.copied.rows
-    if before is not None and before != after:
+    if before != after:
         raise ConstraintViolationError(
             f"data_change=False says that rows are only rearranged, and {before} rows would become {after}.",
             remedy="Write exactly the rows that are replaced, or leave data_change out.",

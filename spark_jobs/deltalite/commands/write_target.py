@@ -55,6 +55,10 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         UnsupportedFeatureError: this release may not write the table, or not with these properties.
     """
     check_new_properties(request.properties)
+    if not data.fields:
+        raise InvalidRequestError(
+            "There are no columns to write: the query is no SELECT, or selects nothing.", remedy="Correct `query`."
+        )
     if base is None:
         metadata = _new_metadata(request, data, now_ms)
         protocol = protocol_for(metadata)

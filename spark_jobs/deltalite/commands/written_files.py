@@ -16,8 +16,10 @@ from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.statistics import indexed_columns, statistics_json
 from deltalite.commands.write_target import WriteTarget
+from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.actions import AddFile
-from deltalite.protocol.paths import encode_path
+from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.paths import decode_path, encode_path
 from deltalite.storage.log_store import LogStore
 
 if TYPE_CHECKING:
@@ -49,13 +51,26 @@ class WrittenFiles:
         return rows
 
 
+def rows_counted(store: LogStore, files: pa.Table) -> int:
+    """The rows in a table of files: by their statistics, or by their footers where one of them has none."""
+    known = WrittenFiles.rows_of(files)
+    if known is not None:
+        return known
+    return sum(footer.num_rows for footer in read_footers(store, [decode_path(p) for p in files["path"].to_pylist()]))
+
+
 def described(
     store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget, *, data_change: bool
 ) -> WrittenFiles:
-    """Publish the staged files that hold rows, and describe them."""
+    """Publish the staged files that hold rows, and describe them.
+
+    Raises:
+        ConstraintViolationError: a partition value could not be read back.
+    """
     indexed = indexed_columns(target.schema, target.partition_columns, target.metadata.configuration)
     footers = read_footers(store, [file.name for file in written])
     kept = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    _check_partition_values([file for file, _ in kept], target)
     published = staging.publish([file for file, _ in kept])
     adds = tuple(
         AddFile(
@@ -71,3 +86,17 @@ def described(
     return WrittenFiles(
         adds=adds, rows=sum(footer.num_rows for _, footer in kept), size_bytes=sum(a.size_bytes for a in adds)
     )
+
+
+def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> None:
+    """Refuse values that the log could hold and nobody could read, such as a date in the year 20260."""
+    for name in target.partition_columns:
+        field = target.schema.find(name)
+        for text in {file.partition_values[name] for file in files}:
+            try:
+                _ = field is None or parse_partition_value(text, field.type)
+            except (CorruptLogError, UnsupportedFeatureError) as error:
+                raise ConstraintViolationError(
+                    f"Nothing was written: the partition column '{name}' has the value {text!r}. {error.problem}",
+                    remedy="Filter or correct such rows in `query`.",
+                ) from error

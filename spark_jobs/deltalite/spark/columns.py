@@ -5,10 +5,20 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
+from deltalite.protocol.schema import StructType
+
 
 def quoted(name: str) -> str:
     """A name as SQL text."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def unused_name(schema: StructType, stem: str) -> str:
+    """A name for a column of our own that no column of the table has, whatever its case."""
+    name = f"__deltalite_{stem}"
+    while schema.find(name) is not None:
+        name += "_"
+    return name
 
 
 def named(name: str) -> Column:

@@ -11,21 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    PySparkException,
-)
+from pyspark.errors import PySparkException
 
-from deltalite.errors import CorruptDataFileError, SourceError
+from deltalite.errors import CorruptDataFileError, DeltaLiteError, InvalidRequestError, SourceError
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """Everything that a call into Spark raises for a failed query."""
 
-# Under ANSI rules a value that cannot be converted fails the query; it will fail the same way in every retry.
-_DATA_ERRORS = (ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, NumberFormatException)
+# What fails the same way in every retry, by the class of the SQLSTATE that Spark gives: 21 cardinality, 22 data, 23
+# constraints, P0001 raise_error; 42 and 0A are faults of the query's own text.
+_CONDITION = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
+_OF_THE_DATA = re.compile(rf"{_CONDITION}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
+_OF_THE_QUERY = re.compile(rf"{_CONDITION}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
+_NO_FOLDER = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
+_LONGEST_NAME_BYTES = 255
 _UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
 _NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
 # Why a file stays unreadable however often it is tried; a storage that does not answer is another matter.
@@ -38,20 +37,42 @@ def first_line(error: Exception) -> str:
     return (text.strip() or type(error).__name__).splitlines()[0]
 
 
-def data_error(error: Exception) -> SourceError | None:
+def data_error(error: Exception) -> DeltaLiteError | None:
     """The typed error for input that cannot be computed or read, or None where another try may succeed."""
-    if isinstance(error, _DATA_ERRORS):
+    if unread := _unread_for_good(error):
         return SourceError(
-            f"Nothing was written: a row cannot be computed. {first_line(error)}",
+            f"Nothing was written: a file of the input cannot be read. {unread}",
+            remedy="Correct or replace the file; one that VACUUM took is missing only in old versions of a table.",
+        )
+    text = _with_causes(error)
+    if found := _OF_THE_DATA.search(text):
+        return SourceError(
+            f"Nothing was written: a row cannot be computed. {_one_line(found[0])}",
             remedy="Correct the input, or use try_cast, try_divide and the like in `query`.",
         )
-    unread = _unread_for_good(error)
-    if unread is None:
-        return None
-    return SourceError(
-        f"Nothing was written: a file of the input cannot be read. {unread}",
-        remedy="Correct or replace the file; a file of a Delta table that VACUUM took is only missing in old versions.",
-    )
+    if (folder := _NO_FOLDER.search(text)) and _has_long_name(folder[1]):
+        return SourceError(
+            "Nothing was written: a partition value is longer than the name of a directory can be.",
+            remedy="Partition by another column, or shorten the value in `query`.",
+        )
+    if found := _OF_THE_QUERY.search(text):
+        return InvalidRequestError(f"The rows cannot be written: {_one_line(found[0])}", remedy="Correct `query`.")
+    return None
+
+
+@contextmanager
+def computing(parameter: str, text: str) -> Iterator[None]:
+    """What a query runs in whose expression the user gave as `parameter`: a row that it fails for is typed."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        found = _OF_THE_DATA.search(_with_causes(error))
+        if found is None:
+            raise
+        raise InvalidRequestError(
+            f"{parameter} cannot be computed for every row of the table: {_one_line(found[0])}",
+            remedy=f"Correct {parameter}: {text!r}; try_cast and the like give null instead.",
+        ) from error
 
 
 @contextmanager
@@ -70,8 +91,21 @@ def reading_table(root: str) -> Iterator[None]:
 
 
 def _unread_for_good(error: Exception) -> str | None:
-    text = str(error)
+    text = _with_causes(error)
     if not any(reason in text for reason in _FOR_GOOD) and _NO_SUCH_FILE.search(text) is None:
         return None
     found = _UNREAD_FILE.search(text) or _NO_SUCH_FILE.search(text)
     return None if found is None else found[0]
+
+
+def _has_long_name(path: str) -> bool:
+    return any(len(name.encode()) > _LONGEST_NAME_BYTES for name in path.split("/"))
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _with_causes(error: Exception) -> str:
+    """The error's text and that of what caused it, as far as it came over from the JVM."""
+    return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"

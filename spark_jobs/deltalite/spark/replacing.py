@@ -22,9 +22,10 @@ from deltalite.columnar.skipping import prune
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
-from deltalite.spark.errors import reading_table
+from deltalite.spark.columns import named, unused_name
+from deltalite.spark.errors import computing, reading_table
 from deltalite.spark.predicates import parse_predicate, reads_only
-from deltalite.spark.scan import FILE_COLUMN, scan
+from deltalite.spark.scan import scan
 from deltalite.spark.types import spark_type, to_spark
 
 # Python's NaN equals only the same object; SQL's equals every NaN.
@@ -69,9 +70,10 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     if reads_only(tree, snapshot.partition_columns):
         return Replacement(whole=_in_partitions(spark, snapshot, predicate), partly=snapshot.files.slice(0, 0))
     candidates = prune(snapshot.files, tree, snapshot.schema, snapshot.partition_columns)
-    matches = scan(spark, snapshot, candidates, with_file=True).where(predicate)
-    with reading_table(snapshot.store.root):
-        touched = [row[0] for row in matches.select(FILE_COLUMN).distinct().collect()]
+    file_column = unused_name(snapshot.schema, "file")
+    matches = scan(spark, snapshot, candidates, file_column=file_column).where(predicate)
+    with reading_table(snapshot.store.root), computing("replace_where", predicate):
+        touched = [row[0] for row in matches.select(named(file_column)).distinct().collect()]
     partly = candidates.filter(pc.is_in(candidates["path"], value_set=pa.array(touched, pa.string())))
     survivors = scan(spark, snapshot, partly).where(~F.coalesce(F.expr(predicate), F.lit(False)))
     return Replacement(whole=snapshot.files.slice(0, 0), partly=partly, survivors=survivors)
@@ -84,13 +86,15 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str) -> p
     for position, values in enumerate(rows):
         positions.setdefault(keys.key(values), []).append(position)
     distinct = list(positions)
-    schema = to_spark(StructType((*keys.fields,))).add("__deltalite_at", IntegerType())
+    at_column = unused_name(snapshot.schema, "at")
+    schema = to_spark(StructType((*keys.fields,))).add(at_column, IntegerType())
     frame = spark.createDataFrame([(*values, at) for at, values in enumerate(distinct)], schema)
     # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`; its value makes no difference.
     partition_names = {f.name for f in keys.fields}
     others = [f for f in snapshot.schema if f.name not in partition_names]
     frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in others])
-    chosen = [row[0] for row in frame.where(predicate).select("__deltalite_at").collect()]
+    with computing("replace_where", predicate):
+        chosen = [row[0] for row in frame.where(predicate).select(named(at_column)).collect()]
     taken = sorted(position for at in chosen for position in positions[distinct[at]])
     return snapshot.files.take(pa.array(taken, pa.int64()))
 

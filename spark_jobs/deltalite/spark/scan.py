@@ -2,7 +2,7 @@
 
 Partition values come from the log, whatever the directories are called. Where all files of each directory share their
 values the relation is native and Spark prunes partitions itself; where they do not (random prefixes), the values are
-joined by file name. `METADATA` columns (`_metadata.file_path`) stay usable on the result of `scan_native`.
+joined by file name. A table may have columns of any name, `_metadata` too, so names of our own are made for the table.
 Protocol: Add File and Remove File (directories have no meaning).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
@@ -22,7 +22,7 @@ from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import canonical_path, is_absolute
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns import named
+from deltalite.spark.columns import named, unused_name
 from deltalite.spark.errors import reading_table
 from deltalite.spark.native_relation import (
     READ_OPTIONS,
@@ -33,22 +33,21 @@ from deltalite.spark.native_relation import (
 )
 from deltalite.spark.types import to_spark
 
-FILE_COLUMN = "__deltalite_file"
-"""The column that `scan(..., with_file=True)` adds: the path of the row's file, as in the log."""
-
 _log = logging.getLogger(__name__)
 
 
 def scan(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, with_file: bool = False
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, file_column: str | None = None
 ) -> DataFrame:
     """The rows of `files` (all active files where None), in the table's columns and order.
+
+    `file_column` names one more column (see `unused_name`): the path of the row's file, as in the log.
 
     Raises:
         UnsupportedFeatureError: a file has a deletion vector.
         CorruptDataFileError: the log names a file that Spark would ignore.
     """
-    return _Scan(spark, snapshot, snapshot.files if files is None else files).rows(with_file=with_file)
+    return _Scan(spark, snapshot, snapshot.files if files is None else files).rows(file_column)
 
 
 class _Scan:
@@ -75,15 +74,16 @@ class _Scan:
         ]
         self._values = _typed_values(files, self._partition_fields)
 
-    def rows(self, *, with_file: bool) -> DataFrame:
+    def rows(self, file_column: str | None) -> DataFrame:
         wanted = [named(name) for name in self._schema.names]
         if not self._paths:
-            return self._empty(with_file=with_file)
+            return self._empty(file_column)
         relation, has_values = self._relation()
-        if has_values and not with_file:
+        if has_values and file_column is None:
             return relation.select(*wanted)
-        by_file = self._by_file(relation, with_values=not has_values)
-        return by_file.select(*wanted, *([named(FILE_COLUMN)] if with_file else []))
+        path_column = file_column or unused_name(self._schema, "path")
+        by_file = self._by_file(relation, path_column, with_values=not has_values)
+        return by_file.select(*wanted, *([named(path_column)] if file_column else []))
 
     def _relation(self) -> tuple[DataFrame, bool]:
         """The data columns, and whether the partition columns are there too."""
@@ -105,13 +105,14 @@ class _Scan:
             return relation, not self._partition_fields
         return frame, native
 
-    def _by_file(self, relation: DataFrame, *, with_values: bool) -> DataFrame:
+    def _by_file(self, relation: DataFrame, path_column: str, *, with_values: bool) -> DataFrame:
         """The rows with their file's path in the log, and with its partition values where the relation lacks them."""
         fields = [f for f in self._partition_fields if with_values]
+        uri_column = unused_name(self._schema, "uri")
         schema = spark_types.StructType(
             [
-                spark_types.StructField("__deltalite_uri", spark_types.StringType()),
-                spark_types.StructField(FILE_COLUMN, spark_types.StringType()),
+                spark_types.StructField(uri_column, spark_types.StringType()),
+                spark_types.StructField(path_column, spark_types.StringType()),
                 *to_spark(StructType(tuple(fields))).fields,
             ]
         )
@@ -120,8 +121,7 @@ class _Scan:
             for uri, path, values in zip(self._uris, self._paths, self._values, strict=True)
         ]
         lookup = F.broadcast(self._spark.createDataFrame(rows, schema))
-        file_uri = file_uri_column()
-        return relation.withColumn("__deltalite_uri", file_uri).join(lookup, "__deltalite_uri")
+        return relation.withColumn(uri_column, file_uri(relation)).join(lookup, uri_column)
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
         """The values of each directory, or None where files of one directory differ in them."""
@@ -136,10 +136,10 @@ class _Scan:
     def _partition_schema(self) -> spark_types.StructType:
         return to_spark(StructType(tuple(self._partition_fields)))
 
-    def _empty(self, *, with_file: bool) -> DataFrame:
+    def _empty(self, file_column: str | None) -> DataFrame:
         schema = to_spark(self._schema)
-        if with_file:
-            schema = schema.add(FILE_COLUMN, spark_types.StringType())
+        if file_column is not None:
+            schema = schema.add(file_column, spark_types.StringType())
         return self._spark.createDataFrame([], schema)
 
     def _uri(self, path: str) -> str:
@@ -158,9 +158,13 @@ def public_relation(spark: SparkSession, uris: Sequence[str], schema: spark_type
     return reader.parquet(*[_glob_escaped(uri) for uri in uris])
 
 
-def file_uri_column() -> Any:
-    """The file of each row in the spelling of `ListedFile.uri`: Spark says it percent-encoded."""
-    return F.expr("url_decode(replace(_metadata.file_path, '+', '%2B'))")
+def file_uri(relation: DataFrame) -> Column:
+    """The file of each row in the spelling of `ListedFile.uri`: Spark says it percent-encoded.
+
+    Asked for as metadata, because by name it would be the user's column where there is one called `_metadata`.
+    """
+    encoded = relation.metadataColumn("_metadata").getField("file_path")
+    return F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
 
 
 def _glob_escaped(uri: str) -> str:

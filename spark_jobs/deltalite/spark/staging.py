@@ -33,13 +33,20 @@ from deltalite.spark.guards import Guard, guarded, violation
 from deltalite.spark.session import settings
 
 STAGING_DIR = "_deltalite_staging"
+# Where Hadoop's committer keeps the files of task attempts; one that outlived its job may still write there.
+_ATTEMPTS_DIR = "_temporary"
 _FORMAT_SETTINGS = {
     # INT96, Spark's default, has no statistics and is deprecated; the protocol asks for 64-bit microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-_OPTIMIZED_PARTITION_BYTES = 128 * 1024 * 1024
+_OPTIMIZE_SETTINGS = {
+    # Rebalancing is the work of adaptive execution, which a session may have switched off.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
+}
 _RANDOM_PREFIX_LENGTH = 2
 
 _log = logging.getLogger(__name__)
@@ -116,14 +123,13 @@ class StagedWrite:
         """
         target = f"{self._folder}/{uuid.uuid4()}"
         self._check_writable()
-        rows = _laid_out(guarded(frame, guards), schema, self._layout)
-        writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        if self._layout.max_records_per_file is not None:
-            writer = writer.option("maxRecordsPerFile", self._layout.max_records_per_file)
-        if self._layout.partition_columns:
-            writer = writer.partitionBy(*self._layout.partition_columns)
-        advisory = {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_OPTIMIZED_PARTITION_BYTES)}
-        with settings(frame.sparkSession, _FORMAT_SETTINGS | (advisory if self._layout.optimize else {})):
+        with settings(frame.sparkSession, _FORMAT_SETTINGS | (_OPTIMIZE_SETTINGS if self._layout.optimize else {})):
+            rows = _laid_out(guarded(frame, guards), schema, self._layout)
+            writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            if self._layout.max_records_per_file is not None:
+                writer = writer.option("maxRecordsPerFile", self._layout.max_records_per_file)
+            if self._layout.partition_columns:
+                writer = writer.partitionBy(*self._layout.partition_columns)
             try:
                 writer.parquet(f"file:{self._root}/{target}")
             except SPARK_ERRORS as error:
@@ -150,7 +156,8 @@ class StagedWrite:
     def _listed(self, target: str) -> list[DataFile]:
         found = []
         top = self._root / target
-        for folder, _, names in os.walk(top):
+        for folder, folders, names in os.walk(top):
+            folders[:] = [name for name in folders if name != _ATTEMPTS_DIR]
             directory = "" if Path(folder) == top else str(Path(folder).relative_to(top))
             values = partition_values_of_dir(directory)
             for base in sorted(n for n in names if n.endswith(".parquet") and not n.startswith((".", "_"))):

@@ -56,6 +56,10 @@ def _type(data_type: spark_types.DataType, column: str) -> DataType:
     match data_type:
         case spark_types.NullType():
             return VOID
+        case spark_types.StructType(fields=[]):
+            raise SchemaMismatchError(
+                f"The column '{column}' is a struct without members, which cannot be stored.", remedy="Leave it out."
+            )
         case spark_types.StructType():
             return from_spark(data_type)
         case spark_types.ArrayType():

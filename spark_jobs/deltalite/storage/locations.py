@@ -58,6 +58,15 @@ def parse_location(address: str) -> TableLocation:
     return TableLocation(scheme="file", path=_local(address))
 
 
+def is_same_place(one: str, other: str) -> bool:
+    """Whether two addresses are one table, also through links and mounts where it exists."""
+    first, second = parse_location(one), parse_location(other)
+    if first == second:
+        return True
+    both_exist = first.is_local and second.is_local and os.path.exists(first.path) and os.path.exists(second.path)
+    return both_exist and os.path.samefile(first.path, second.path)
+
+
 def _file_path(address: str) -> str:
     """The path in `file:/x`, `file:///x` or `file://localhost/x`."""
     rest = address.removeprefix("file:")

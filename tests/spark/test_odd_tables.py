@@ -1,0 +1,163 @@
+"""What a user may bring that no one expects: names like our own, hostile sessions, values nobody could read back."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.write import write
+from deltalite.errors import (
+    ConcurrentWriteException,
+    ConstraintViolationError,
+    DeltaLiteError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    SourceError,
+    StorageError,
+)
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import Source, WriteRequest
+from deltalite.storage.local import LocalLogStore
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def one_row(spark, tmp_path):
+    path = str(tmp_path / "one-row")
+    spark.sql("SELECT 1 AS n").write.parquet(path)
+    return {"source": Source(format="parquet", path=path)}
+
+
+@pytest.fixture
+def put(spark, tmp_path, one_row):
+    def put(query, table="table", **parameters):
+        return write(spark, WriteRequest(table=str(tmp_path / table), sources=one_row, query=query, **parameters))
+
+    return put
+
+
+def rows(tmp_path, table="table"):
+    return sorted(map(str, DeltaTable(str(tmp_path / table)).to_arrow().to_pylist()))
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["struct('a' AS file_path) AS _metadata", "'a' AS _metadata", "'a' AS __deltalite_file", "'a' AS __deltalite_at"],
+)
+def test_columns_may_be_called_as_sparks_and_our_own_are(put, tmp_path, column):
+    put(f"SELECT * FROM VALUES (1), (2) AS t(id) CROSS JOIN (SELECT {column})")
+    put(f"SELECT 1 AS id, {column}", mode="overwrite", replace_where="id = 1")
+    assert len(rows(tmp_path)) == 2
+    put(f"SELECT 3 AS id, {column}", table="parts", partition_by=("id",))
+    put(f"SELECT 3 AS id, {column}", table="parts", mode="overwrite", replace_where="id = 3")
+    assert len(rows(tmp_path, "parts")) == 1
+
+
+def test_a_rearrangement_is_counted_where_statistics_are_missing(put, tmp_path):
+    put("SELECT explode(array(1, 2, 3)) AS id")
+    commit = tmp_path / "table" / commit_name(0)
+    commit.write_text(commit.read_text().replace('"stats":', '"other":'))
+    assert DeltaTable(str(tmp_path / "table")).files()["num_records"].to_pylist() == [None] * 1
+    with pytest.raises(ConstraintViolationError, match="3 rows would become 1"):
+        put("SELECT 7 AS id", mode="overwrite", data_change=False)
+    assert len(rows(tmp_path)) == 3
+
+
+def test_a_partition_value_that_nobody_could_read_back_is_refused(put, tmp_path):
+    put("SELECT 1 AS id, DATE'2026-01-02' AS day", partition_by=("day",))
+    with pytest.raises(ConstraintViolationError, match=r"'day' has the value '\+20260-01-02'"):
+        put("SELECT 2 AS id, make_date(20260, 1, 2) AS day")
+    assert len(rows(tmp_path)) == 1
+
+
+def test_a_long_partition_value_is_a_typed_error(put):
+    with pytest.raises(SourceError, match="longer than the name of a directory"):
+        put("SELECT 1 AS id, repeat('x', 300) AS p", partition_by=("p",))
+
+
+def test_files_of_task_attempts_are_no_part_of_a_write(spark, put, tmp_path):
+    name = "mapreduce.fileoutputcommitter.cleanup.skipped"
+    spark.conf.set(name, "true")
+    try:
+        put("SELECT 1 AS id, 2 AS p", partition_by=("p",))
+    finally:
+        spark.conf.unset(name)
+    assert rows(tmp_path) == ["{'id': 1, 'p': 2}"]
+
+
+def test_a_failed_put_takes_its_files_back(put, tmp_path, monkeypatch):
+    put("SELECT 1 AS id")
+    before = sorted(os.listdir(tmp_path / "table"))
+
+    def full(self, name, data):
+        raise StorageError("The disk is full.", remedy="Make room.")
+
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", full)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="disk is full"):
+            put("SELECT 2 AS id")
+    assert sorted(os.listdir(tmp_path / "table")) == before
+
+
+def test_optimize_write_does_not_depend_on_the_sessions_adaptive_execution(spark, put, tmp_path):
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        put(
+            "SELECT /*+ REPARTITION(8) */ id, id % 3 AS p FROM range(300)",
+            partition_by=("p",),
+            optimize_write=True,
+        )
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert DeltaTable(str(tmp_path / "table")).files().num_rows == 3
+
+
+def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, tmp_path, monkeypatch):
+    put("SELECT 1 AS id")
+    (tmp_path / "link").symlink_to(tmp_path / "table")
+    table = str(tmp_path / "table")
+    own = {"source": Source(format="delta", path=str(tmp_path / "link"))}
+    real = LocalLogStore.write_if_absent
+
+    def after_a_rival(self, name, data):
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", real)
+        put("SELECT 5 AS id")
+        return real(self, name, data)
+
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", after_a_rival)
+    with pytest.raises(ConcurrentWriteException):
+        write(spark, WriteRequest(table=table, sources=own, query="SELECT max(id) + 1 AS id FROM source"))
+    assert rows(tmp_path) == ["{'id': 1}", "{'id': 5}"]
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("SELECT (SELECT * FROM VALUES (1), (2) AS t(x)) AS id", SourceError, "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
+        ("SELECT map('a', n, upper('a'), n, 'A', n) AS m FROM source", SourceError, "DUPLICATED_MAP_KEY"),
+        ("SELECT CAST(raise_error('no good') AS INT) AS id", DeltaLiteError, "no good"),
+        ("SELECT struct() AS s", SchemaMismatchError, "struct without members"),
+        ("DROP VIEW source", InvalidRequestError, "no columns to write"),
+    ],
+)
+def test_a_query_that_can_never_succeed_is_not_worth_a_retry(put, tmp_path, query, error, message):
+    with pytest.raises(error, match=message) as caught:
+        put(query)
+    assert not caught.value.retryable
+    assert not (tmp_path / "table").exists()
+
+
+@pytest.mark.parametrize("partition_by", [None, ("code",)])
+def test_a_range_that_cannot_be_computed_is_named(put, tmp_path, partition_by):
+    put("SELECT 1 AS id, 'x' AS code", partition_by=partition_by)
+    with pytest.raises(InvalidRequestError, match="replace_where cannot be computed"):
+        put("SELECT 1 AS id, '5' AS code", mode="overwrite", replace_where="cast(code AS int) > 4")
+    assert len(rows(tmp_path)) == 1
+
+
+def test_two_sources_that_differ_in_case_are_refused(one_row):
+    with pytest.raises(InvalidRequestError, match="differ only in case: a, A"):
+        WriteRequest(table="/t", sources={"a": one_row["source"], "A": one_row["source"]}, query="SELECT 1 AS x")
