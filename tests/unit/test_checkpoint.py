@@ -15,6 +15,7 @@ from deltalite.protocol.actions import DomainMetadata, Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.txn.post_commit import after_commit
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -151,10 +152,11 @@ def test_expired_transactions_are_left_out():
     assert [row["appId"] for row in rows_of(store, 3, "txn")] == ["fresh"]
 
 
-def test_statistics_as_json_can_be_switched_off():
-    store = create(new_store(), add("a", stats="{}"), configuration={"delta.checkpoint.writeStatsAsJson": "false"})
-    write_checkpoint(load(store), now_ms=NOON_MS)
-    assert "stats" not in rows_of(store, 0, "add")[0]
+def test_a_table_whose_statistics_are_not_json_gets_no_checkpoint_that_would_lose_them():
+    store = create(new_store(), configuration={"delta.checkpoint.writeStatsAsJson": "false"})
+    appended(store, 10)
+    after_commit(store, 10)
+    assert checkpoint_name(10) not in store.files
 
 
 @pytest.mark.parametrize(("pointing_at", "afterwards"), [(None, 4), (2, 4), (4, 4), (6, 6)])

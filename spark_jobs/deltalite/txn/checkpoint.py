@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltalite.errors import CorruptLogError
-from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, STRING_MAP
+from deltalite.log.file_table import REMOVE_TYPES, STRING_MAP
 from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint, write_last_checkpoint
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import to_json
@@ -78,8 +78,6 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> LastCheckpoint:
 
 def checkpoint_rows(snapshot: Snapshot, *, now_ms: int) -> pa.Table:
     """All rows of the checkpoint: one struct column a kind of action, exactly one of them set in each row."""
-    keeps_stats = props.CHECKPOINT_STATS_AS_JSON.of(snapshot.configuration)
-    add_columns = [c for c in ADD_TYPES if c != "stats" or keeps_stats]
     expired_ms = now_ms - props.DELETED_FILE_RETENTION_MS.of(snapshot.configuration)
     small = {
         "protocol": [to_json(snapshot.protocol)],
@@ -90,7 +88,7 @@ def checkpoint_rows(snapshot: Snapshot, *, now_ms: int) -> pa.Table:
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         kind: pa.array(bodies, _SMALL_TYPES[kind]) for kind, bodies in small.items()
     }
-    columns["add"] = _as_structs(snapshot.files_with(add_columns))
+    columns["add"] = _as_structs(snapshot.files_with())
     columns["remove"] = _as_structs(_unexpired(snapshot.tombstones(list(REMOVE_TYPES)), expired_ms))
     return _stacked(columns)
 

@@ -23,6 +23,9 @@ def after_commit(store: LogStore, version: int) -> None:
         if version == 0:
             return
         snapshot = Snapshot.load(store, version)
+        if not props.CHECKPOINT_STATS_AS_JSON.of(snapshot.configuration):
+            # Such a table keeps its statistics in a form that is not written here: a checkpoint would lose them.
+            return
         if version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration) == 0:
             write_checkpoint(snapshot, now_ms=time.time_ns() // 1_000_000)
     except Exception:  # noqa: BLE001  the commit is there: an error now would make Airflow run the task again
