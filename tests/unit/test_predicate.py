@@ -13,7 +13,6 @@ from deltalite.columnar.predicate import (
     EVERYTHING,
     And,
     Comparison,
-    Constant,
     In,
     IsNotNull,
     IsNull,
@@ -25,7 +24,6 @@ from deltalite.columnar.predicate import (
     columns_of,
     conjunction,
     conjuncts,
-    is_understood,
 )
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType
@@ -137,11 +135,6 @@ TREE = And((ID_IS_1, Or((IsNull(("a", "b")), Not(Unknown(frozenset({("day",)})))
 def test_the_columns_of_a_tree_are_those_of_all_its_parts():
     assert columns_of(TREE) == {("id",), ("a", "b"), ("day",)}
     assert columns_of(EVERYTHING) == frozenset()
-
-
-def test_a_tree_with_an_unknown_part_is_not_understood():
-    assert not is_understood(TREE)
-    assert is_understood(Not(Or((ID_IS_1, Constant(None)))))
 
 
 def test_conjuncts_are_flat_and_conjunction_puts_them_together_again():

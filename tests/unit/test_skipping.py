@@ -25,8 +25,7 @@ from deltalite.columnar.predicate import (
     StartsWith,
     Unknown,
 )
-from deltalite.columnar.skipping import FileTest, decided_by, prune, truth_for_partition
-from deltalite.errors import InvalidRequestError
+from deltalite.columnar.skipping import FileTest, prune
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 
 TYPES = {
@@ -207,15 +206,6 @@ def test_a_file_with_a_matching_row_is_never_skipped(predicate, rows, sloppy, wi
     truths = {truth(predicate, row, unknown) for row in rows for unknown in (True, False, None)}
     if True in truths:
         assert test.may_match(partition_values(rows), stats)
-    if truths - {True}:
-        assert not test.must_match(partition_values(rows), stats)
-
-
-@settings(max_examples=200, deadline=None)
-@given(predicate=predicates, rows=rows_of_one_file.filter(bool))
-def test_a_predicate_that_partition_values_decide_has_the_truth_of_every_row(predicate, rows):
-    if decided_by(predicate, PARTITION):
-        assert truth_for_partition(predicate, partition_values(rows), SCHEMA) is truth(predicate, rows[0], None)
 
 
 def compared(column, operator, literal):
@@ -305,25 +295,6 @@ def test_a_decimal_that_was_forced_into_64_bits_is_no_bound():
     beyond = compared("m", "=", Decimal("999999999999999999.00") * 100)
     assert file_test(beyond).may_match(NO_PARTITION, stats_with("m", 0, 2**63 - 1))
     assert file_test(compared("m", "<", -(10**19))).may_match(NO_PARTITION, stats_with("m", -(2**63), 0))
-
-
-def test_every_row_matches_only_where_bounds_and_null_count_prove_it():
-    above_zero = file_test(compared("i", ">", 0))
-    assert above_zero.must_match(NO_PARTITION, stats_with("i", 1, 4))
-    assert not above_zero.must_match(NO_PARTITION, stats_with("i", 1, 4, nulls=1))
-    assert not above_zero.must_match(NO_PARTITION, None)
-
-
-def test_only_understood_predicates_on_partition_columns_are_decided_by_them():
-    assert decided_by(And((compared("P", "=", "a"), IsNull(("q",)))), PARTITION)
-    assert not decided_by(Or((compared("p", "=", "a"), compared("i", "=", 1))), PARTITION)
-    assert not decided_by(And((compared("p", "=", "a"), Unknown(frozenset({("p",)})))), PARTITION)
-    assert not decided_by(IsNull(("p", "below")), PARTITION)
-
-
-def test_a_truth_that_partition_values_do_not_give_is_refused():
-    with pytest.raises(InvalidRequestError, match="p"):
-        truth_for_partition(compared("p", "=", 1), {"p": "a"}, SCHEMA)
 
 
 def files_table(*files):

@@ -125,11 +125,6 @@ def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:  # noqa: C901
             assert_never(predicate)
 
 
-def single_truth(possible: Outcomes) -> tuple[bool | None] | None:
-    """The one truth of a set, in a tuple of its own since NULL is None; None where there are several."""
-    return (_TRUTHS[possible],) if possible in _TRUTHS else None
-
-
 def _mask(*, true: bool, false: bool, null: bool = False) -> Outcomes:
     return (TRUE if true else 0) | (FALSE if false else 0) | (NULL if null else 0)
 

@@ -136,21 +136,6 @@ def columns_of(predicate: Predicate) -> frozenset[Path]:
             assert_never(predicate)
 
 
-def is_understood(predicate: Predicate) -> bool:
-    """Whether no part of the predicate is `Unknown`, so that it has a truth for every row."""
-    match predicate:
-        case Unknown():
-            return False
-        case And(children) | Or(children):
-            return all(is_understood(child) for child in children)
-        case Not(child):
-            return is_understood(child)
-        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith() | Constant():
-            return True
-        case _:
-            assert_never(predicate)
-
-
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     """The parts that must all be TRUE: nested ANDs are flattened; a constant TRUE has none."""
     match predicate:

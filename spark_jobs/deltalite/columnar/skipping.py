@@ -16,36 +16,11 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.binding import bind
 from deltalite.columnar.file_facts import FileStats, facts_from_partition, facts_from_stats, parse_stats
-from deltalite.columnar.outcomes import FALSE, NULL, TRUE, UNKNOWN_COLUMN, ColumnFacts, Outcomes, outcomes, single_truth
-from deltalite.columnar.predicate import Constant, Path, Predicate, columns_of, is_understood
-from deltalite.errors import InvalidRequestError
+from deltalite.columnar.outcomes import FALSE, NULL, TRUE, UNKNOWN_COLUMN, ColumnFacts, Outcomes, outcomes
+from deltalite.columnar.predicate import Constant, Path, Predicate, columns_of
 from deltalite.protocol.schema import StructType, leaves
 
 PartitionValues = Mapping[str, str | None]
-
-
-def decided_by(predicate: Predicate, partition_columns: Collection[str]) -> bool:
-    """Whether partition values alone give the predicate a truth: it reads only those columns, and is understood."""
-    names = {name.lower() for name in partition_columns}
-    return is_understood(predicate) and all(
-        len(path) == 1 and path[0].lower() in names for path in columns_of(predicate)
-    )
-
-
-def truth_for_partition(predicate: Predicate, partition_values: PartitionValues, schema: StructType) -> bool | None:
-    """The truth of a predicate that is `decided_by` the columns of `partition_values`, given as they stand in the log.
-
-    Raises:
-        InvalidRequestError: partition values do not decide the predicate.
-    """
-    test = FileTest(predicate, schema, tuple(partition_values))
-    truth = single_truth(test.possible(partition_values, None))
-    if truth is None:
-        raise InvalidRequestError(
-            f"The partition columns ({', '.join(partition_values)}) do not decide the condition.",
-            remedy="Compare partition columns only, with values of their own types.",
-        )
-    return truth[0]
 
 
 def prune(files: pa.Table, predicate: Predicate, schema: StructType, partition_columns: Collection[str]) -> pa.Table:
@@ -102,10 +77,6 @@ class FileTest:
         `partition_values` and `stats` (JSON) are given as they stand in the file's `add`.
         """
         return bool(self.possible(partition_values, stats) & TRUE)
-
-    def must_match(self, partition_values: PartitionValues, stats: str | None) -> bool:
-        """Whether the predicate is TRUE for every row of the file; True is certain."""
-        return not self.possible(partition_values, stats) & (FALSE | NULL)
 
     def possible(self, partition_values: PartitionValues, stats: str | None) -> Outcomes:
         """The truths that the predicate may have among the file's rows; 0 (none) for a file without rows."""
