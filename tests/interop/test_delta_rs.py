@@ -42,6 +42,19 @@ def every_mode(spark, table):
     write((8, 1), (9, 1), mode="append", max_records_per_file=1, user_metadata="note", run="last")
 
 
+def test_a_table_that_was_replaced_as_a_whole(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",))
+    put(spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite")
+    put(spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite", data_change=False, optimize_write=True)
+    put(spark, table, "SELECT 6 AS id, 1.5D AS x", mode="overwrite", overwrite_schema=True, partition_by=())
+    assert OtherTable(str(table)).version() == 3
+    for version in range(4):
+        assert theirs(table, version=version) == rows(table, version=version)
+    assert OtherTable(str(table)).metadata().partition_columns == []
+    assert [row[0] for row in theirs(table)] == [6]
+
+
 def test_a_table_of_every_mode(spark, tmp_path):
     table = tmp_path / "t"
     every_mode(spark, table)
