@@ -17,7 +17,7 @@ from deltalite.commands.write import write
 from deltalite.requests import Source, WriteRequest
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 8_000_000
-ROUNDS = 3
+ROUNDS = 5
 FOLDER = Path(".benchmarks").resolve()
 SOURCE, PLAIN, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "plain", FOLDER / "table"
 
