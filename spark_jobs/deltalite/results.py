@@ -25,8 +25,8 @@ class OperationResult:
     """What an operation did; the dictionary of it is the task's XCom.
 
     `version` is the one that this run's commit made, also when `skipped`, by an earlier try; None where the table's log
-    no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's, in
-    milliseconds UTC. `metrics` has Spark's names.
+    no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's own
+    clock, in milliseconds UTC; for time travel use the version. `metrics` has Spark's names.
     """
 
     table: str

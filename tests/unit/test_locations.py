@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import example, given
@@ -51,9 +51,11 @@ def test_what_cannot_be_an_address_is_refused_with_an_example(address):
     assert repr(address) in str(caught.value) and caught.value.remedy
 
 
-def test_only_storage_that_this_release_commits_to_is_opened(tmp_path):
+def test_only_storage_that_this_release_supports_is_opened(tmp_path):
     assert open_store(f"file://{tmp_path}/").root == str(tmp_path)
     with pytest.raises(UnsupportedStorageError, match="'s3'"):
+        open_store("s3://lake/orders")
+    with pytest.raises(UnsupportedStorageError, match="reads and writes local and mounted file systems only"):
         open_store("s3://lake/orders")
 
 
@@ -100,6 +102,21 @@ def test_two_answers_to_which_version_are_refused(address, version, timestamp):
 )  # fmt: skip
 def test_a_time_without_a_zone_is_utc_and_what_is_below_a_millisecond_is_cut(moment):
     assert resolve_version("/t", None, moment).timestamp_ms == 1767225600123
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "named"),
+    [
+        ("0", None, "version is '0'.*int"),
+        (True, None, "version is True.*int"),
+        (1.0, None, "version is 1.0.*int"),
+        (None, 5, "timestamp is 5.*datetime"),
+        (None, date(2026, 1, 1), r"timestamp is datetime.date\(2026, 1, 1\).*datetime"),
+    ],
+)
+def test_a_version_or_time_of_another_type_is_refused(version, timestamp, named):
+    with pytest.raises(InvalidRequestError, match=named):
+        resolve_version("/t", version, timestamp)
 
 
 def test_text_that_is_no_time_is_refused():

@@ -62,6 +62,9 @@ def test_a_property_is_its_text_or_its_default(prop, default, text, value):
         ("delta.dataSkippingNumIndexedCols", "-2"),
         ("delta.logRetentionDuration", "1 month"),
         ("delta.isolationLevel", "None"),
+        ("delta.isolationLevel", "WriteSerializable"),
+        ("delta.checkpoint.writeStatsAsStruct", "True"),
+        ("delta.checkpoint.writeStatsAsJson", "false"),
         ("delta.checkpointPolicy", "v3"),
         ("delta.appendonly", "true"),
         ("delta.fromTheFuture", "1"),
@@ -77,3 +80,20 @@ def test_a_new_property_that_cannot_be_kept_is_refused_by_its_key(key, text):
 
 def test_properties_of_the_user_s_own_are_the_user_s_business():
     props.check_new_properties({"team": "lake", "deltalike": "x", "delta.appendOnly": "true"})
+
+
+def test_new_properties_that_are_kept_here_or_by_other_engines_may_be_set():
+    props.check_new_properties(
+        {
+            "delta.isolationLevel": "Serializable",
+            "delta.checkpoint.writeStatsAsStruct": "false",
+            "delta.checkpoint.writeStatsAsJson": "true",
+            "delta.logRetentionDuration": "30 days",
+            "delta.enableExpiredLogCleanup": "true",
+        }
+    )
+
+
+def test_a_refused_value_says_why():
+    with pytest.raises(InvalidRequestError, match=r"'WriteSerializable': .*Serializable only"):
+        props.check_new_properties({"delta.isolationLevel": "WriteSerializable"})

@@ -79,6 +79,36 @@ def test_a_type_of_another_shape_is_refused():
             evolved_schema(one(want), one(have), merge_schema=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "cast"),
+    [
+        ("c", "CAST(c AS int)"),
+        ("a.b", "CAST(`a.b` AS int)"),
+        ("it`s", "CAST(`it``s` AS int)"),
+        ("1", "CAST(`1` AS int)"),
+    ],
+)
+def test_the_cast_that_is_offered_is_sql(name, cast):
+    with pytest.raises(SchemaMismatchError) as caught:
+        evolved_schema(one(kind("integer"), name), one(kind("string"), name), merge_schema=False)
+    assert cast in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("want", "have", "advice"),
+    [
+        (one(kind("integer"), "b"), one(kind("string"), "b"), "Build `a.b` anew in `query`, so that 'a.b.b' is int"),
+        (ArrayType(kind("integer")), ArrayType(kind("string")), "so that 'a.b.element' is int"),
+        (one(kind("integer")), kind("string"), "Make it struct<c:int> in `query`"),
+        (kind("integer"), one(kind("integer")), "Make it int in `query`"),
+    ],
+)
+def test_no_cast_is_offered_where_it_would_not_do(want, have, advice):
+    with pytest.raises(SchemaMismatchError) as caught:
+        evolved_schema(one(want, "a.b"), one(have, "a.b"), merge_schema=False)
+    assert advice in caught.value.remedy and "CAST" not in caught.value.remedy
+
+
 TABLE = StructType(
     (
         StructField("Id", kind("long"), nullable=False, metadata={"comment": "key", "fromTheFuture": 1}),

@@ -69,6 +69,9 @@ def test_rows_columns_and_filters(partitioned):
     assert (nothing.num_rows, nothing.schema) == (0, table.schema)
     with pytest.raises(InvalidRequestError, match="nowhere"):
         table.to_arrow(columns=["nowhere"])
+    for read in (table.to_arrow, table.to_batches):
+        with pytest.raises(InvalidRequestError, match="columns is the text 'number', not a list"):
+            read(columns="number")
 
 
 @pytest.mark.parametrize("spelled", ["{}", "{}/", "file:{}", "file://{}"])
@@ -118,11 +121,21 @@ def test_history_is_newest_first_up_to_the_version_with_times_in_utc(own):
     history = DeltaTable(own.root, version=2).history()
     assert [entry["version"] for entry in history] == [2, 1, 0]
     assert {entry["operation"] for entry in history} == {"WRITE"}
-    assert history[0]["timestamp"] == datetime.fromtimestamp((NOON_MS + 1000) / 1000, tz=UTC)
+    assert history[0]["timestamp"] == datetime.fromtimestamp((NOON_MS + 2000) / 1000, tz=UTC)
     assert [entry["version"] for entry in DeltaTable(own.root).history(limit=2)] == [3, 2]
     assert DeltaTable(own.root).history(limit=0) == []
     with pytest.raises(InvalidRequestError, match="-1"):
         DeltaTable(own.root).history(limit=-1)
+
+
+def test_the_time_of_each_entry_of_the_history_travels_to_its_version(tmp_path):
+    store = LocalLogStore(str(tmp_path))
+    put(store, PROTOCOL, metadata(), read_version=-1)
+    appended(store, 20)
+    history = DeltaTable(store.root).history()
+    assert [DeltaTable(store.root, timestamp=entry["timestamp"]).version for entry in history] == list(
+        range(20, -1, -1)
+    )
 
 
 def test_a_commit_without_provenance_or_with_an_odd_time_has_the_time_of_its_file(own):

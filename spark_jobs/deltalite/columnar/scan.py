@@ -69,6 +69,8 @@ def projected_fields(schema: StructType, columns: Sequence[str] | None) -> tuple
     """The fields that `columns` names, in that order. Raises `InvalidRequestError`, listing the table's columns."""
     if columns is None:
         return schema.fields
+    if isinstance(columns, str):
+        raise InvalidRequestError(f"columns is the text {columns!r}, not a list.", remedy=f"Write [{columns!r}].")
     found = {name: schema.find(name) for name in columns}
     missing = [name for name, f in found.items() if f is None]
     if missing:

@@ -1,6 +1,7 @@
 """The history of a table: who did what, newest first.
 
-Each entry is a commit's provenance as its writer gave it, with Spark's names, plus `version` and `timestamp`. A commit
+Each entry is a commit's provenance as its writer gave it, with Spark's names, plus `version` and `timestamp`, which
+replaces the writer's own: it is the time that time travel goes by, so travelling to it gives the version. A commit
 without provenance is an entry too. Protocol: Commit Provenance Information.
 """
 
@@ -19,7 +20,7 @@ from deltalite.storage.log_store import LogStore
 def read_history(store: LogStore, *, up_to_version: int) -> Iterator[dict[str, Any]]:
     """Entries from `up_to_version` (inclusive) back to the oldest commit the log holds.
 
-    `timestamp` is a datetime in UTC: the commit's own where it gave one, else the time of its file.
+    `timestamp` is a datetime in UTC: the commit's time, as `commit_times` has it.
     """
     for time in reversed(commit_times(store)):
         if time.version > up_to_version:
@@ -29,6 +30,4 @@ def read_history(store: LogStore, *, up_to_version: int) -> Iterator[dict[str, A
         if data is None:
             return
         info = next((body for kind, body in iter_raw_actions(data, name) if kind == CommitInfo.action), {})
-        given = info.get("timestamp")
-        milliseconds = given if isinstance(given, int) else time.timestamp_ms
-        yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(milliseconds / 1000, tz=UTC)}
+        yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(time.timestamp_ms / 1000, tz=UTC)}

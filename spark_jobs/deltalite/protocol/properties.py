@@ -1,6 +1,7 @@
 """Table properties: which exist, what they may hold, and what holds when they are not set.
 
-A property is a declaration: its key, its default and how its text is read. Keys that begin with `delta.` and are not
+A property is a declaration: its key, its default, how its text is read, and which value this release would not keep:
+that is read from tables of other engines, and refused as a new one. Keys that begin with `delta.` and are not
 declared here are refused on write, as Delta does, and ignored on read. Everything else belongs to the user.
 Protocol: Table Properties (appendix); defaults as in delta-spark.
 """
@@ -76,6 +77,8 @@ class Property(Generic[_T]):
     key: str
     default: _T
     parse: Callable[[str], _T]
+    not_kept: tuple[_T, str] | None = None
+    """A value that cannot be set here, and why."""
 
     def of(self, configuration: Mapping[str, str]) -> _T:
         """The value in force. Raises `InvalidRequestError` for a text that cannot be read."""
@@ -92,8 +95,12 @@ class Property(Generic[_T]):
 
 APPEND_ONLY = Property("delta.appendOnly", False, _boolean)
 CHECKPOINT_INTERVAL = Property("delta.checkpointInterval", 10, _positive)
-CHECKPOINT_STATS_AS_JSON = Property("delta.checkpoint.writeStatsAsJson", True, _boolean)
-CHECKPOINT_STATS_AS_STRUCT = Property("delta.checkpoint.writeStatsAsStruct", True, _boolean)
+CHECKPOINT_STATS_AS_JSON = Property(
+    "delta.checkpoint.writeStatsAsJson", True, _boolean, (False, "checkpoints would lose the statistics")
+)
+CHECKPOINT_STATS_AS_STRUCT = Property(
+    "delta.checkpoint.writeStatsAsStruct", True, _boolean, (True, "this release writes statistics as JSON only")
+)
 CHECKPOINT_POLICY = Property("delta.checkpointPolicy", "classic", _one_of("classic", "v2"))
 COLUMN_MAPPING_MODE = Property("delta.columnMapping.mode", "none", _one_of("none", "name", "id"))
 DELETED_FILE_RETENTION_MS = Property("delta.deletedFileRetentionDuration", 7 * DAY_MS, parse_interval_ms)
@@ -105,7 +112,12 @@ ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _boole
 ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _boolean)
 ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
 ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
-ISOLATION_LEVEL = Property("delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable"))
+ISOLATION_LEVEL = Property(
+    "delta.isolationLevel",
+    "Serializable",
+    _one_of("Serializable", "WriteSerializable"),
+    ("WriteSerializable", "this release commits as Serializable only"),
+)
 LOG_RETENTION_MS = Property("delta.logRetentionDuration", 30 * DAY_MS, parse_interval_ms)
 NUM_INDEXED_COLUMNS = Property("delta.dataSkippingNumIndexedCols", 32, _at_least_minus_one)
 RANDOM_FILE_PREFIXES = Property("delta.randomizeFilePrefixes", False, _boolean)
@@ -119,7 +131,7 @@ _DECLARED = {p.key: p for p in list(vars().values()) if isinstance(p, Property)}
 
 
 def check_new_properties(properties: Mapping[str, str]) -> None:
-    """Refuse `delta.` properties that do not exist or cannot be read.
+    """Refuse `delta.` properties that do not exist, cannot be read or would not be kept.
 
     Raises:
         InvalidRequestError: naming the property.
@@ -137,4 +149,8 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
                 f"There is no table property {key} that this release can set.",
                 remedy="Check the spelling; properties of your own must not begin with 'delta.'.",
             )
-        declared.of({key: text})
+        value = declared.of({key: text})
+        if declared.not_kept is not None and value == declared.not_kept[0]:
+            raise InvalidRequestError(
+                f"The table property {key} cannot be set to {text!r}: {declared.not_kept[1]}.", remedy="Leave it out."
+            )

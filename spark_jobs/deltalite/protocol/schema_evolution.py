@@ -8,6 +8,7 @@ enforcement and mergeSchema.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -22,6 +23,8 @@ _INTEGER_ORDER = ("byte", "short", "integer", "long")
 _EXACT_IN_FLOAT = frozenset({("byte", "float"), ("short", "float"), ("float", "double")}) | {
     (integer, "double") for integer in ("byte", "short", "integer")
 }
+# Names that SQL takes without backticks.
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Keys of field metadata that describe the table they come from, not the values.
 _TABLE_BOUND = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
@@ -103,9 +106,21 @@ def _merged_type(own: DataType, theirs: DataType, path: tuple[str, ...], merge_s
             raise SchemaMismatchError(
                 f"The column '{'.'.join(path)}' is {own} in the table and {theirs} in the data, and not "
                 f"every {theirs} is exactly one {own}.",
-                remedy=f"Cast it in `query`: CAST({path[-1]} AS {own}); or replace the table with mode='overwrite' and "
+                remedy=f"{_conversion(own, theirs, path)}; or replace the table with mode='overwrite' and "
                 "overwrite_schema=True.",
             )
+
+
+def _conversion(own: DataType, theirs: DataType, path: tuple[str, ...]) -> str:
+    """What makes the data fit: a cast where SQL has one for the column as a whole."""
+    column = path[0] if _PLAIN_NAME.fullmatch(path[0]) else "`" + path[0].replace("`", "``") + "`"
+    match own, theirs:
+        case _ if len(path) > 1:
+            return f"Build {column} anew in `query`, so that '{'.'.join(path)}' is {own}"
+        case PrimitiveType() | DecimalType(), PrimitiveType() | DecimalType():
+            return f"Cast it in `query`: CAST({column} AS {own})"
+        case _:
+            return f"Make it {own} in `query`"
 
 
 def _check_may_be_missing(own: StructField, path: tuple[str, ...]) -> None:

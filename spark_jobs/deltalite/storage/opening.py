@@ -19,6 +19,6 @@ def open_store(address: str) -> LogStore:
     if location.is_local:
         return LocalLogStore(location.path)
     raise UnsupportedStorageError(
-        f"{address!r} is on '{location.scheme}', and this release commits only to local and mounted file systems.",
+        f"{address!r} is on '{location.scheme}'; this release reads and writes local and mounted file systems only.",
         remedy="Use a path that the driver and all executors mount.",
     )

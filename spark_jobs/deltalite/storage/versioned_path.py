@@ -61,7 +61,7 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
     """One address and at most one version or time, wherever they were given.
 
     Raises:
-        InvalidRequestError: more than one was given, or the time cannot be read.
+        InvalidRequestError: more than one was given, one is of another type, or the time cannot be read.
     """
     given = parse_versioned_path(address)
     choices = [c for c in (given.version, given.timestamp_ms, version, timestamp) if c is not None]
@@ -70,6 +70,10 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
             f"For {address!r} more than one version or time is given.", remedy="Keep one: in the path, or beside it."
         )
     if version is not None:
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise InvalidRequestError(
+                f"The version is {version!r}, which is not an int.", remedy="Give an int such as 3, or leave it out."
+            )
         return VersionedPath(path=given.path, version=version)
     if timestamp is not None:
         return VersionedPath(path=given.path, timestamp_ms=parse_moment_ms(timestamp))
@@ -80,7 +84,7 @@ def parse_moment_ms(moment: str | datetime) -> int:
     """ISO 8601 text or a datetime as milliseconds UTC; without a zone it is read as UTC.
 
     Raises:
-        InvalidRequestError: the text is no time.
+        InvalidRequestError: the text is no time, or the value neither text nor a datetime.
     """
     if isinstance(moment, str):
         try:
@@ -89,5 +93,10 @@ def parse_moment_ms(moment: str | datetime) -> int:
             raise InvalidRequestError(
                 f"The time {moment!r} cannot be read: {error}.", remedy="Write it as 2026-01-01T00:00:00Z."
             ) from error
+    if not isinstance(moment, datetime):
+        raise InvalidRequestError(
+            f"The timestamp is {moment!r}, which is neither text nor a datetime.",
+            remedy="Give ISO 8601 text such as '2026-01-01T00:00:00Z', or a datetime.",
+        )
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(milliseconds=1)
