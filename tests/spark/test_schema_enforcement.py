@@ -39,11 +39,11 @@ def table(spark, tmp_path_factory):
         ("SELECT TIMESTAMP'2026-01-01 00:00:00' AS day", "day", "date timestamp", "CAST"),
         ("SELECT TIMESTAMP_NTZ'2026-01-01 00:00:00' AS at", "at", "timestamp timestamp_ntz", "CAST"),
         ("SELECT 1 AS ok", "ok", "boolean int", "CAST"),
-        ("SELECT array(1L) AS list", "list.element", "int bigint", "CAST"),
-        ("SELECT map('k', 'v') AS m", "m.value", "int string", "CAST"),
-        ("SELECT map(1, 1) AS m", "m.key", "string int", "CAST"),
-        ("SELECT struct('1' AS a) AS s", "s.a", "int string", "CAST"),
-        ("SELECT array(1) AS s", "s", "struct array", "CAST"),
+        ("SELECT array(1L) AS list", "list.element", "int bigint", "Build list anew"),
+        ("SELECT map('k', 'v') AS m", "m.value", "int string", "Build m anew"),
+        ("SELECT map(1, 1) AS m", "m.key", "string int", "Build m anew"),
+        ("SELECT struct('1' AS a) AS s", "s.a", "int string", "Build s anew"),
+        ("SELECT array(1) AS s", "s", "struct array", "Make it struct<a:int,b:string>"),
     ],
 )
 def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query, column, types, way_out):
