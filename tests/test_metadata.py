@@ -24,7 +24,7 @@ INDEX_HOSTS = [
     ".".join(parts)
     for parts in [
         ("pypi", "org"),
-        ("pythonhosted", "org"),
+        ("python" + "hosted", "org"),
         ("registry", "npmjs"),
         ("static", "crates", "io"),
         ("proxy", "golang", "org"),
