@@ -82,9 +82,9 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         """The addresses of all tables that the job will open."""
         return [request.table]
 
-    def default_on_rerun(self, request: WriteRequest) -> OnRerun:
-        """What a cleared task does where the author has not said it."""
-        raise NotImplementedError
+    def default_on_rerun(self, request: WriteRequest) -> OnRerun:  # noqa: ARG002  operators decide by it
+        """What a clear does where the author has not said it: nothing twice, unless an operator knows better."""
+        return OnRerun.SKIP
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
         """Run the job unless this run has committed already; the result is the task's XCom."""
