@@ -23,7 +23,6 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 _TRUTH = {"true": True, "false": False}
-_CHANGE_FEED = frozenset({"changes_from_version", "changes_to_version"})
 _NATIVE_HELP = "Where a template makes it, set render_template_as_native_obj=True on the DAG."
 
 
@@ -74,14 +73,10 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
 
 
 def _refuse_unknown(name: str, unknown: list[str], known: list[str]) -> None:
-    if not unknown:
-        return
-    remedy = f"Known keys are {', '.join(known)}."
-    for key in _CHANGE_FEED.intersection(unknown):
+    if unknown:
         raise InvalidRequestError(
-            f"{name} has the key '{key}', and reading a table's change feed comes with a later release.", remedy=remedy
+            f"{name} has the unknown key '{unknown[0]}'.", remedy=f"Known keys are {', '.join(known)}."
         )
-    raise InvalidRequestError(f"{name} has the unknown key '{unknown[0]}'.", remedy=remedy)
 
 
 def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:

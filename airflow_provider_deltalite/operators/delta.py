@@ -29,7 +29,8 @@ class DeltaWriteOperator(DeltaSubmitOperator):
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, seen by ``query`` as the view ``source``: a mapping with ``format`` and, as the format
         needs them, ``path``, ``options`` and ``schema`` (Spark DDL). Format ``delta`` takes ``version_as_of`` or
-        ``timestamp_as_of`` instead of options and schema. (templated)
+        ``timestamp_as_of`` instead of options and schema, or ``changes_from_version`` and ``changes_to_version`` (both
+        inclusive; to the newest where it is left out), which give the changed rows. (templated)
     :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
     :param query: Spark SQL that makes the rows out of the views; all rows of the source where it is left out.
         (templated)

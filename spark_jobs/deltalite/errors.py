@@ -9,6 +9,7 @@
     │   ├── VersionNotFoundError
     │   ├── TimestampOutOfRangeError
     │   ├── UnsupportedFeatureError
+    │   ├── ChangeFeedUnavailableError
     │   ├── CorruptDataFileError
     │   └── CorruptLogError
     │       ├── VersionGapError
@@ -132,6 +133,12 @@ class CorruptDataFileError(TableError):
     """A data file that the log names is missing or is not what the log says."""
 
     exit_code = 39
+
+
+class ChangeFeedUnavailableError(TableError):
+    """Versions did not record their changes, or their changes cannot be read with one schema."""
+
+    exit_code = 40
 
 
 class RefusedWriteError(DeltaLiteError):

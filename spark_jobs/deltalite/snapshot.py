@@ -1,87 +1,82 @@
 """A table as it is at one version.
 
-`Snapshot.load` is the gate: a snapshot that exists was rebuilt from a contiguous log, has a protocol that this
-release reads and a schema that parses. A checkpoint that cannot be read is passed over for an older one, or for the
-commits from the beginning. Its files are loaded when first asked for.
+`Snapshot.load` is the gate: a snapshot that exists has a contiguous log, a protocol that this release reads and a
+schema that parses. What it says comes from the version's checksum file or from replay (`log/state.py`). Its files are
+loaded when first asked for.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from deltalite.errors import CorruptCheckpointError, TimestampOutOfRangeError, UnsupportedFeatureError
-from deltalite.log.commit_times import commit_times, newest_at
+from deltalite.errors import TimestampOutOfRangeError
+from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.file_table import ADD_TYPES, LISTING, REMOVE_TYPES
-from deltalite.log.replay import ReplayedLog, replay
-from deltalite.log.segment import LogSegment, find_segment
+from deltalite.log.segment import LogSegment
+from deltalite.log.state import LogState
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from deltalite.protocol.features import check_readable, is_in_force
+from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.features import check_readable, supported_features
 from deltalite.protocol.schema import StructType, parse_schema
 from deltalite.storage.log_store import LogStore
-
-_log = logging.getLogger(__name__)
 
 
 class Snapshot:
     """One version of a table; made by `load` or `load_at`."""
 
-    def __init__(self, log: ReplayedLog, *, loaded_at_ms: int, unreadable: Collection[int] = ()) -> None:
+    def __init__(self, log: LogState, *, loaded_at_ms: int) -> None:
         check_readable(log.protocol, log.metadata)
         self._log = log
-        self._unreadable = frozenset(unreadable)
         self.loaded_at_ms = loaded_at_ms
-        self.schema: StructType = parse_schema(log.metadata.schema_string)
+        self.table_schema: TableSchema = table_schema(
+            log.metadata,
+            parse_schema(log.metadata.schema_string),
+            mapped="columnMapping" in supported_features(log.protocol),
+        )
 
     @classmethod
-    def load(cls, store: LogStore, version: int | None = None, *, unreadable: Collection[int] = ()) -> Snapshot:
+    def load(cls, store: LogStore, version: int | None = None) -> Snapshot:
         """The snapshot of `version`, or of the newest one.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, VersionGapError, CorruptLogError, CorruptCheckpointError,
-            UnsupportedFeatureError: as `find_segment`, `replay` and `check_readable` say.
+            UnsupportedFeatureError: as `LogState.open` and `check_readable` say.
         """
-        avoided = set(unreadable)
-        while True:
-            segment = find_segment(store, version, unreadable=avoided)
-            try:
-                return cls(replay(store, segment), loaded_at_ms=time.time_ns() // 1_000_000, unreadable=avoided)
-            except CorruptCheckpointError as error:
-                avoided.add(_avoid(segment, error))
+        return cls(LogState.open(store, version), loaded_at_ms=time.time_ns() // 1_000_000)
 
     @classmethod
     def load_at(cls, store: LogStore, timestamp_ms: int) -> Snapshot:
-        """The newest snapshot committed at or before a moment (milliseconds UTC).
+        """The newest snapshot committed at or before a moment (milliseconds UTC), among those that can be rebuilt.
 
-        A moment between the last commit and now means the last commit. Protocol: time travel follows commit timestamps.
+        A moment between the last commit and now means the last commit. Protocol: time travel follows commit
+        timestamps, which are in-commit timestamps where those are in force.
 
         Raises:
-            TimestampOutOfRangeError: the moment lies before the first commit that the log holds, or in the future.
-            UnsupportedFeatureError: the table keeps its times in the commits (inCommitTimestamp).
+            TimestampOutOfRangeError: the moment lies before the first commit that can be rebuilt, or in the future.
+            CorruptLogError: a commit that should carry its time does not.
         """
         latest = cls.load(store)
-        if is_in_force("inCommitTimestamp", latest.protocol, latest.metadata):
-            raise UnsupportedFeatureError(
-                "This release cannot travel by in-commit timestamps (table feature inCommitTimestamp).",
-                remedy="Ask for a version.",
-            )
-        times = commit_times(store)
-        found = newest_at(times, timestamp_ms)
+        timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
+        found = timeline.newest_at(timestamp_ms)
         if found is None:
-            first = times[0] if times else None
+            first = min(timeline.versions, default=None)
             raise TimestampOutOfRangeError(
                 f"{store.root} has no version at {timestamp_ms} ms"
-                + (f": its oldest commit is version {first.version}, at {first.timestamp_ms} ms." if first else "."),
+                + (
+                    "."
+                    if first is None
+                    else f": the oldest that can be rebuilt is version {first}, at {timeline.time_of(first)} ms."
+                ),
                 remedy="Ask for a later time, or for a version.",
             )
         # The times of commits that came within a millisecond run a little ahead of the clock.
-        if timestamp_ms > max(latest.loaded_at_ms, times[-1].timestamp_ms):
+        if timestamp_ms > latest.loaded_at_ms and timestamp_ms > timeline.time_of(timeline.versions[-1]):
             raise TimestampOutOfRangeError(
                 f"{timestamp_ms} ms lies in the future, so the version at that time is not known yet.",
                 remedy="Ask for a time that has passed, or leave it out for the newest version.",
@@ -100,7 +95,7 @@ class Snapshot:
 
     @property
     def segment(self) -> LogSegment:
-        """The files of the log that this snapshot was made from."""
+        """The files of the log that this snapshot is made from."""
         return self._log.segment
 
     @property
@@ -119,6 +114,11 @@ class Snapshot:
         return self._log.metadata.configuration
 
     @property
+    def schema(self) -> StructType:
+        """The columns, as users see them."""
+        return self.table_schema.logical
+
+    @property
     def partition_columns(self) -> tuple[str, ...]:
         """The partition columns, in order."""
         return self._log.metadata.partition_columns
@@ -130,10 +130,10 @@ class Snapshot:
 
     @property
     def commit_info(self) -> Mapping[str, Any] | None:
-        """The provenance of the newest commit, None where the checkpoint stands alone."""
+        """The provenance of the version's commit, None where the commit is gone or has none."""
         return self._log.commit_info
 
-    @cached_property
+    @property
     def transactions(self) -> Mapping[str, SetTransaction]:
         """The unexpired transaction identifiers by app id.
 
@@ -155,26 +155,13 @@ class Snapshot:
         return self.files_with(LISTING)
 
     def files_with(self, columns: Sequence[str] = tuple(ADD_TYPES)) -> pa.Table:
-        """The active files with any columns of `ADD_TYPES`."""
-        return self._falling_back(lambda log: log.files(columns))
+        """The active files with any columns of `ADD_TYPES`.
+
+        Raises:
+            CorruptLogError: the log cannot be read, or contradicts the version's checksum file.
+        """
+        return self._log.files(columns)
 
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE_TYPES)) -> pa.Table:
         """The removed files that the log remembers, expired ones too, with columns of `REMOVE_TYPES`."""
-        return self._falling_back(lambda log: log.tombstones(columns))
-
-    def _falling_back(self, read: Callable[[ReplayedLog], pa.Table]) -> pa.Table:
-        """Read from the checkpoint, or from an older one where its pages turn out to be damaged."""
-        try:
-            return read(self._log)
-        except CorruptCheckpointError as error:
-            again = {*self._unreadable, _avoid(self.segment, error)}
-            older = Snapshot.load(self.store, self.version, unreadable=again)
-            return older._falling_back(read)  # noqa: SLF001  our own class
-
-
-def _avoid(segment: LogSegment, error: CorruptCheckpointError) -> int:
-    """The checkpoint version to pass over; an error without a checkpoint is final."""
-    if segment.checkpoint is None:
-        raise error
-    _log.warning("%s Falling back to older files of the log.", error)
-    return segment.checkpoint.version
+        return self._log.tombstones(columns)

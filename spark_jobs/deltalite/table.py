@@ -15,12 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.change_feed import plan_changes, read_changes
+from deltalite.columnar.data_file import data_files, split
 from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.filters import from_filters
-from deltalite.columnar.predicate import Constant, Predicate
-from deltalite.columnar.scan import read_batches
+from deltalite.columnar.predicate import Predicate
+from deltalite.columnar.reader import read_files, read_table
 from deltalite.columnar.skipping import prune
 from deltalite.errors import InvalidRequestError
+from deltalite.log.commit_times import in_commit_times, required_time
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -35,6 +38,8 @@ Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]
 
 _NUM_RECORDS_FIRST = r'^\{"numRecords":(?P<count>\d{1,18})[,}]'
 _PREFIX_BYTES = 40
+# Larger files are read in parts of about this size, at the same time.
+_PART_BYTES = 64 * 1024 * 1024
 
 
 class DeltaTable:
@@ -104,12 +109,13 @@ class DeltaTable:
         """The commits up to this version, newest first: provenance, `version` and `timestamp` (a datetime in UTC)."""
         if limit is not None and limit < 0:
             raise InvalidRequestError(f"limit is {limit}.", remedy="Give a positive number, or leave it out.")
-        return list(islice(read_history(self._snapshot.store, up_to_version=self.version), limit))
+        in_commit = in_commit_times(self.protocol, self.metadata)
+        entries = read_history(self._snapshot.store, up_to_version=self.version, in_commit=in_commit)
+        return list(islice(entries, limit))
 
     def detail(self) -> dict[str, Any]:
         """What `DESCRIBE DETAIL` says, with Spark's names; times are datetimes in UTC, sizes bytes."""
         snapshot, metadata = self._snapshot, self.metadata
-        newest = snapshot.segment.newest_file
         return {
             "format": "delta",
             "id": metadata.id,
@@ -117,7 +123,7 @@ class DeltaTable:
             "description": metadata.description,
             "location": snapshot.store.root,
             "createdAt": _moment(metadata.created_time_ms),
-            "lastModified": _moment(newest.modified_ms if newest else None),
+            "lastModified": _moment(self._last_modified_ms()),
             "partitionColumns": list(snapshot.partition_columns),
             "numFiles": snapshot.files.num_rows,
             "sizeInBytes": pc.sum(snapshot.files["size"]).as_py() or 0,
@@ -126,6 +132,14 @@ class DeltaTable:
             "minWriterVersion": self.protocol.min_writer_version,
             "tableFeatures": sorted(supported_features(self.protocol)),
         }
+
+    def _last_modified_ms(self) -> int | None:
+        """The time of this version's commit, None where the commit is gone."""
+        newest = self._snapshot.segment.newest_file
+        in_commit = in_commit_times(self.protocol, self.metadata)
+        if newest is None or in_commit is None or not in_commit.cover(self.version):
+            return None if newest is None else newest.modified_ms
+        return required_time(self._snapshot.commit_info, newest.name)
 
     def to_batches(
         self,
@@ -138,12 +152,10 @@ class DeltaTable:
             columns: names, without regard to case; all where None.
             filter: tuples `(column, op, value)` that must all hold, or a list of such lists of which one must hold.
         """
-        schema = self._snapshot.schema
-        predicate: Predicate = Constant(True) if filter is None else from_filters(filter, schema)
-        partition_columns = self._snapshot.partition_columns
-        files = prune(self._snapshot.files, predicate, schema, partition_columns)
-        return read_batches(
-            self._snapshot.store, files, schema, partition_columns, columns=columns, predicate=predicate
+        files, predicate = self._chosen(filter)
+        snapshot = self._snapshot
+        return read_files(
+            snapshot.store, data_files(files), snapshot.table_schema, columns=columns, predicate=predicate
         )
 
     def to_arrow(
@@ -152,14 +164,35 @@ class DeltaTable:
         filter: Filter | None = None,  # noqa: A002  the interface's name
     ) -> pa.Table:
         """The rows as one Arrow table; see `to_batches`."""
-        batches = list(self.to_batches(columns=columns, filter=filter))
-        return pa.Table.from_batches(batches, schema=self._projected(columns))
+        files, predicate = self._chosen(filter)
+        snapshot = self._snapshot
+        parts = (
+            part
+            for file, size in zip(data_files(files), files["size"].to_pylist(), strict=True)
+            for part in split(file, size or 0, _PART_BYTES)
+        )
+        return read_table(snapshot.store, parts, snapshot.table_schema, columns=columns, predicate=predicate)
 
-    def _projected(self, columns: Sequence[str] | None) -> pa.Schema:
-        if columns is None:
-            return self.schema
-        by_name = {f.name.lower(): f for f in self.schema}
-        return pa.schema([by_name[c.lower()] for c in columns])
+    def changes(self, from_version: int, to_version: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows that versions inserted, updated and deleted, in the order of the versions (the change data feed).
+
+        Batches have the columns of the table at `to_version`, then `_change_type` (insert, update_preimage,
+        update_postimage or delete) string, `_commit_version` int64 and `_commit_timestamp` timestamp[us, UTC].
+
+        Args:
+            from_version: the first version whose changes are wanted.
+            to_version: the last one; the version of this object where None.
+
+        Raises:
+            InvalidRequestError, VersionNotFoundError, ChangeFeedUnavailableError: at once, as `plan_changes` says.
+        """
+        last = self.version if to_version is None else to_version
+        return read_changes(plan_changes(self._snapshot.store, from_version, last))
+
+    def _chosen(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
+        """The files that may hold rows of a filter, and the filter as a predicate."""
+        predicate = from_filters(filters, self._snapshot.schema)
+        return prune(self._snapshot.files, predicate, self._snapshot.table_schema), predicate
 
 
 def _moment(milliseconds: int | None) -> datetime | None:

@@ -13,9 +13,10 @@ from typing import Any
 
 from deltalite.conditions import CommitCondition, CommitSummary
 from deltalite.errors import TableNotFoundError
-from deltalite.log.commit_times import commit_times, newest_at
+from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.log.segment import find_segment
+from deltalite.log.state import LogState
 from deltalite.protocol.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile, SetTransaction, parse_commit
 from deltalite.protocol.file_names import LogFileKind, commit_name, first_name_of, parse_log_name
 from deltalite.storage.log_store import LogStore
@@ -44,7 +45,12 @@ def latest_version(store: LogStore) -> int:
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:
     """The newest version committed at or before a moment (milliseconds UTC), -1 where there was none."""
-    found = newest_at(commit_times(store), timestamp_ms)
+    try:
+        latest = LogState.open(store)
+    except TableNotFoundError:
+        return -1
+    timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
+    found = timeline.newest_at(timestamp_ms)
     return -1 if found is None else found.version
 
 

@@ -152,8 +152,8 @@ def test_values_of_python_become_what_spark_reads():
         ({"source": {"format": "delta", "path": "/x", "version_as_of": 1.5}}, "not a whole number"),
         ({"source": {"format": "delta", "path": "/x", "version_as_of": True}}, "not a whole number"),
         (
-            {"source": {"format": "delta", "path": "/x", "changes_from_version": 3}},
-            "changes_from_version.*later release.*Known keys",
+            {"source": {"format": "delta", "path": "/x", "changes_from_version": "3", "changes_to_version": 2}},
+            "changes from version 3 to 2",
         ),
         ({"source": {"format": "csv", "options": "header"}}, "options is 'header', not a mapping"),
         ({"table": "/lake/orders@v3"}, "names a version, and only the newest can be written"),

@@ -23,40 +23,15 @@ from deltalite.spark.native_relation import NativeRelationError, native_relation
 from deltalite.spark.scan import scan
 from deltalite.spark.session import settings
 from deltalite.storage.opening import open_store
-from tests.support.tables import commit, data_files, hand_made, ordered, put, rows, schema_json, values
+from tests.support.tables import commit, data_file, data_files, hand_made, ordered, put, rows, schema_json, values
 
 pytestmark = pytest.mark.spark
 
 STRANGE = ["a/b", "50%", "50%25", "k=v", "it's", "Łódź 🚲", " ", "a+b", "a b", "#?&", "..", "[x]{y}*", 'back\\slash"']
 
 
-@pytest.fixture(params=["native", "public"])
-def way(request, monkeypatch):
-    """Both ways to read: the second by a Spark whose internals have changed."""
-
-    def changed(*_arguments, **_options):
-        raise NativeRelationError("changed")
-
-    def only_native(*_arguments, **_options):
-        raise AssertionError("the native relation was not used")
-
-    if request.param == "public":
-        monkeypatch.setattr(scan_module, "native_relation", changed)
-    else:
-        monkeypatch.setattr(scan_module, "public_relation", only_native)
-    return request.param
-
-
 def read(spark, table, **at):
     return ordered(delta.read(spark, str(table), **at).collect())
-
-
-def parquet(folder, file_name, **columns):
-    """A data file, and the part of its `add` that describes it."""
-    file = folder / file_name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(columns), file)
-    return {"path": quote(file_name), "size": file.stat().st_size}
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +90,9 @@ def test_two_versions_in_one_query_are_two_inputs(spark, tmp_path, way):
 
 def test_partition_values_come_from_the_log(spark, tmp_path, way):
     table = tmp_path / "t"
-    lying = parquet(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
-    empty = parquet(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
-    nowhere = parquet(table, "Zq/part-3.parquet", id=[3])
+    lying = data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
+    empty = data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
+    nowhere = data_file(table, "Zq/part-3.parquet", id=[3])
     adds = [
         lying | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
         empty | {"partitionValues": {"day": None, "kind": ""}},
@@ -133,20 +108,20 @@ def test_partition_values_come_from_the_log(spark, tmp_path, way):
 
 def test_directories_of_a_table_without_partitions_say_nothing(spark, tmp_path, way):
     table = tmp_path / "t"
-    adds = [parquet(table, name, id=[n]) for n, name in enumerate(["a.parquet", "id=7/b.parquet", "x=1/y=2/c.parquet"])]
+    adds = [
+        data_file(table, name, id=[n]) for n, name in enumerate(["a.parquet", "id=7/b.parquet", "x=1/y=2/c.parquet"])
+    ]
     hand_made(table, schema_json(("id", "long")), adds)
     assert read(spark, table) == [(0,), (1,), (2,)]
 
 
-def test_files_of_one_directory_with_different_partition_values(spark, tmp_path, way, monkeypatch):
+def test_files_of_one_directory_with_different_partition_values(spark, tmp_path, way):
     """As random prefixes make them; the files have their values by name."""
-    if way == "native":
-        monkeypatch.undo()
     table = tmp_path / "t"
     adds = [
-        parquet(table, "p q/1 %20.parquet", id=[1, 2]) | {"partitionValues": {"day": "a"}},
-        parquet(table, "p q/2.parquet", id=[3]) | {"partitionValues": {"day": "b+"}},
-        parquet(table, "p q/3.parquet", id=[4]) | {"partitionValues": {"day": None}},
+        data_file(table, "p q/1 %20.parquet", id=[1, 2]) | {"partitionValues": {"day": "a"}},
+        data_file(table, "p q/2.parquet", id=[3]) | {"partitionValues": {"day": "b+"}},
+        data_file(table, "p q/3.parquet", id=[4]) | {"partitionValues": {"day": None}},
     ]
     hand_made(table, schema_json(("day", "string"), ("id", "long")), adds, ("day",))
     assert read(spark, table) == ordered([("a", 1), ("a", 2), ("b+", 3), (None, 4)])
@@ -156,12 +131,12 @@ def test_files_of_one_directory_with_different_partition_values(spark, tmp_path,
 def test_absolute_paths(spark, tmp_path, way):
     """As a shallow clone has them."""
     table, elsewhere = tmp_path / "t", tmp_path / "else where"
-    outside = parquet(elsewhere, "day=x/1.parquet", id=[1])
-    spelled = parquet(elsewhere, "2.parquet", id=[2])
+    outside = data_file(elsewhere, "day=x/1.parquet", id=[1])
+    spelled = data_file(elsewhere, "2.parquet", id=[2])
     adds = [
         outside | {"path": f"file://{quote(str(elsewhere))}/day=x/1.parquet", "partitionValues": {"day": "a"}},
         spelled | {"path": f"{quote(str(elsewhere))}/2.parquet", "partitionValues": {"day": "b"}},
-        parquet(table, "day=c/3.parquet", id=[3]) | {"partitionValues": {"day": "c"}},
+        data_file(table, "day=c/3.parquet", id=[3]) | {"partitionValues": {"day": "c"}},
     ]
     hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
     assert read(spark, table) == [(1, "a"), (2, "b"), (3, "c")]
@@ -239,9 +214,31 @@ def test_a_damaged_file_is_an_error_whatever_the_session_ignores(spark, tmp_path
         delta.read(spark, str(table)).collect()
 
 
-def test_a_file_that_spark_would_pass_over_is_refused(spark, tmp_path, way):
+@pytest.mark.parametrize("partition_by", [(), ("day",)])
+def test_files_that_spark_hides_are_read(spark, tmp_path, partition_by):
+    """Spark's index drops names that begin with `_` or `.`, and its public reader cannot be told otherwise."""
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "long")), [parquet(table, "_part-1.parquet", id=[1])])
+    names = ["_1.parquet", ".2.parquet", "a/_3 %.parquet", "a/4.parquet"]
+    adds = [data_file(table, name, id=[n]) | {"partitionValues": {"day": f"d{n}"}} for n, name in enumerate(names)]
+    hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, partition_by)
+    expected = [(n, f"d{n}" if partition_by else None) for n in range(4)]
+    assert read(spark, table) == expected
+    snapshot = Snapshot.load(open_store(str(table)))
+    files = scan(spark, snapshot, file_column="__file").select("__file").collect()
+    assert {row[0] for row in files} == set(snapshot.files["path"].to_pylist())
+    if partition_by:
+        frame = delta.read(spark, str(table)).where("day = 'd1'")
+        assert [row.id for row in frame.collect()] == [1]
+        assert len(set(frame.selectExpr("input_file_name()").collect())) == 1
+
+
+def test_files_that_spark_hides_are_refused_where_its_internals_have_changed(spark, tmp_path, monkeypatch):
+    def changed(*_arguments, **_options):
+        raise NativeRelationError("changed")
+
+    monkeypatch.setattr(scan_module, "native_relation", changed)
+    table = tmp_path / "t"
+    hand_made(table, schema_json(("id", "long")), [data_file(table, "_part-1.parquet", id=[1])])
     with pytest.raises(CorruptDataFileError, match="_part-1"):
         delta.read(spark, str(table))
     assert rows(table) == [(1,)]
@@ -270,7 +267,7 @@ def test_a_cache_that_keeps_nothing_means_the_public_way(spark, tmp_path):
 
 def test_columns_that_a_file_lacks_are_null_and_names_have_no_case(spark, tmp_path, way):
     table = tmp_path / "t"
-    adds = [parquet(table, "1.parquet", ID=[1], extra=["x"]), parquet(table, "2.parquet", name=["n"], id=[2])]
+    adds = [data_file(table, "1.parquet", ID=[1], extra=["x"]), data_file(table, "2.parquet", name=["n"], id=[2])]
     hand_made(table, schema_json(("id", "long"), ("Name", "string"), ("s", json_struct())), adds)
     assert read(spark, table) == ordered([(1, None, None), (2, "n", None)])
 
@@ -305,8 +302,6 @@ def test_ten_thousand_files_are_one_relation(spark, tmp_path):
         root_uri=f"file:{tmp_path}",
         files=listed,
         data_schema=schema,
-        partition_schema=t.StructType(),
-        partitions=[],
     )
     assert len(relation.inputFiles()) == 10_000
     size = relation._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()

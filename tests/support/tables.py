@@ -6,6 +6,10 @@ import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from deltalite import DeltaTable
 from deltalite.commands.write import write
@@ -86,16 +90,39 @@ def everything(folder: Path | str) -> dict[str, bytes | None]:
     return found
 
 
-def hand_made(table: Path, schema: str, adds: list[dict[str, Any]], partition_columns: tuple[str, ...] = ()) -> None:
-    """A table of one commit, as another engine might have made it. `schema` is the schema's JSON."""
+def data_file(folder: Path, file_name: str, table: pa.Table | None = None, **columns: Any) -> dict[str, Any]:
+    """Write a data file, and give the part of its `add` that describes it."""
+    file = folder / file_name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns) if table is None else table, file)
+    return {"path": quote(file_name), "size": file.stat().st_size}
+
+
+def hand_made(
+    table: Path,
+    schema: str,
+    adds: list[dict[str, Any]],
+    partition_columns: tuple[str, ...] = (),
+    *,
+    features: tuple[str, ...] = (),
+    configuration: dict[str, str] | None = None,
+) -> None:
+    """A table of one commit, as another engine might have made it.
+
+    `schema` is the schema's JSON; `features` are table features that readers and writers must know.
+    """
     metadata = {
         "id": "hand-made",
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema,
         "partitionColumns": list(partition_columns),
-        "configuration": {},
+        "configuration": configuration or {},
     }
-    actions: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}]
+    protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
+    if features:
+        named = list(features)
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": named, "writerFeatures": named}
+    actions: list[dict[str, Any]] = [{"protocol": protocol}]
     actions += [{"metaData": metadata}]
     actions += [{"add": {"modificationTime": 0, "dataChange": True, "partitionValues": {}, **add}} for add in adds]
     log = table / "_delta_log"

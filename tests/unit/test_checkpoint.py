@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
 from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
-from deltalite.protocol.actions import DomainMetadata, Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.checkpoint import write_checkpoint
@@ -27,11 +25,11 @@ from tests.unit.builders import (
     metadata,
     new_store,
     put,
-    put_raw,
     remove,
     struct,
     txn,
 )
+from tests.unit.logs import facts, rich_store
 
 WEEK_MS = 7 * 86_400_000
 
@@ -41,47 +39,6 @@ def rows_of(store, version, kind):
     return [row for row in table[kind].to_pylist(maps_as_pydicts="strict") if row is not None]
 
 
-def facts(snapshot):
-    """Everything that a snapshot says."""
-    return (
-        snapshot.protocol,
-        snapshot.metadata,
-        snapshot.transactions,
-        snapshot.domains,
-        sorted(map(repr, snapshot.files_with(list(ADD_TYPES)).to_pylist())),
-        sorted(map(repr, snapshot.tombstones(list(REMOVE_TYPES)).to_pylist())),
-    )
-
-
-def rich_store():
-    """A table that uses every kind of action, nulls and odd characters."""
-    store = new_store()
-    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata", "appendOnly"))
-    described = metadata(
-        {"k": "v", "é": ""}, name="n", description="d", created_time_ms=5, partition_columns=("day",),
-        format={"provider": "parquet", "options": {}},
-    )  # fmt: skip
-    full = add(
-        "day=a%20b/f", partition_values={"day": "a b"}, stats='{"numRecords":1}', tags={"t": None, "u": "x"},
-        base_row_id=3, default_row_commit_version=0, clustering_provider="liquid",
-    )  # fmt: skip
-    put_raw(
-        store,
-        0,
-        [
-            protocol, described, full, add("g", partition_values={"day": None}), add("h", partition_values={"day": ""}),
-            DomainMetadata(domain="delta.unknown", configuration='{"x": 1}', removed=False),
-            DomainMetadata(domain="mine", configuration="", removed=False),
-            txn("run/ü", 3), txn("old", 1, None),
-        ],
-    )  # fmt: skip
-    removed = remove(
-        "h", deletion_timestamp_ms=NOON_MS, extended_file_metadata=True, partition_values={"day": None}, size_bytes=10
-    )
-    put_raw(store, 1, [removed, DomainMetadata(domain="mine", configuration="", removed=True)])
-    return store
-
-
 def test_the_snapshot_read_from_the_checkpoint_is_the_one_it_was_made_from():
     store = rich_store()
     before = facts(load(store))
@@ -89,7 +46,7 @@ def test_the_snapshot_read_from_the_checkpoint_is_the_one_it_was_made_from():
     for version in (0, 1):
         del store.files[commit_name(version)]
     snapshot = load(store)
-    assert snapshot.segment.checkpoint.version == 1 and not snapshot.segment.commits
+    assert snapshot.segment.checkpoint.version == 1 and not snapshot.segment.entries
     assert facts(snapshot) == before
     assert set(snapshot.domains) == {"delta.unknown"}
     assert set(snapshot.transactions) == {"run/ü", "old"}

@@ -58,7 +58,7 @@ TABLE = [
     (legacy(1, 4), metadata({"delta.enableChangeDataFeed": "true"}), None, "changeDataFeed"),
     (legacy(1, 4), with_field(delta__generationExpression="id"), None, "generatedColumns"),
     (legacy(2, 5), PLAIN, None, None),
-    (legacy(2, 5), MAPPED, "columnMapping", "columnMapping"),
+    (legacy(2, 5), MAPPED, None, "columnMapping"),
     (legacy(1, 2), MAPPED, None, None),
     (legacy(1, 6), with_field(delta__identity__start=1), None, "identityColumns"),
     (legacy(4, 7), PLAIN, "reader version 4", "reader version 4"),
@@ -76,22 +76,25 @@ TABLE = [
     (named("inCommitTimestamp"), PLAIN, None, None),
     (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, "inCommitTimestamp"),
     (named("icebergCompatV1"), metadata({"delta.enableIcebergCompatV1": "true"}), None, "icebergCompatV1"),
-    (named(readers=["deletionVectors"]), PLAIN, "deletionVectors", "deletionVectors"),
-    (named(readers=["v2Checkpoint"]), PLAIN, "v2Checkpoint", "v2Checkpoint"),
-    (named(readers=["typeWidening"]), PLAIN, "typeWidening", "typeWidening"),
-    (named(readers=["typeWidening-preview"]), PLAIN, "typeWidening-preview", "typeWidening-preview"),
-    (named(readers=["variantType"]), PLAIN, "variantType", "variantType"),
-    (named(readers=["catalogManaged"]), PLAIN, "catalogManaged", "catalogManaged"),
+    (named(readers=["deletionVectors"]), PLAIN, None, "deletionVectors"),
+    (named(readers=["v2Checkpoint"]), PLAIN, None, "v2Checkpoint"),
+    (named(readers=["typeWidening"]), PLAIN, None, "typeWidening"),
+    (named(readers=["typeWidening-preview"]), PLAIN, None, "typeWidening-preview"),
+    (named(readers=["variantType"]), PLAIN, None, "variantType"),
+    (named(readers=["variantShredding-preview"]), PLAIN, None, "variantShredding-preview"),
+    (named(readers=["catalogManaged"]), PLAIN, "catalogManaged (a catalog decides", "catalogManaged"),
+    (named(readers=["catalogOwned-preview"]), PLAIN, "catalogOwned-preview (a catalog decides", "catalogOwned-preview"),
+    (legacy(1, 2), with_field("void"), None, "columns of type void"),
     (named(readers=["columnMapping"]), PLAIN, None, None),
-    (named(readers=["columnMapping"]), MAPPED, "columnMapping", "columnMapping"),
+    (named(readers=["columnMapping"]), MAPPED, None, "columnMapping"),
     # As Spark 3.5 wrote dat/iceberg_compat_v1: a reader's feature that stands in the writer's list alone.
     (
         Protocol(min_reader_version=3, min_writer_version=7, reader_features=(), writer_features=("columnMapping",)),
         MAPPED,
-        "columnMapping",
+        None,
         "columnMapping",
     ),
-    (named("deletionVectors"), PLAIN, "deletionVectors", "deletionVectors"),
+    (named("deletionVectors"), PLAIN, None, "deletionVectors"),
     (named("fromTheFuture"), PLAIN, None, "fromTheFuture"),
     (named(readers=["zz", "aa"]), PLAIN, "aa, zz", "aa, zz"),
 ]
@@ -175,6 +178,11 @@ def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by
     with pytest.raises(UnsupportedFeatureError, match=feature):
         protocol_for(metadata({key: value}))
     assert protocol_for(metadata({key: {"true": "false", "name": "none", "v2": "classic"}[value]})) == legacy(1, 2)
+
+
+def test_a_schema_that_needs_what_this_release_does_not_write_is_refused_by_the_feature_s_name():
+    with pytest.raises(UnsupportedFeatureError, match="variantType"):
+        protocol_for(with_field("variant"))
 
 
 @pytest.mark.parametrize(

@@ -10,29 +10,37 @@ from deltalite.protocol.file_names import (
     LogFileKind,
     LogFileName,
     checkpoint_name,
+    checksum_name,
     commit_name,
+    compaction_name,
     first_name_of,
     parse_log_name,
+    sidecar_name,
 )
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
 
 @pytest.mark.parametrize(
-    ("base", "kind", "version", "part", "parts"),
+    ("base", "kind", "version", "more"),
     [
-        ("00000000000000000010.json", LogFileKind.COMMIT, 10, None, None),
-        ("00000000000000000010.crc", LogFileKind.CHECKSUM, 10, None, None),
-        ("00000000000000000010.checkpoint.parquet", LogFileKind.CLASSIC_CHECKPOINT, 10, None, None),
-        ("00000000000000000010.checkpoint.0000000002.0000000003.parquet", LogFileKind.MULTI_PART_CHECKPOINT, 10, 2, 3),
-        (f"00000000000000000010.checkpoint.{UUID}.parquet", LogFileKind.UUID_CHECKPOINT, 10, None, None),
-        (f"00000000000000000010.checkpoint.{UUID}.json", LogFileKind.UUID_CHECKPOINT, 10, None, None),
-        ("00000000000000000004.00000000000000000006.compacted.json", LogFileKind.COMPACTION, 4, None, None),
+        ("00000000000000000010.json", LogFileKind.COMMIT, 10, {}),
+        ("00000000000000000010.crc", LogFileKind.CHECKSUM, 10, {}),
+        ("00000000000000000010.checkpoint.parquet", LogFileKind.CLASSIC_CHECKPOINT, 10, {}),
+        (
+            "00000000000000000010.checkpoint.0000000002.0000000003.parquet",
+            LogFileKind.MULTI_PART_CHECKPOINT,
+            10,
+            {"part": 2, "parts": 3},
+        ),
+        (f"00000000000000000010.checkpoint.{UUID}.parquet", LogFileKind.UUID_CHECKPOINT, 10, {}),
+        (f"00000000000000000010.checkpoint.{UUID}.json", LogFileKind.UUID_CHECKPOINT, 10, {}),
+        ("00000000000000000004.00000000000000000006.compacted.json", LogFileKind.COMPACTION, 4, {"last_version": 6}),
     ],
 )
-def test_every_kind_of_log_file_is_known_by_its_name(base, kind, version, part, parts):
+def test_every_kind_of_log_file_is_known_by_its_name(base, kind, version, more):
     name = f"_delta_log/{base}"
-    assert parse_log_name(name) == LogFileName(name=name, kind=kind, version=version, part=part, parts=parts)
+    assert parse_log_name(name) == LogFileName(name=name, kind=kind, version=version, **more)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,8 @@ def test_names_that_we_make_say_what_they_are(version):
     for name, kind in (
         (commit_name(version), LogFileKind.COMMIT),
         (checkpoint_name(version), LogFileKind.CLASSIC_CHECKPOINT),
+        (checksum_name(version), LogFileKind.CHECKSUM),
+        (compaction_name(version, 10**20 - 1), LogFileKind.COMPACTION),
     ):
         parsed = parse_log_name(name)
         assert parsed is not None and (parsed.kind, parsed.version) == (kind, version)
@@ -75,3 +85,18 @@ def test_the_order_of_names_is_the_order_of_versions(low, step):
     high = min(low + step, 10**20 - 1)
     made = sorted([commit_name(low), checkpoint_name(low)])
     assert first_name_of(low) <= made[0] and made[-1] < first_name_of(high) <= checkpoint_name(high)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a b.parquet",
+        "a%20b.parquet",
+        "_delta_log/_sidecars/a%20b.parquet",
+        "file:/elsewhere/_delta_log/_sidecars/a%20b.parquet",
+        "s3://lake/t/_delta_log/_sidecars/a%20b.parquet",
+        "..%2F..%2Fa%20b.parquet",
+    ],
+)
+def test_a_sidecar_lies_in_the_table_s_own_folder_whatever_path_leads_to_it(path):
+    assert sidecar_name(path) == "_delta_log/_sidecars/a b.parquet"

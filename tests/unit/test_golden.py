@@ -3,97 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from deltalite import DeltaTable
 from deltalite.errors import (
     CorruptDataFileError,
+    CorruptLogError,
     DeltaLiteError,
     TableError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tests.support.golden import assert_same_rows, meta_of, names
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-# Where the fixture `golden` looks too; without it there is nothing to parametrise, and one test says so.
-GOLDEN = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
-MANIFEST = GOLDEN / "manifest.jsonl"
-EXPECT = (
-    {e["name"]: e["expect"] for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
-)
-MANY_ROWS = 50_000
 LOG_IS_READ = {"read", "log-only"}
-# A table feature beyond this release, or a partition beyond Python's calendar. Nothing else is ever refused.
-REFUSED = (
-    "table features that this release does not read", "V2 checkpoint", "which this release does not read",
-    "partitions by the years 1 to 9999 only",
-)  # fmt: skip
-
-
-def names(*kinds):
-    return sorted(name for name, expect in EXPECT.items() if expect in kinds) or ["golden tables are missing"]
-
-
-def outcome(read):
-    """What a table gives: a value, or None where it is refused by name."""
-    try:
-        return read()
-    except UnsupportedFeatureError as error:
-        if any(reason in error.problem for reason in REFUSED):
-            return None
-        raise
-
-
-def plain(column):
-    """Times as numbers, since some lie beyond Python's calendar; maps without an order."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.int64()).to_pylist()
-    if pa.types.is_date(kind):
-        return column.cast(pa.int32()).to_pylist()
-    return [unordered(value, kind) for value in column.to_pylist()] if pa.types.is_nested(kind) else column.to_pylist()
-
-
-def unordered(value, kind):
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return sorted(((unordered(k, kind.key_type), unordered(v, kind.item_type)) for k, v in value), key=repr)
-    if pa.types.is_list(kind):
-        return [unordered(item, kind.value_type) for item in value]
-    if pa.types.is_struct(kind):
-        return {f.name: unordered(value[f.name], f.type) for f in kind}
-    return value
-
-
-def rows_of(table):
-    """The rows as a multiset; `repr` tells apart what `==` does not: -0.0 from 0.0, and NaN is itself."""
-    columns = [plain(table[name]) for name in sorted(table.column_names)]
-    return Counter(map(repr, zip(*columns, strict=True)))
-
-
-def assert_same_rows(got, expected):
-    assert got.column_names == expected.column_names
-    simple = [f.name for f in expected.schema if not pa.types.is_nested(f.type) and not pa.types.is_null(f.type)]
-    assert [got.schema.field(n).type for n in simple] == [expected.schema.field(n).type for n in simple]
-    assert got.num_rows == expected.num_rows
-    if got.num_rows > MANY_ROWS:  # of decimals only: Arrow compares them a hundred times faster
-        order = [(n, "ascending") for n in simple]
-        assert simple == expected.column_names and got.sort_by(order).cast(expected.schema).equals(
-            expected.sort_by(order)
-        )
-        return
-    assert rows_of(got) == rows_of(expected)
-
-
-def meta_of(golden, name):
-    return json.loads((golden / "expected" / name / "meta.json").read_text())
+# Versions that are not read, each with its reason. All tables are read at their latest version.
+UNREAD_VERSIONS = {
+    ("delta-rs/delta-live-table", 0): "its metaData has no schemaString, which the protocol requires",
+}
 
 
 def opened(golden, name, **at):
@@ -102,11 +32,9 @@ def opened(golden, name, **at):
 
 @pytest.mark.parametrize("name", names("read"))
 def test_a_table_gives_the_rows_that_every_reader_sees(golden, name):
-    table = outcome(lambda: opened(golden, name))
-    rows = outcome(table.to_arrow) if table else None
-    if rows is not None:
-        assert table.version == meta_of(golden, name)["version"]
-        assert_same_rows(rows, pq.read_table(golden / "expected" / name / "data.parquet"))
+    table = opened(golden, name)
+    assert table.version == meta_of(golden, name)["version"]
+    assert_same_rows(table.to_arrow(), pq.read_table(golden / "expected" / name / "data.parquet"))
 
 
 def file_facts(row, path, size):
@@ -115,10 +43,7 @@ def file_facts(row, path, size):
 
 @pytest.mark.parametrize("name", names(*LOG_IS_READ))
 def test_a_log_gives_the_files_protocol_and_schema_that_every_reader_sees(golden, name):
-    meta = meta_of(golden, name)
-    table = outcome(lambda: opened(golden, name))
-    if table is None:
-        return
+    meta, table = meta_of(golden, name), opened(golden, name)
     listed = golden / "expected" / name / "files.json"
     expected = json.loads(listed.read_text()) if listed.is_file() else []
     assert len(expected) == meta["num_files"]
@@ -139,8 +64,8 @@ def test_a_log_gives_the_files_protocol_and_schema_that_every_reader_sees(golden
 
 @pytest.mark.parametrize("name", names("log-only"))
 def test_a_table_without_its_data_files_is_never_read_as_fewer_rows(golden, name):
-    table = outcome(lambda: opened(golden, name))
-    if table is not None and table.files().num_rows:
+    table = opened(golden, name)
+    if table.files().num_rows:
         with pytest.raises(CorruptDataFileError):
             table.to_arrow()
 
@@ -151,15 +76,19 @@ def test_earlier_versions_give_their_own_files_and_rows(golden, name):
     listed = folder / "versions.json"
     for entry in json.loads(listed.read_text()) if listed.is_file() else ():
         truth = entry.get("replay") or entry
-        if truth.get("files") is None or "error" in entry:
+        if truth.get("files") is None or "error" in truth:
+            continue  # the other readers gave no answer
+        if (name, entry["version"]) in UNREAD_VERSIONS:
+            with pytest.raises(CorruptLogError, match="without `schemaString`"):
+                opened(golden, name, version=entry["version"])
             continue
         try:
-            table = outcome(lambda version=entry["version"]: opened(golden, name, version=version))
+            table = opened(golden, name, version=entry["version"])
         except VersionNotFoundError:
             continue  # the log no longer reaches back
-        if table is None:
-            continue
         assert table.files().num_rows == truth["files"], entry
+        if truth["rows"] is not None:
+            assert table.to_arrow(columns=[]).num_rows == truth["rows"], entry
         rows = folder / "versions" / f"{entry['version']}.parquet"
         if rows.is_file():
             assert_same_rows(table.to_arrow(), pq.read_table(rows))
@@ -191,21 +120,3 @@ def test_a_table_that_readers_differ_on_gives_the_stated_rows_or_an_error(golden
     assert rows.num_rows == meta_of(golden, name)["num_rows"]
     if data.is_file():
         assert_same_rows(rows, pq.read_table(data))
-
-
-def test_what_is_refused_is_what_this_release_does_not_implement(golden):
-    """The other tables are read: a feature that works cannot quietly become a refused one."""
-    unsupported = {
-        "deletionVectors", "columnMapping", "v2Checkpoint", "typeWidening", "typeWidening-preview", "variantType",
-        "variantType-preview", "variantShredding-preview", "catalogOwned-preview",
-    }  # fmt: skip
-    surprising = []
-    for name in names("read"):
-        if outcome(lambda name=name: opened(golden, name)) is None:
-            meta = meta_of(golden, name)
-            features = set(meta["reader_features"] or ())
-            mapped = (meta["configuration"] or {}).get("delta.columnMapping.mode", "none") != "none"
-            void = '"void"' in json.dumps(meta["schema"])
-            if not features & unsupported and not mapped and not void:
-                surprising.append((name, meta["min_reader"], features))
-    assert not surprising

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.partition_values import parse_partition_value, partition_scalar
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructType
 
 PRIMITIVE_NAMES = ["string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date"]
@@ -24,6 +27,7 @@ def kind(name):
 @pytest.mark.parametrize("text", [None, ""])
 def test_null_and_the_empty_text_are_null_for_every_type(name, text):
     assert parse_partition_value(text, kind(name)) is None
+    assert partition_scalar(text, kind(name)) == pa.scalar(None, type_to_arrow(kind(name)))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,7 @@ def test_null_and_the_empty_text_are_null_for_every_type(name, text):
 def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
     found = parse_partition_value(text, kind(name))
     assert (found, type(found)) == (value, type(value))
+    assert partition_scalar(text, kind(name)) == pa.scalar(value, type_to_arrow(kind(name)))
 
 
 @pytest.mark.parametrize(
@@ -60,11 +65,27 @@ def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
     [
         ("x", "long"), ("1.5", "integer"), ("yes", "boolean"), ("1", "boolean"), ("2026-13-01", "date"),
         ("yesterday", "timestamp"), ("2026-01-01 25:00:00", "timestamp_ntz"), ("1,5", "decimal"), ("1,5", "double"),
+        ("NaN", "decimal"), ("Infinity", "decimal"), ("1_000", "long"), (" 1", "long"), ("1_0.5", "double"),
+        ("\u0661", "long"),
+        ("20260101", "date"), ("2026-W01-1", "date"), ("2026-01-01 10:00:00", "date"), ("2026-02-30", "date"),
+        ("-2026-02-29", "date"), ("-0001-13-01 00:00:00", "timestamp"), ("10000-01-01 24:00:00", "timestamp_ntz"),
+        ("2026-01-01 10:20:30 Europe/Berlin", "timestamp"), ("1000000000-01-01", "date"),
     ],
 )  # fmt: skip
 def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
+    for reading in (parse_partition_value, partition_scalar):
+        with pytest.raises(CorruptLogError, match=r"partition value '.*', which is no "):
+            reading(text, kind(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("128", "byte"), ("-32769", "short"), ("2147483648", "integer"), ("9223372036854775808", "long"),
+     ("1.234", "decimal"), ("123456789.00", "decimal"), ("400000-01-01 00:00:00", "timestamp")],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_its_type_is_no_scalar(text, name):
     with pytest.raises(CorruptLogError, match=r"partition value '.*', which is no "):
-        parse_partition_value(text, kind(name))
+        partition_scalar(text, kind(name))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +101,42 @@ def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
 def test_years_that_python_does_not_have_are_refused_as_unsupported_and_not_as_corrupt(text, name):
     with pytest.raises(UnsupportedFeatureError, match="years 1 to 9999"):
         parse_partition_value(text, kind(name))
+    assert partition_scalar(text, kind(name)).is_valid
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "number"),
+    [
+        ("1970-01-01", "date", 0),
+        ("0000-12-31", "date", -719163),
+        ("0000-02-29", "date", -719469),
+        ("-0001-01-01", "date", -719893),
+        ("-9999-12-31", "date", -4371223),
+        ("+10000-01-01", "date", 2932897),
+        ("10000-01-01", "date", 2932897),
+        ("-9999-12-31 23:59:59.999999", "timestamp_ntz", -4371222 * 86_400_000_000 - 1),
+        ("0000-01-01 00:00:00", "timestamp", -719528 * 86_400_000_000),
+        ("0001-01-01T00:00:00+01:00", "timestamp", -719162 * 86_400_000_000 - 3_600_000_000),
+        ("0001-01-01T00:00:00-0130", "timestamp", -719162 * 86_400_000_000 + 5_400_000_000),
+        ("+10000-01-01T00:00:00.5Z", "timestamp", 2932897 * 86_400_000_000 + 500_000),
+        ("9999-12-31 23:59:59.999999", "timestamp_ntz", 2932897 * 86_400_000_000 - 1),
+        ("0001-01-01T00:00:00+01:00", "timestamp_ntz", -719162 * 86_400_000_000),
+        ("1969-12-31 23:59:59.9999999", "timestamp_ntz", -1),
+    ],
+)
+def test_every_year_that_spark_writes_is_a_scalar(text, name, number):
+    """The numbers are those of numpy's proleptic calendar."""
+    found = partition_scalar(text, kind(name))
+    assert found.type == type_to_arrow(kind(name))
+    assert found.cast(pa.int32() if name == "date" else pa.int64()).as_py() == number
+
+
+@given(days=st.integers(-4_000_000, 4_000_000))
+def test_the_calendar_is_arrow_s(days):
+    day = pa.array([days], pa.date32())
+    year, month, of_month = (part(day)[0].as_py() for part in (pc.year, pc.month, pc.day))
+    text = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{of_month:02d}"
+    assert partition_scalar(text, kind("date")) == day[0]
 
 
 @pytest.mark.parametrize("nested", [ArrayType(PrimitiveType("long")), StructType(()), PrimitiveType("void")])
@@ -96,3 +153,4 @@ def test_every_time_of_day_comes_back_from_spark_s_spelling(moment):
     spelled = f"{moment.year:04d}-{moment:%m-%d} {text}"
     assert parse_partition_value(spelled, PrimitiveType("timestamp_ntz")) == moment
     assert parse_partition_value(spelled, PrimitiveType("timestamp")) == moment.replace(tzinfo=UTC)
+    assert partition_scalar(spelled, PrimitiveType("timestamp_ntz")) == pa.scalar(moment, pa.timestamp("us"))

@@ -15,7 +15,12 @@ DELTA = Source(format="delta", path="/lake/a", version_as_of=0)
 PLAIN = {"table": "/lake/t", "sources": {"source": CSV}}
 FULL = {
     "table": "/lake/ü t",
-    "sources": {"a": CSV, "b": DELTA, "c": Source(format="delta", path="/x", timestamp_as_of="2026-01-01")},
+    "sources": {
+        "a": CSV,
+        "b": DELTA,
+        "c": Source(format="delta", path="/x", timestamp_as_of="2026-01-01"),
+        "d": Source(format="delta", path="/lake/a", changes_from_version=0, changes_to_version=2),
+    },
     "identity": RunIdentity(app_id="ns/d", txn_version=2, on_rerun=OnRerun.WRITE, details={"dag": "d", "try": 1}),
     "query": "SELECT * FROM a JOIN b",
     "mode": WriteMode.OVERWRITE,
@@ -99,6 +104,11 @@ def test_a_contradiction_is_refused_with_a_remedy(change, says):
         (lambda: Source(format="delta", path="/x", version_as_of=1, timestamp_as_of="2026-01-01"), "names both"),
         (lambda: Source(format="csv", path="/x", version_as_of=0), "need format 'delta', and this source has 'csv'"),
         (lambda: Source(format="csv", path="/x", timestamp_as_of="2026-01-01"), "need format 'delta'"),
+        (lambda: Source(format="csv", path="/x", changes_from_version=0), "need format 'delta'"),
+        (lambda: Source(format="delta", path="/x", changes_from_version=0, version_as_of=0), "and for its changes"),
+        (lambda: Source(format="delta", path="/x", changes_to_version=0), "without changes_from_version"),
+        (lambda: Source(format="delta", path="/x", changes_from_version=-1), "from version -1"),
+        (lambda: Source(format="delta", path="/x", changes_from_version=2, changes_to_version=1), "version 2 to 1"),
         (lambda: RunIdentity(app_id=""), "empty app id"),
         (lambda: RunIdentity(app_id="x", txn_version=-1), "-1 is negative"),
         (lambda: RunIdentity(app_id="x", on_rerun="again"), "on_rerun is 'again'"),

@@ -95,7 +95,7 @@ def test_what_a_field_leaves_out_has_a_default():
     assert field == StructField("a", PrimitiveType("long"), nullable=True, metadata={})
 
 
-@pytest.mark.parametrize("name", ["void", "variant", "interval day", "geometry(OGC:CRS84)", "timestamp_ns", "char(5)"])
+@pytest.mark.parametrize("name", ["interval day", "geometry(OGC:CRS84)", "timestamp_ns", "char(5)"])
 def test_a_type_of_another_release_is_refused_by_name(name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         parse_schema(json.dumps({"type": "struct", "fields": [{"name": "a", "type": name}]}))

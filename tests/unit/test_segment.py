@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
 
 from deltalite.errors import (
-    CorruptCheckpointError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionGapError,
     VersionNotFoundError,
 )
 from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
-from deltalite.log.segment import CheckpointFiles, LogSegment, find_segment
-from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
+from deltalite.log.listing import CheckpointFiles, CheckpointKind, LogEntry
+from deltalite.log.segment import LogSegment, find_segment
+from deltalite.protocol.file_names import (
+    LAST_CHECKPOINT,
+    checkpoint_name,
+    checksum_name,
+    commit_name,
+    compaction_name,
+)
 from deltalite.storage.log_store import StoredFile
 from deltalite.txn.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Requests, appended, create, load, new_store, paths
@@ -35,6 +41,10 @@ def store():
 
 def versions(segment):
     return (segment.checkpoint.version if segment.checkpoint else None), [int(c.name[-25:-5]) for c in segment.commits]
+
+
+def uuid_name(version, letter="b", kind="parquet"):
+    return f"_delta_log/{version:020d}.checkpoint.{letter}{UUID[1:]}.{kind}"
 
 
 def part(version, number, count):
@@ -58,7 +68,7 @@ def hint(store, text):
 def test_a_version_is_the_newest_checkpoint_at_or_below_it_and_the_commits_after(store, version, checkpoint, commits):
     segment = find_segment(store, version)
     assert versions(segment) == (checkpoint, commits)
-    assert segment.newest_file == (segment.commits[-1] if commits else None)
+    assert segment.newest_file.name == commit_name(segment.version)
 
 
 def test_with_a_good_hint_the_log_before_it_is_not_listed(store):
@@ -67,11 +77,38 @@ def test_with_a_good_hint_the_log_before_it_is_not_listed(store):
     assert requests.seen == [("read", "_last_checkpoint"), ("list", f"{10:020d}")]
 
 
-@pytest.mark.parametrize("present", [{0, 1, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2}, {0, 1, 2, 4}])
-def test_commits_follow_one_another_without_a_gap(present):
-    files = tuple(StoredFile(name=commit_name(v), size_bytes=1, modified_ms=0) for v in sorted(present))
-    with pytest.raises(VersionGapError, match=r"commit \d is missing"):
-        LogSegment(version=3 if present != {0, 1, 2, 4} else 4, checkpoint=None, commits=files)
+def entry(first, last):
+    name = commit_name(first) if first == last else compaction_name(first, last)
+    return LogEntry(first_version=first, last_version=last, file=StoredFile(name=name, size_bytes=1, modified_ms=0))
+
+
+def entries_of(segment):
+    return [(e.first_version, e.last_version) for e in segment.entries]
+
+
+@pytest.mark.parametrize(
+    ("present", "missing"),
+    [
+        ([(0, 0), (1, 1), (3, 3)], "commit 2 is missing\\."),
+        ([(0, 0), (2, 2), (3, 3)], "commit 1 is missing\\."),
+        ([(1, 1), (2, 2), (3, 3)], "commit 0 is missing\\."),
+        ([(0, 0), (1, 1)], r"commit 2 is missing \(2 commits in all\)"),
+        ([(1, 2)], r"commit 0 is missing \(2 commits in all\)"),
+        ([], r"commit 0 is missing \(4 commits in all\)"),
+        ([(0, 2), (2, 3)], "commit 3"),
+        ([(0, 4)], "cannot rebuild version 3"),
+    ],
+)
+def test_commits_and_compactions_follow_one_another_without_a_gap_or_an_overlap(present, missing):
+    with pytest.raises(VersionGapError, match=missing):
+        LogSegment(version=3, checkpoint=None, entries=tuple(entry(*p) for p in present))
+
+
+def test_a_gap_of_any_size_is_found_at_once():
+    store = create(new_store())
+    store.files[commit_name(10**20 - 1)] = (b"", 0)
+    with pytest.raises(VersionGapError, match="commit 1 is missing"):
+        find_segment(store)
 
 
 @pytest.mark.parametrize(("gone", "readable"), [(11, [10]), (7, [3, 6, 10, 12])])
@@ -88,6 +125,8 @@ def test_a_missing_commit_hurts_the_versions_that_need_it_and_no_other(store, go
     [
         b"", b"{", b"[]", b"null", b'"x"', b"\xff", {"size": 1}, {"version": "10"}, {"version": -1}, {"version": True},
         {"version": None}, {"version": 10.0}, {"version": 10, "size": "many"}, b"[" * 100_000,
+        {"version": 10, "size": 1, "parts": 0}, {"version": 10, "size": 1, "parts": "2"},
+        {"version": 10, "size": 1, "checksum": "0" * 32}, b'{"version":10,"version":10,"size":1}',
     ],
     ids=str,
 )  # fmt: skip
@@ -110,8 +149,16 @@ def test_a_missing_hint_changes_nothing(store):
 
 
 def test_the_hint_is_read_as_spark_writes_it(store):
-    hint(store, {"version": 3, "size": 7, "parts": 2, "sizeInBytes": 5, "numOfAddFiles": 4, "checksum": "x", "v": {}})
+    hint(store, {"version": 3, "size": 7, "parts": 2, "sizeInBytes": 5, "numOfAddFiles": 4, "v2Checkpoint": {}})
     assert read_last_checkpoint(store) == LastCheckpoint(version=3, size=7, parts=2, size_bytes=5, num_of_add_files=4)
+
+
+def test_a_hint_whose_checksum_is_right_is_believed(store):
+    digest = hashlib.md5(b'"size"=12,"tags"+"a%20b"="c","version"=10', usedforsecurity=False).hexdigest()
+    hint(store, {"version": 10, "size": 12, "tags": {"a b": "c"}, "checksum": digest})
+    requests = Requests(store)
+    assert versions(find_segment(store)) == (10, [11, 12])
+    assert requests.seen[1] == ("list", f"{10:020d}")
 
 
 def test_a_checkpoint_of_no_bytes_is_no_checkpoint(store):
@@ -140,21 +187,42 @@ def test_a_checkpoint_in_parts_counts_only_when_every_part_of_one_set_is_there(s
     if expected is None:
         assert versions(segment)[0] == 5
     else:
-        assert segment.checkpoint == CheckpointFiles(version=10, names=tuple(part(10, *p) for p in expected))
+        assert segment.checkpoint == CheckpointFiles(
+            version=10, kind=CheckpointKind.MULTI_PART, names=tuple(part(10, *p) for p in expected)
+        )
 
 
 def test_a_part_of_no_bytes_makes_its_set_incomplete(store):
-    store.files |= {part(10, 1, 2): (b"x", 0), part(10, 2, 2): (b"", 0)}
+    store.files |= {part(10, 1, 2): (b"x", 0), part(10, 2, 2): (b"", 0), uuid_name(10): (b"", 0)}
     assert find_segment(store).checkpoint.names == (checkpoint_name(10),)
 
 
+def test_of_several_checkpoints_of_a_version_the_best_readable_one_is_chosen(store):
+    best_first = [
+        (uuid_name(10, "b"),),
+        (uuid_name(10, "a", "json"),),
+        tuple(part(10, n, 3) for n in (1, 2, 3)),
+        tuple(part(10, n, 2) for n in (1, 2)),
+        (checkpoint_name(10),),
+        (checkpoint_name(5),),
+    ]
+    store.files |= {name: (b"x", 0) for names in best_first[:4] for name in names}
+    unreadable = set()
+    for names in best_first:
+        assert find_segment(store, unreadable=unreadable).checkpoint.names == names
+        assert sorted(find_segment(store, 10, unreadable=unreadable).checkpoint.names) == sorted(names)
+        unreadable.add(names[-1])
+    assert find_segment(store, unreadable=unreadable).checkpoint is None
+
+
 def test_unreadable_checkpoints_are_passed_over(store):
-    assert versions(find_segment(store, unreadable={10})) == (5, list(range(6, 13)))
-    assert versions(find_segment(store, unreadable={5, 10})) == (None, list(range(13)))
+    newer, older = checkpoint_name(10), checkpoint_name(5)
+    assert versions(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
+    assert versions(find_segment(store, unreadable={older, newer})) == (None, list(range(13)))
     cleaned(store, 5)
-    assert versions(find_segment(store, unreadable={10})) == (5, list(range(6, 13)))
-    with pytest.raises(CorruptCheckpointError, match="cannot be read"):
-        find_segment(store, unreadable={5, 10})
+    assert versions(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
+    with pytest.raises(VersionGapError, match="commit 0 is missing"):
+        find_segment(store, unreadable={older, newer})
 
 
 def test_a_cleaned_log_keeps_the_versions_from_its_oldest_checkpoint_on(store):
@@ -191,18 +259,69 @@ def test_a_log_without_commits_is_no_table(files):
             find_segment(store, version)
 
 
-def test_a_version_that_needs_a_uuid_named_checkpoint_is_refused_by_the_feature_s_name(store):
-    store.files[f"_delta_log/{11:020d}.checkpoint.{UUID}.parquet"] = (b"x", 0)
-    assert versions(find_segment(store)) == (10, [11, 12])
-    cleaned(store, 11)
-    with pytest.raises(UnsupportedFeatureError, match="v2Checkpoint"):
-        find_segment(store)
+def with_compactions(store, *ranges):
+    store.files |= {compaction_name(*r): (b"x", 0) for r in ranges}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "version", "read"),
+    [
+        ([(11, 12)], 12, [(11, 12)]),
+        ([(6, 8)], 9, [(6, 8), (9, 9)]),
+        ([(6, 8), (6, 9)], 9, [(6, 9)]),
+        ([(6, 7), (7, 9)], 9, [(6, 6), (7, 9)]),  # two files, where the longest first would be three
+        ([(6, 7), (8, 9)], 9, [(6, 7), (8, 9)]),
+        ([(4, 8), (5, 8)], 9, [(6, 6), (7, 7), (8, 8), (9, 9)]),  # it begins before the checkpoint ends
+        ([(8, 10)], 9, [(6, 6), (7, 7), (8, 8), (9, 9)]),  # it goes beyond the version
+        ([(0, 3)], 4, [(0, 3), (4, 4)]),
+        ([(7, 7), (8, 6)], 8, [(6, 6), (7, 7), (8, 8)]),  # no ranges
+    ],
+)
+def test_compactions_take_the_place_of_their_commits_where_the_fewest_files_are_read(store, ranges, version, read):
+    with_compactions(store, *ranges)
+    segment = find_segment(store, version)
+    assert entries_of(segment) == read
+    assert segment.newest_file.name == commit_name(version)
+    assert [f.name for f in segment.compactions] == [compaction_name(*r) for r in read if r[0] != r[1]]
+
+
+def test_a_missing_commit_that_a_compaction_covers_is_no_gap(store):
+    with_compactions(store, (6, 8), (7, 9))
+    del store.files[commit_name(9)]
+    assert entries_of(find_segment(store, 9)) == [(6, 6), (7, 9)]
+    assert find_segment(store, 9).newest_file is None
+    for version in (6, 8):
+        del store.files[commit_name(version)]
+    with pytest.raises(VersionGapError, match="commit 6 is missing"):
+        find_segment(store, 9)
+    assert entries_of(find_segment(store, 8)) == [(6, 8)]
+
+
+def test_an_unreadable_or_empty_compaction_gives_way_to_its_commits(store):
+    with_compactions(store, (6, 8))
+    assert entries_of(find_segment(store, 8, unreadable={compaction_name(6, 8)})) == [(6, 6), (7, 7), (8, 8)]
+    store.files[compaction_name(6, 8)] = (b"", 0)
+    assert entries_of(find_segment(store, 8)) == [(6, 6), (7, 7), (8, 8)]
+
+
+def test_a_compaction_proves_its_last_version(store):
+    with_compactions(store, (13, 13), (14, 12))
+    assert find_segment(store).version == 12  # these are no ranges
+    with_compactions(store, (12, 13))
+    assert find_segment(store).version == 13
+
+
+def test_the_checksum_of_the_version_comes_from_the_same_listing(store):
+    store.files[checksum_name(12)] = (b"x", 0)
+    requests = Requests(store)
+    assert find_segment(store).checksum.name == checksum_name(12)
+    assert find_segment(store, 11).checksum is None
+    assert requests.seen == [("read", "_last_checkpoint"), ("list", f"{10:020d}")] * 2
 
 
 def test_other_files_in_the_log_are_nobody_s_business(store):
     for name in (
-        f"{3:020d}.crc",
-        f"{3:020d}.{6:020d}.compacted.json",
+        f"{14:020d}.crc",
         "zzz",
         f"{13:020d}.json.tmp",
         f"{14:020d}.jsonx",

@@ -1,4 +1,4 @@
-"""A file is skipped only when no row of it matches: shown on rows, by an evaluator that knows nothing of files."""
+"""Which files are skipped, and which are not, example by example; `test_skipping_properties.py` tries the rest."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from deltalite.columnar.outcomes import FALSE, TRUE
 from deltalite.columnar.predicate import (
     And,
     Comparison,
@@ -26,6 +25,7 @@ from deltalite.columnar.predicate import (
     Unknown,
 )
 from deltalite.columnar.skipping import FileTest, prune
+from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 
 TYPES = {
@@ -45,167 +45,8 @@ SCHEMA = StructType(
     )
 )
 PARTITION = ("p", "q")
+TABLE = TableSchema(logical=SCHEMA, partition_columns=PARTITION)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  without a zone on purpose
-
-# Few distinct values, so that bounds and literals meet often.
-moments = st.integers(-2_500, 2_500).map(lambda micros: EPOCH + timedelta(microseconds=micros))
-VALUES = {
-    "i": st.integers(-3, 3),
-    "d": st.sampled_from([-math.inf, -1.5, -0.0, 0.0, 1.0, 2.5, math.inf, math.nan]),
-    "s": st.one_of(
-        st.text(alphabet="ab\x7f\U0010ffff", max_size=3),
-        st.text(alphabet="ab", min_size=1, max_size=2).map(lambda end: "x" * 32 + end),
-    ),
-    "t": moments.map(lambda moment: moment.replace(tzinfo=UTC)),
-    "n": moments,
-    "m": st.sampled_from([Decimal(x) for x in ("-1.25", "0.00", "123456789012345678.25", "123456789012345678.26")]),
-    "p": st.sampled_from(["a", "b", "x" * 40]),
-    "q": st.sampled_from([date(2026, 1, 1), date(2026, 1, 2)]),
-}
-
-
-@st.composite
-def leaves(draw):
-    column = draw(st.sampled_from(sorted(VALUES)))
-    literal = st.one_of(VALUES[column], VALUES[column], st.none())
-    kind = draw(st.sampled_from(["compare", "compare", "in", "null", "not null", "starts", "constant", "unknown"]))
-    match kind:
-        case "in":
-            return In((column,), tuple(draw(st.lists(literal, max_size=3))))
-        case "null":
-            return IsNull((column,))
-        case "not null":
-            return IsNotNull((column.upper(),))
-        case "starts":
-            return StartsWith((draw(st.sampled_from(["s", "p"])),), draw(VALUES["s"]))
-        case "constant":
-            return Constant(draw(st.sampled_from([True, False, None])))
-        case "unknown":
-            return Unknown(frozenset({(column,)}))
-        case _:
-            return Comparison(column=(column,), operator=draw(st.sampled_from(Operator)), literal=draw(literal))
-
-
-predicates = st.recursive(
-    leaves(),
-    lambda inner: st.one_of(
-        inner.map(Not),
-        st.lists(inner, max_size=3).map(lambda children: And(tuple(children))),
-        st.lists(inner, max_size=3).map(lambda children: Or(tuple(children))),
-    ),
-    max_leaves=5,
-)
-rows_of_one_file = st.builds(
-    lambda partition, rows: [row | partition for row in rows],
-    st.fixed_dictionaries({name: st.none() | VALUES[name] for name in PARTITION}),
-    st.lists(st.fixed_dictionaries({n: st.none() | VALUES[n] for n in VALUES if n not in PARTITION}), max_size=4),
-)
-
-
-# The evaluator of rows. An unknown part is tried as each truth that it may have.
-
-
-def rank(value):
-    """Spark's order: NaN above all, -0.0 equal to 0.0."""
-    if isinstance(value, float):
-        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
-    return (0, value)
-
-
-def compare(left, operator, right):
-    if operator == "<=>":
-        return (left is None) == (right is None) and (left is None or rank(left) == rank(right))
-    if left is None or right is None:
-        return None
-    a, b = rank(left), rank(right)
-    return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
-
-
-def negation(truth):
-    return None if truth is None else not truth
-
-
-def conjunction(truths):
-    return False if False in truths else None if None in truths else True
-
-
-def truth(predicate, row, unknown):  # noqa: C901  one arm a kind
-    match predicate:
-        case Constant(own):
-            return own
-        case Unknown():
-            return unknown
-        case Not(child):
-            return negation(truth(child, row, unknown))
-        case And(children):
-            return conjunction([truth(child, row, unknown) for child in children])
-        case Or(children):
-            return negation(conjunction([negation(truth(child, row, unknown)) for child in children]))
-        case IsNull((column,)):
-            return row[column.lower()] is None
-        case IsNotNull((column,)):
-            return row[column.lower()] is not None
-        case In((column,), values):
-            return negation(conjunction([negation(compare(row[column], "=", value)) for value in values]))
-        case StartsWith((column,), prefix):
-            return None if row[column] is None else row[column].startswith(prefix)
-        case Comparison(column=(column,), operator=operator, literal=literal):
-            return compare(row[column], operator, literal)
-
-
-# Statistics, by the book of each writer.
-
-
-def cut(moment, zone):
-    return moment.isoformat()[:19] + f".{moment.microsecond // 1000:03d}" + zone
-
-
-def in_json(column, value, *, upper, sloppy):
-    match column:
-        case "s" if sloppy:
-            return value[:32]
-        case "s":
-            return value[:32] + ("\U0010ffff" if upper and len(value) > 32 else "")
-        case "t":
-            return cut(value, "Z")
-        case "n":
-            return cut(value, "")
-        case "m":
-            return float(value) if sloppy else value
-        case _:
-            return value
-
-
-def stats_of(rows, *, sloppy):
-    low, high, nulls = {}, {}, {}
-    for column in VALUES:
-        values = [row[column] for row in rows if row[column] is not None]
-        if column in PARTITION:
-            continue
-        nulls[column] = len(rows) - len(values)
-        values = [value for value in values if not (isinstance(value, float) and not math.isfinite(value))]
-        if column == "d" and any(row["d"] is not None and math.isinf(row["d"]) for row in rows):
-            continue
-        if values:
-            low[column] = in_json(column, min(values), upper=False, sloppy=sloppy)
-            high[column] = in_json(column, max(values), upper=True, sloppy=sloppy)
-    stats = {"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls}
-    return json.dumps(stats, default=lambda number: f"<{number}>").replace('"<', "").replace('>"', "")
-
-
-def partition_values(rows):
-    row = rows[0] if rows else dict.fromkeys(PARTITION)
-    return {name: None if row[name] is None else str(row[name]) for name in PARTITION}
-
-
-@settings(max_examples=600, deadline=None)
-@given(predicate=predicates, rows=rows_of_one_file, sloppy=st.booleans(), with_stats=st.booleans())
-def test_a_file_with_a_matching_row_is_never_skipped(predicate, rows, sloppy, with_stats):
-    test = FileTest(predicate, SCHEMA, PARTITION)
-    stats = stats_of(rows, sloppy=sloppy) if with_stats else None
-    truths = {truth(predicate, row, unknown) for row in rows for unknown in (True, False, None)}
-    if True in truths:
-        assert test.may_match(partition_values(rows), stats)
 
 
 def compared(column, operator, literal):
@@ -213,7 +54,11 @@ def compared(column, operator, literal):
 
 
 def file_test(predicate):
-    return FileTest(predicate, SCHEMA, PARTITION)
+    return FileTest(predicate, TABLE)
+
+
+def of_type(kind, predicate, **options):
+    return FileTest(predicate, TableSchema(logical=StructType((StructField("c", kind),)), **options))
 
 
 def stats_with(column, low, high, nulls=0, records=2):
@@ -288,7 +133,117 @@ def test_a_file_whose_statistics_prove_nothing_is_kept(predicate, stats):
 def test_a_32_bit_float_that_was_printed_short_is_compared_as_the_float_it_is(kind):
     schema = StructType((StructField("f", PrimitiveType(kind)),))
     for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
-        assert FileTest(compared("f", "=", stored), schema, ()).may_match({}, stats_with("f", text, text))
+        assert FileTest(compared("f", "=", stored), TableSchema(logical=schema)).may_match(
+            {}, stats_with("f", text, text)
+        )
+
+
+def test_a_bound_of_a_32_bit_float_is_rounded_in_both_directions_after_a_widening():
+    for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
+        equal = of_type(PrimitiveType("double"), compared("c", "=", stored))
+        assert equal.may_match({}, json.dumps({"minValues": {"c": text}}))
+        assert equal.may_match({}, json.dumps({"maxValues": {"c": text}}))
+
+
+def test_a_partition_of_32_bit_floats_has_the_value_of_the_float():
+    def test_of(value):
+        return of_type(PrimitiveType("float"), compared("c", "=", value), partition_columns=("c",))
+
+    assert test_of(3.4000000953674316).may_match({"c": "3.4"}, None)
+    assert not test_of(3.4).may_match({"c": "3.4"}, None)
+
+
+@pytest.mark.parametrize(
+    ("high", "value"),
+    [
+        ("x" * 32, "x" * 32 + "y"),
+        ("x" * 32 + "\ufffd", "x" * 32 + "\U0001f600"),
+        ("x" * 31 + "?\ufffd", "x" * 31 + "\U0001f600y"),
+        ("x" * 31 + "\ud83d", "x" * 31 + "\U0001f600y"),
+        ("\U0001f600" * 16, "\U0001f600" * 16 + "y"),
+        ("\U0001f600" * 16 + "\ufffd", "\U0001f600" * 17),
+    ],
+)
+def test_a_maximum_that_was_cut_at_32_utf16_units_bounds_all_that_begins_like_it(high, value):
+    for predicate in (compared("s", "=", value), compared("s", ">=", value), StartsWith(("s",), value)):
+        assert file_test(predicate).may_match(NO_PARTITION, stats_with("s", "a", high))
+    assert not file_test(compared("s", "=", "\U0010ffff" + value)).may_match(NO_PARTITION, stats_with("s", "a", high))
+
+
+@pytest.mark.parametrize("tight", [True, False])
+def test_a_count_of_nulls_decides_only_when_it_is_none_or_all(tight):
+    def outcome(nulls, low=None):
+        stats = json.loads(stats_with("i", low, low, nulls=nulls, records=3)) | {"tightBounds": tight}
+        test = file_test(IsNull(("i",)))
+        return test.possible(NO_PARTITION, json.dumps(stats))
+
+    assert outcome(0) == FALSE
+    assert outcome(3) == TRUE
+    assert outcome(2) == TRUE | FALSE
+    assert outcome(4) == TRUE | FALSE, "more nulls than rows"
+    assert outcome(3, low=1) == TRUE | FALSE, "bounds of a column that is all null"
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "inside", "outside"),
+    [
+        (PrimitiveType("timestamp_ntz"), "1970-01-01", "1970-01-02", EPOCH + timedelta(1), EPOCH + timedelta(2)),
+        (PrimitiveType("double"), 1, 4, 4.0, 5.0),
+        (PrimitiveType("long"), 1, 4, 4, 5),
+        (DecimalType(12, 2), 1, 4, Decimal(4), Decimal("4.01")),
+        (DecimalType(12, 4), 1.25, 4.5, Decimal("4.5"), Decimal("4.5001")),
+    ],
+)
+def test_statistics_from_before_a_widening_bound_the_wider_column(kind, low, high, inside, outside):
+    stats = stats_with("c", low, high)
+    assert of_type(kind, compared("c", "=", inside)).may_match({}, stats)
+    assert not of_type(kind, compared("c", "=", outside)).may_match({}, stats)
+
+
+def mapped(name, physical, number, kind="long"):
+    kind = PrimitiveType(kind) if isinstance(kind, str) else kind
+    return StructField(name, kind, metadata={PHYSICAL_NAME: physical, FIELD_ID: number})
+
+
+SWAPPED = TableSchema(
+    logical=StructType(
+        (
+            mapped("a", "b", 1),
+            mapped("b", "a", 2),
+            mapped("st", "s", 3, StructType((mapped("x", "y", 4), mapped("y", "x", 5)))),
+            mapped("day", "col-1", 6, "date"),
+        )
+    ),
+    partition_columns=("day",),
+    mode=MappingMode.NAME,
+)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kept"),
+    [
+        (Comparison(column=("a",), operator=Operator.EQ, literal=20), True),
+        (Comparison(column=("a",), operator=Operator.EQ, literal=10), False),
+        (Comparison(column=("B",), operator=Operator.EQ, literal=10), True),
+        (Comparison(column=("st", "X"), operator=Operator.EQ, literal=40), True),
+        (Comparison(column=("st", "x"), operator=Operator.EQ, literal=30), False),
+        (Comparison(column=("day",), operator=Operator.EQ, literal=date(2026, 1, 1)), True),
+        (Comparison(column=("day",), operator=Operator.EQ, literal=date(2026, 1, 2)), False),
+    ],
+)
+def test_statistics_and_partition_values_are_found_by_physical_names(predicate, kept):
+    bounds = {"a": 10, "b": 20, "s": {"x": 30, "y": 40}}
+    nothing = {"a": 0, "b": 0, "s": {"x": 0, "y": 0}}
+    stats = json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds, "nullCount": nothing})
+    files = files_table(({"col-1": "2026-01-01"}, stats))
+    assert prune(files, predicate, SWAPPED).num_rows == kept
+
+
+@pytest.mark.parametrize("number", ["1E9999999", "-1E9999999", "NaN", "-Infinity", "1" * 5000])
+def test_a_number_beyond_all_measure_is_no_bound(number):
+    stats = '{"minValues":{"m":%s,"d":%s},"maxValues":{"m":%s,"d":%s}}' % ((number,) * 4)
+    for predicate in (compared("m", "=", Decimal(0)), compared("d", "=", 0.0)):
+        assert file_test(predicate).may_match(NO_PARTITION, stats)
 
 
 def test_a_decimal_that_was_forced_into_64_bits_is_no_bound():
@@ -333,17 +288,17 @@ FILES = files_table(
     ],
 )
 def test_pruning_keeps_the_files_that_may_match_in_their_order(predicate, kept):
-    assert prune(FILES, predicate, SCHEMA, PARTITION)["path"].to_pylist() == kept.split()
+    assert prune(FILES, predicate, TABLE)["path"].to_pylist() == kept.split()
 
 
 def test_pruning_with_a_predicate_that_is_always_true_hands_back_the_same_table():
-    assert prune(FILES, Constant(True), SCHEMA, PARTITION) is FILES
+    assert prune(FILES, Constant(True), TABLE) is FILES
 
 
 def test_pruning_no_files_gives_no_files():
-    assert prune(FILES.slice(0, 0), compared("p", "=", "a"), SCHEMA, PARTITION).num_rows == 0
+    assert prune(FILES.slice(0, 0), compared("p", "=", "a"), TABLE).num_rows == 0
 
 
 def test_pruning_works_on_a_table_of_several_chunks():
     twice = pa.concat_tables([FILES, FILES])
-    assert prune(twice, And((compared("p", "=", "b"), compared("i", ">", 2))), SCHEMA, PARTITION).num_rows == 2
+    assert prune(twice, And((compared("p", "=", "b"), compared("i", ">", 2))), TABLE).num_rows == 2

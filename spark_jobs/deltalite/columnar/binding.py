@@ -8,6 +8,7 @@ work.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, assert_never
 
 from deltalite.columnar.predicate import (
@@ -25,6 +26,7 @@ from deltalite.columnar.predicate import (
     Unknown,
     literal_fits,
 )
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 
 
@@ -43,6 +45,27 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
             return Unknown(frozenset(_spelled(column, schema) for column in columns))
         case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
             return _bind_leaf(predicate, schema)
+        case _:
+            assert_never(predicate)
+
+
+def physical(predicate: Predicate, table: TableSchema) -> Predicate:
+    """A bound predicate with the names that the table's files, partition values and statistics use."""
+    if table.mode is MappingMode.NONE:
+        return predicate
+    match predicate:
+        case And(children):
+            return And(tuple(physical(child, table) for child in children))
+        case Or(children):
+            return Or(tuple(physical(child, table) for child in children))
+        case Not(child):
+            return Not(physical(child, table))
+        case Constant():
+            return predicate
+        case Unknown(columns):
+            return Unknown(frozenset(table.physical_path(column) for column in columns))
+        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
+            return replace(predicate, column=table.physical_path(predicate.column))
         case _:
             assert_never(predicate)
 

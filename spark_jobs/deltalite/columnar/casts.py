@@ -8,13 +8,19 @@ does not say, by the values themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+Convert = Callable[[pa.Array], pa.Array]
+Member = tuple[str, Convert] | None
+"""A member of a struct by its name in the array, with its conversion; None for one that the array does not have."""
+
 _IsKind = Callable[[pa.DataType], bool]
+_WIDEST_DECIMAL = 76
 
 
 def _is_text(data_type: pa.DataType) -> bool:
@@ -38,7 +44,8 @@ def _is_local_time(data_type: pa.DataType) -> bool:
     return bool(types.is_timestamp(data_type)) and data_type.tz is None
 
 
-def _is_list(data_type: pa.DataType) -> bool:
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether it is any of Arrow's kinds of lists."""
     return bool(
         types.is_list(data_type)
         or types.is_large_list(data_type)
@@ -68,7 +75,7 @@ class LossyCastError(ValueError):
     """A value of the file has no place in the table's type; carries the path below the column."""
 
 
-def fit(array: pa.Array, target: pa.DataType) -> pa.Array:
+def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one arm a kind
     """The array in the table's Arrow type, with the same values.
 
     Raises:
@@ -83,14 +90,17 @@ def fit(array: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(array.type, pa.BaseExtensionType):
         return fit(array.storage, target)
     if types.is_struct(target) and types.is_struct(array.type):
-        return _fit_struct(array, target)
+        return convert_struct(array, target, _members_by_name(array.type, target))
     if types.is_map(target) and types.is_map(array.type):
-        return _fit_map(array, target)
-    if types.is_list(target) and _is_list(array.type):
-        return _fit_list(array, target)
+        return convert_map(array, target, partial(fit, target=target.key_type), partial(fit, target=target.item_type))
+    if types.is_list(target) and is_list(array.type):
+        return convert_list(array, target, partial(fit, target=target.value_type))
     if not _holds(target, array.type):
         raise LossyCastError(f"{array.type} is not read as {target}")
     try:
+        if types.is_decimal(target) and types.is_integer(array.type):
+            # Arrow asks for room for every value of the integer's type; what counts is that these values fit.
+            array = pc.cast(array, pa.decimal256(_WIDEST_DECIMAL, target.scale))
         return pc.cast(array, target, safe=True)
     except pa.ArrowException as error:
         raise LossyCastError(str(error)) from error
@@ -101,29 +111,41 @@ def _holds(target: pa.DataType, source: pa.DataType) -> bool:
     return any(is_kind(source) for is_kind in sources)
 
 
-def _fit_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
-    by_name = {f.name.lower(): index for index, f in reversed(list(enumerate(array.type)))}
-    members = []
-    for f in target:
-        index = by_name.get(f.name.lower())
-        members.append(pa.nulls(len(array), f.type) if index is None else fit(array.field(index), f.type))
-    return pa.StructArray.from_arrays(members, fields=list(target), mask=array.is_null())
+def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequence[Member]) -> pa.Array:
+    """The struct array as `target`, each of whose members is made from one of the array's, by name, or is null."""
+    names = [f.name for f in array.type]
+    parts = [
+        pa.nulls(len(array), f.type) if member is None else member[1](array.field(names.index(member[0])))
+        for f, member in zip(target, members, strict=True)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
-def _fit_list(array: pa.Array, target: pa.ListType) -> pa.Array:
+def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:
+    """The list array as `target`, with its elements converted."""
     # Arrow's cast between kinds of lists keeps the elements as they are and gives plain 32-bit offsets.
-    plain = pc.cast(array, pa.list_(array.type.value_field))
+    plain = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
     offsets, elements = _from_zero(plain)
-    return pa.ListArray.from_arrays(offsets, fit(elements, target.value_type), type=target, mask=plain.is_null())
+    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_nulls(plain))
 
 
-def _fit_map(array: pa.MapArray, target: pa.MapType) -> pa.Array:
+def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Convert) -> pa.Array:
+    """The map array as `target`, with its keys and its values converted."""
     offsets, _ = _from_zero(array)
     first, count = array.offsets[0].as_py(), offsets[-1].as_py()
     keys, items = array.keys.slice(first, count), array.items.slice(first, count)
-    return pa.MapArray.from_arrays(
-        offsets, fit(keys, target.key_type), fit(items, target.item_type), type=target, mask=array.is_null()
-    )
+    return pa.MapArray.from_arrays(offsets, key(keys), item(items), type=target, mask=_nulls(array))
+
+
+def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Member]:
+    by_name = {f.name.lower(): f.name for f in reversed(list(source))}
+    return [
+        (by_name[f.name.lower()], partial(fit, target=f.type)) if f.name.lower() in by_name else None for f in target
+    ]
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
 
 
 def _from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:

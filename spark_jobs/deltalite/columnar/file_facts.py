@@ -2,14 +2,17 @@
 
 Partition values hold for every row; statistics are bounds. What writers do to statistics is undone here: timestamps
 are cut down to milliseconds, a long string maximum may be cut, NaN is left out of a maximum, a 32-bit float is
-printed short, and some writers round decimals to doubles. Anything missing, malformed, contradictory or of another
-kind than the column's type is no bound. Protocol: Per-file Statistics; Partition Value Serialization.
+printed short, and some writers round decimals to doubles. A column that was widened keeps the statistics of its
+narrower type. After rows were deleted by a deletion vector the bounds are wide, and a count of nulls says something
+only when it is zero or all. Anything missing, malformed, contradictory or of another kind than the column's type is no
+bound. Protocol: Per-file Statistics; Partition Value Serialization.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,14 +22,18 @@ from typing import Any, assert_never
 
 from deltalite.columnar.outcomes import UNKNOWN_COLUMN, ColumnFacts
 from deltalite.columnar.predicate import Path
+from deltalite.columnar.string_bounds import utf16_units
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 
 # A maximum of 12:00:00.123 in the log stands for every time below 12:00:00.124; times have microseconds.
 _CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
-# Delta cuts strings after 32 characters, delta-rs after 64; a shorter maximum is the value itself.
+# Delta cuts strings after 32 UTF-16 units, delta-rs after 64; a shorter maximum is the value itself.
 _SHORTEST_CUT = 32
+# What ends a maximum that was cut: half a character, which Java may have written as `?`, and then a character that is
+# to be above the one that was cut off. Older Delta put U+FFFD there, which is below all characters of two units.
+_END_OF_A_CUT = re.compile("[?\ud800-\udfff]?[\x7f\ufffd\U0010ffff]*\\Z")
 # A double holds any decimal of this many digits; longer ones may have been rounded on their way into the log.
 _DIGITS_OF_DOUBLE = 15
 _ROUNDING_OF_DOUBLE = Decimal(2) ** -50
@@ -73,23 +80,27 @@ def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
         return UNKNOWN_COLUMN
     if value is None:
         return ColumnFacts(may_be_value=False)
+    if data_type == _FLOAT:
+        value = _single(value)
     return ColumnFacts(low=value, high=value, may_be_null=False)
 
 
 def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> ColumnFacts:
     """The facts about a leaf column of the file; `path` is spelled as in the schema."""
+    smallest, largest = _at(stats.min_values, path), _at(stats.max_values, path)
+    low, high = _bounds(smallest, largest, data_type)
+    may_be_cut = isinstance(high, str) and utf16_units(high) >= _SHORTEST_CUT
     null_count = _count(_at(stats.null_counts, path))
     if isinstance(data_type, ArrayType | MapType):
         # Writers disagree on whether this counts null arrays or null elements.
         null_count = None
-    low, high = _bounds(_at(stats.min_values, path), _at(stats.max_values, path), data_type)
     return ColumnFacts(
         low=low,
-        high=high,
-        high_may_be_cut=isinstance(high, str) and len(high) >= _SHORTEST_CUT,
+        high=_END_OF_A_CUT.sub("", high) if may_be_cut else high,
+        high_may_be_cut=may_be_cut,
         may_be_nan=data_type in _FLOATING,
-        may_be_null=null_count is None or null_count > 0,
-        may_be_value=null_count is None or stats.num_records is None or null_count < stats.num_records,
+        may_be_null=null_count != 0,
+        may_be_value=null_count is None or null_count != stats.num_records or (smallest, largest) != (None, None),
     )
 
 
@@ -103,7 +114,7 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
         if low is not None and high is not None and low > high:
             return None, None
         return _widened_down(low, data_type), _widened_up(high, data_type)
-    except (ValueError, OverflowError):
+    except (ValueError, ArithmeticError):
         return None, None
 
 

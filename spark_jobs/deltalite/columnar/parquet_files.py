@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,23 +22,45 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 _MAX_THREADS = 8
+_BUFFER_BYTES = 256 * 1024
 _MISSING = "Restore the file, or run RESTORE to a version that does not need it."
 _BROKEN = "Restore the file from a backup, or rewrite the rows from their source."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedFile:
+    """An open Parquet file and its size."""
+
+    parquet: pq.ParquetFile
+    size_bytes: int
+
+
 @contextmanager
 def open_parquet(store: LogStore, name: str) -> Iterator[pq.ParquetFile]:
+    """One data file, by its real (decoded) name; as `open_data_file`, without its size."""
+    with open_data_file(store, name) as opened:
+        yield opened.parquet
+
+
+@contextmanager
+def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
     """One data file, by its real (decoded) name. What reading it raises in the block is translated too.
 
-    Timestamps stored as int96 appear in microseconds.
+    Timestamps stored as int96 appear in microseconds. Pages are read as they are needed, through a small buffer for
+    each column, so that a row group need not fit into memory.
 
     Raises:
         CorruptDataFileError: the file is missing, is no Parquet or is damaged.
         StorageError: the operating system or the network failed.
     """
     try:
-        with store.open(name) as handle, pq.ParquetFile(handle, coerce_int96_timestamp_unit="us") as file:
-            yield file
+        with (
+            store.open(name) as handle,
+            pq.ParquetFile(
+                handle, coerce_int96_timestamp_unit="us", pre_buffer=False, buffer_size=_BUFFER_BYTES
+            ) as file,
+        ):
+            yield OpenedFile(parquet=file, size_bytes=handle.size())
     except FileNotFoundError as error:
         raise CorruptDataFileError(
             f"The data file '{name}' of the table {store.root} does not exist.", remedy=_MISSING

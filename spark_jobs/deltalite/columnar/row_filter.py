@@ -71,17 +71,15 @@ def truths(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C9
         case Not(child):
             return pc.invert(truths(batch, child))
         case IsNull(column):
-            return pc.is_null(_values(batch, column))
+            return pc.is_null(column_values(batch, column))
         case IsNotNull(column):
-            return pc.is_valid(_values(batch, column))
+            return pc.is_valid(column_values(batch, column))
         case Comparison(column=column, operator=operator, literal=literal):
-            return _compare(_values(batch, column), operator, literal)
+            return _compare(column_values(batch, column), operator, literal)
         case In(column, values):
-            array = _values(batch, column)
-            equals = (_compare(array, Operator.EQ, value) for value in values)
-            return reduce(pc.or_kleene, equals, _constant(False, batch.num_rows))
+            return _is_among(column_values(batch, column), values)
         case StartsWith(column, prefix):
-            return pc.starts_with(_values(batch, column), prefix)
+            return pc.starts_with(column_values(batch, column), prefix)
         case Unknown(columns):
             named = ", ".join(sorted(".".join(path) for path in columns)) or "no column"
             raise InvalidRequestError(
@@ -96,11 +94,33 @@ def _constant(truth: bool | None, length: int) -> pa.Array:  # noqa: FBT001  a v
     return pa.repeat(pa.scalar(truth, pa.bool_()), length)
 
 
-def _values(batch: pa.RecordBatch, column: Path) -> pa.Array:
+def column_values(batch: pa.RecordBatch, column: Path) -> pa.Array:
+    """The values of a column or of a struct's member, null where the struct is null."""
     array = batch.column(batch.schema.names.index(column[0]))
     for name in column[1:]:
         array = pc.struct_field(array, [array.type.get_field_index(name)])
     return array
+
+
+def _is_among(array: pa.Array, values: tuple[Any, ...]) -> pa.Array:
+    """Whether each value equals one of `values`, as `In` says."""
+    literals = [value for value in values if value is not None]
+    known = None if types.is_floating(array.type) else _exact_values(literals, array.type)
+    if known is None:
+        equals = (_compare(array, Operator.EQ, value) for value in values)
+        return reduce(pc.or_kleene, equals, _constant(False, len(array)))
+    found = pc.is_in(array, value_set=known)
+    # Where none is equal, a null on either side makes the answer NULL; no values at all are FALSE also for a null.
+    certain = len(literals) == len(values) and (pc.is_valid(array) if values else True)
+    return pc.if_else(pc.or_(found, certain), found, pa.scalar(None, pa.bool_()))
+
+
+def _exact_values(literals: list[Any], data_type: pa.DataType) -> pa.Array | None:
+    """The literals in a column's type; None where one of them has no place there."""
+    try:
+        return pa.array([_integral(literal, data_type) for literal in literals], data_type)
+    except (OverflowError, pa.ArrowException):
+        return None
 
 
 def _compare(array: pa.Array, operator: Operator, literal: Any) -> pa.Array:
@@ -121,13 +141,24 @@ def _compare_floats(array: pa.Array, operator: Operator, literal: float) -> pa.A
 
 
 def _comparable(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:
-    """Both sides in one type that holds either exactly."""
-    if types.is_decimal(array.type) or isinstance(literal, Decimal):
-        return _comparable_decimals(array, Decimal(literal))
+    """Both sides in one type that holds either exactly: the column's own where it can be, which is far cheaper."""
     try:
-        return array, pa.scalar(literal, array.type)
-    except (OverflowError, pa.ArrowInvalid):
+        return array, pa.scalar(_integral(literal, array.type), array.type)
+    except (OverflowError, pa.ArrowException):
         return _comparable_decimals(array, Decimal(literal))
+
+
+def _integral(literal: Any, data_type: pa.DataType) -> Any:
+    """A decimal for an integer column as the integer it is; Arrow would cut off its fraction without a word.
+
+    Raises:
+        OverflowError: it has a fraction.
+    """
+    if not (types.is_integer(data_type) and isinstance(literal, Decimal)):
+        return literal
+    if literal != int(literal):
+        raise OverflowError(literal)
+    return int(literal)
 
 
 def _comparable_decimals(array: pa.Array, literal: Decimal) -> tuple[pa.Array, pa.Scalar]:

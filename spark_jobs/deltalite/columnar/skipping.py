@@ -9,29 +9,31 @@ Protocol: Per-file Statistics; Partition Value Serialization.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.binding import bind
+from deltalite.columnar.binding import bind, physical
 from deltalite.columnar.file_facts import FileStats, facts_from_partition, facts_from_stats, parse_stats
 from deltalite.columnar.outcomes import FALSE, NULL, TRUE, UNKNOWN_COLUMN, ColumnFacts, Outcomes, outcomes
 from deltalite.columnar.predicate import Constant, Path, Predicate, columns_of
-from deltalite.protocol.schema import StructType, leaves
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import leaves
 
 PartitionValues = Mapping[str, str | None]
 
 
-def prune(files: pa.Table, predicate: Predicate, schema: StructType, partition_columns: Collection[str]) -> pa.Table:
+def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table:
     """The rows of a snapshot's table of files whose file may hold a row that the predicate selects, in their order.
 
-    `files` has at least the columns `partitionValues` (map of string to string) and `stats` (string, JSON or null).
+    The predicate names columns as the table's users do. `files` has at least the columns `partitionValues` (map of
+    string to string) and `stats` (string, JSON or null).
     """
     if isinstance(predicate, Constant):
         return files if predicate.truth else files.slice(0, 0)
-    test = FileTest(predicate, schema, partition_columns)
-    combinations, group_of_row = _group_by_partition(files, test.partition_columns, partition_columns)
+    test = FileTest(predicate, table)
+    combinations, group_of_row = _group_by_partition(files, test.partition_keys)
     possible = [test.possible(values, None) for values in combinations]
     may_match = pa.array([bool(own & TRUE) for own in possible], pa.bool_()).take(group_of_row)
     left = files.filter(may_match)
@@ -53,23 +55,23 @@ def prune(files: pa.Table, predicate: Predicate, schema: StructType, partition_c
 class FileTest:
     """A predicate made ready to be asked of many files of one table.
 
-    `schema` is the table's, with its partition columns. Columns of the predicate that the schema does not have may be
-    anything.
+    Columns of the predicate that the table does not have may be anything.
     """
 
-    __slots__ = ("_partition", "_predicate", "_types")
+    __slots__ = ("_keys", "_predicate", "_types")
 
-    def __init__(self, predicate: Predicate, schema: StructType, partition_columns: Collection[str]) -> None:
-        partition_names = {name.lower() for name in partition_columns}
-        self._predicate = bind(predicate, schema)
+    def __init__(self, predicate: Predicate, table: TableSchema) -> None:
+        self._predicate = physical(bind(predicate, table.logical), table)
         read = columns_of(self._predicate)
-        self._types = {path: leaf.type for path, leaf in leaves(schema) if path in read}
-        self._partition = {path for path in self._types if len(path) == 1 and path[0].lower() in partition_names}
+        self._types = {path: leaf.type for path, leaf in leaves(table.physical) if path in read}
+        self._keys: dict[Path, str] = {
+            (name,): key for name, key in table.partition_keys.items() if (name,) in self._types
+        }
 
     @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """The partition columns that the predicate reads, as the schema spells them."""
-        return tuple(sorted(name for (name,) in self._partition))
+    def partition_keys(self) -> tuple[str, ...]:
+        """The partition columns that the predicate reads, as the log's partition values name them."""
+        return tuple(sorted(self._keys.values()))
 
     def may_match(self, partition_values: PartitionValues, stats: str | None) -> bool:
         """Whether the file may hold a row for which the predicate is TRUE; False is certain.
@@ -89,25 +91,18 @@ class FileTest:
         data_type = self._types.get(path)
         if data_type is None:
             return UNKNOWN_COLUMN
-        if path in self._partition:
-            if path[0] not in partition_values:
-                return UNKNOWN_COLUMN
-            return facts_from_partition(partition_values[path[0]], data_type)
+        key = self._keys.get(path)
+        if key is not None:
+            return facts_from_partition(partition_values[key], data_type) if key in partition_values else UNKNOWN_COLUMN
         return UNKNOWN_COLUMN if stats is None else facts_from_stats(stats, path, data_type)
 
 
-def _group_by_partition(
-    files: pa.Table, columns: Sequence[str], in_log: Collection[str]
-) -> tuple[list[dict[str, str | None]], pa.Array]:
-    """The distinct combinations of values of these partition columns, and for each file the number of its own.
-
-    `in_log` are the names as the metadata's `partitionColumns` spells them, and so the log's partition values.
-    """
-    spelled = {name.lower(): name for name in in_log}
+def _group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, str | None]], pa.Array]:
+    """The distinct combinations of values of these partition columns, and for each file the number of its own."""
     combinations: list[dict[str, str | None]] = [{}]
     group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
-    for column in columns:
-        looked_up = pc.map_lookup(files.column("partitionValues"), pa.scalar(spelled[column.lower()]), "first")
+    for column in keys:
+        looked_up = pc.map_lookup(files.column("partitionValues"), pa.scalar(column), "first")
         values = pa.chunked_array(looked_up.chunks, pa.string()).combine_chunks()
         encoded = values.dictionary_encode(null_encoding="encode")
         width = len(encoded.dictionary)

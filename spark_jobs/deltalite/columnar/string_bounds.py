@@ -23,7 +23,7 @@ def cut_min(text: str, prefix_length: int) -> str:
 def cut_max(text: str, prefix_length: int) -> str | None:
     """An upper bound of `text` of about `prefix_length` UTF-16 units; None where none of twice that length exists."""
     end = _cut_at(text, prefix_length)
-    while _units(text[:end]) <= _EXPANSION * prefix_length:
+    while utf16_units(text[:end]) <= _EXPANSION * prefix_length:
         if end >= len(text):
             return text
         if text[end] < _ASCII_MAX:
@@ -34,6 +34,11 @@ def cut_max(text: str, prefix_length: int) -> str | None:
     return None
 
 
+def utf16_units(text: str) -> int:
+    """The length of `text` as Java counts it."""
+    return sum(1 if ord(character) < _FIRST_OF_TWO_UNITS else 2 for character in text)
+
+
 def _cut_at(text: str, units: int) -> int:
     """How many characters reach `units` UTF-16 units; all of them where the text is shorter."""
     taken = 0
@@ -42,7 +47,3 @@ def _cut_at(text: str, units: int) -> int:
             return index
         taken += 1 if ord(character) < _FIRST_OF_TWO_UNITS else 2
     return len(text)
-
-
-def _units(text: str) -> int:
-    return sum(1 if ord(character) < _FIRST_OF_TWO_UNITS else 2 for character in text)

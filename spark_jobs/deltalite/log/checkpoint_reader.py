@@ -1,70 +1,168 @@
-"""Reading a classic or multi-part checkpoint, column by column.
+"""Reading a checkpoint of any kind, column by column.
 
-Only the columns that are asked for are read; a column that the writer left out reads as null. Rows of other kinds are
-dropped by Arrow, so a checkpoint of a million files costs a few vector operations. Anything that Parquet or the schema
-gets wrong is a `CorruptCheckpointError`, which tells the caller to fall back. Protocol: Checkpoints, Checkpoint Schema.
+The main files hold the small actions, and the adds and removes or the names of the sidecars that hold these. Of Parquet
+only the columns that are asked for are read, a column that the writer left out reads as null, and rows of other kinds
+are dropped by Arrow, so a checkpoint of a million files costs a few vector operations; JSON is read line by line.
+Whatever is wrong with a file, missing sidecars too, is a `CorruptCheckpointError`, which tells the caller to fall
+back. Protocol: Checkpoints, Sidecar Files, V2 Spec, Checkpoint Schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltalite.errors import CorruptCheckpointError, DeltaLiteError
+from deltalite.errors import CorruptCheckpointError, CorruptLogError
+from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, without_rows
-from deltalite.log.segment import CheckpointFiles
-from deltalite.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, parse_action
+from deltalite.log.listing import CheckpointFiles, CheckpointKind
+from deltalite.log.parsed_stats import stats_texts
+from deltalite.protocol.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    parse_action,
+)
+from deltalite.protocol.file_names import sidecar_name
 from deltalite.storage.log_store import LogStore
 
 # In these a null is a value, not an absence.
 _MAPS = frozenset({"configuration", "options", "partitionValues", "tags"})
 _SMALL_KINDS = (Protocol.action, Metadata.action, SetTransaction.action, DomainMetadata.action)
+_CHECKPOINT_METADATA, _SIDECAR = "checkpointMetadata", "sidecar"
 
 
-def read_small_actions(store: LogStore, checkpoint: CheckpointFiles) -> list[Action]:
-    """Protocol, metadata, transactions and domains of the checkpoint."""
-    found: list[Action] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointHead:
+    """What the main files say beside files: the small actions, and where the adds and removes are.
+
+    `sources` are the main files and the sidecars, as names relative to the table's root.
+    """
+
+    actions: tuple[Action, ...]
+    sources: tuple[str, ...]
+
+
+def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
+    """The protocol, metadata, transactions and domains of a checkpoint, and the files that hold its adds and removes.
+
+    Raises:
+        CorruptCheckpointError: a main file cannot be read, or is not what its name says.
+    """
+    actions: list[Action] = []
+    sidecars: list[str] = []
+    versions: list[Any] = []
+    kinds = (*_SMALL_KINDS, _CHECKPOINT_METADATA, _SIDECAR)
     for name in checkpoint.names:
-        with _parquet(store, name) as file:
-            kinds = [k for k in _SMALL_KINDS if k in file.schema_arrow.names]
-            table = file.read(columns=kinds) if kinds else None
-            for kind in kinds:
-                for body in _rows_of_kind(table, kind).to_pylist(maps_as_pydicts="strict"):
-                    action = parse_action(kind, _without_nulls(body), name)
-                    if action is not None:
-                        found.append(action)
-    return found
+        with _corrupt(store, name):
+            for kind, body in _bodies(store, name, kinds):
+                if kind == _SIDECAR:
+                    sidecars.append(_sidecar(body, name))
+                elif kind == _CHECKPOINT_METADATA:
+                    versions.append(body.get("version"))
+                else:
+                    action = parse_action(kind, body, name)
+                    actions += [action] if action is not None else []
+    wanted = [checkpoint.version]
+    if versions != wanted and (versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
+        raise _not_readable(
+            store, checkpoint.names[0], f"its checkpointMetadata says version {versions} instead of {wanted}"
+        )
+    return CheckpointHead(actions=tuple(actions), sources=(*checkpoint.names, *sidecars))
 
 
-def read_files(store: LogStore, checkpoint: CheckpointFiles, columns: Sequence[str]) -> pa.Table:
-    """The `add` rows: a table with `columns` of `ADD_TYPES`."""
-    return _read_kind(store, checkpoint, "add", ADD_TYPES, columns)
+def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ...]:
+    """The sidecars of a checkpoint, as names relative to the table's root; none for a V1 checkpoint.
+
+    Raises:
+        CorruptCheckpointError: a main file cannot be read.
+    """
+    found: list[str] = []
+    for name in checkpoint.names:
+        with _corrupt(store, name):
+            found += [_sidecar(body, name) for _, body in _bodies(store, name, (_SIDECAR,))]
+    return tuple(found)
 
 
-def read_tombstones(store: LogStore, checkpoint: CheckpointFiles, columns: Sequence[str]) -> pa.Table:
-    """The `remove` rows: a table with `columns` of `REMOVE_TYPES`."""
-    return _read_kind(store, checkpoint, "remove", REMOVE_TYPES, columns)
+def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """The `add` rows of main files and sidecars: a table with `columns` of `ADD_TYPES`."""
+    return _read_kind(store, sources, AddFile, ADD_TYPES, columns)
+
+
+def read_tombstones(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """The `remove` rows of main files and sidecars: a table with `columns` of `REMOVE_TYPES`."""
+    return _read_kind(store, sources, RemoveFile, REMOVE_TYPES, columns)
+
+
+def _bodies(store: LogStore, name: str, kinds: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if _is_json(name):
+        yield from ((kind, body) for kind, body in read_actions(store, name) if kind in kinds)
+        return
+    with _parquet(store, name) as file:
+        present = [k for k in kinds if k in file.schema_arrow.names]
+        table = file.read(columns=present) if present else None
+        for kind in present:
+            for body in _rows_of_kind(table, kind).to_pylist(maps_as_pydicts="strict"):
+                yield kind, _without_nulls(body)
+
+
+def _sidecar(body: Mapping[str, Any], name: str) -> str:
+    path = body.get("path")
+    if not isinstance(path, str) or not path.strip("/."):
+        raise ValueError(f"{name} has a sidecar without a path")
+    return sidecar_name(path)
 
 
 def _read_kind(
-    store: LogStore, checkpoint: CheckpointFiles, kind: str, types: Mapping[str, pa.DataType], columns: Sequence[str]
+    store: LogStore,
+    sources: Sequence[str],
+    cls: type[AddFile | RemoveFile],
+    types: Mapping[str, pa.DataType],
+    columns: Sequence[str],
 ) -> pa.Table:
     schema = pa.schema([(c, types[c]) for c in columns])
     pieces = [schema.empty_table()]
-    for name in checkpoint.names:
-        with _parquet(store, name) as file:
-            if kind not in file.schema_arrow.names:
-                continue
-            present = [f.name for f in file.schema_arrow.field(kind).type if f.name in columns]
-            table = file.read(columns=[f"{kind}.{c}" for c in present])
-            if table.num_rows:
-                pieces.append(_project(table, kind, schema))
+    for name in sources:
+        with _corrupt(store, name):
+            pieces += [_json_files(store, name, cls, schema)] if _is_json(name) else _rows(store, name, cls, schema)
     return pa.concat_tables(pieces)
+
+
+def _json_files(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> pa.Table:
+    builder = FileTableBuilder(cls)
+    for read_bytes, pairs in read_action_blocks(store, name):
+        for kind, body in pairs:
+            if kind == cls.action:
+                builder.append(body)
+        builder.end_block(name, read_bytes)
+    return builder.table().select(schema.names)
+
+
+def _rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> list[pa.Table]:
+    kind = cls.action
+    with _parquet(store, name) as file:
+        if kind not in file.schema_arrow.names:
+            return []
+        there = [f.name for f in file.schema_arrow.field(kind).type]
+        present = [c for c in there if c in schema.names]
+        # A struct needs one column to be told from a null; any will do.
+        table = file.read(columns=[f"{kind}.{c}" for c in present or there[:1]])
+        if not table.num_rows:
+            return []
+        rows = _project(table, kind, schema)
+    if "stats" in schema.names and "stats_parsed" in there and cls is AddFile:
+        rows = _with_parsed_stats(store, name, rows, pc.is_valid(table.column(kind)))
+    return [without_rows(rows, pc.is_null(table.column(kind)))]
 
 
 def _rows_of_kind(table: pa.Table, kind: str) -> pa.ChunkedArray:
@@ -73,14 +171,27 @@ def _rows_of_kind(table: pa.Table, kind: str) -> pa.ChunkedArray:
 
 
 def _project(table: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
-    """The rows of a kind as a table of exactly `schema`; the structs are taken apart without a copy."""
+    """All rows as a table of exactly `schema`; the structs are taken apart without a copy."""
     flat = table.select([kind]).flatten()
     present = {name.removeprefix(f"{kind}."): flat.column(name) for name in flat.column_names}
     arrays = [
         _as_type(present[f.name], f.type) if f.name in present else pa.chunked_array([pa.nulls(flat.num_rows, f.type)])
         for f in schema
     ]
-    return without_rows(pa.table(arrays, schema=schema), pc.is_null(table.column(kind)))
+    return pa.table(arrays, schema=schema)
+
+
+def _with_parsed_stats(store: LogStore, name: str, rows: pa.Table, is_add: pa.ChunkedArray) -> pa.Table:
+    """The rows with statistics made from `add.stats_parsed`, where an add has them in no other form."""
+    if not pc.any(pc.and_(is_add, pc.is_null(rows["stats"]))).as_py():
+        return rows
+    prefix = "add.stats_parsed"
+    with _parquet(store, name, coerce_int96_timestamp_unit="us") as file:
+        columns = [file.schema.column(i) for i in range(len(file.schema))]
+        instants = {c.path.removeprefix(f"{prefix}.") for c in columns if c.physical_type == "INT96"}
+        parsed = file.read(columns=[prefix]).select(["add"]).flatten().column(prefix)
+    texts = pc.coalesce(rows["stats"], stats_texts(parsed, instants))
+    return rows.set_column(rows.schema.get_field_index("stats"), "stats", texts)
 
 
 def _as_type(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
@@ -107,15 +218,30 @@ def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _is_json(name: str) -> bool:
+    return name.endswith(".json")
+
+
 @contextmanager
-def _parquet(store: LogStore, name: str) -> Iterator[pq.ParquetFile]:
+def _parquet(store: LogStore, name: str, **options: Any) -> Iterator[pq.ParquetFile]:
+    with store.open(name) as handle, pq.ParquetFile(handle, **options) as file:
+        yield file
+
+
+@contextmanager
+def _corrupt(store: LogStore, name: str) -> Iterator[None]:
+    """Whatever is wrong with the file is said of the checkpoint."""
     try:
-        with store.open(name) as handle, pq.ParquetFile(handle) as file:
-            yield file
-    except DeltaLiteError:
-        raise
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-        raise CorruptCheckpointError(
-            f"The checkpoint {name} of {store.root} cannot be read: {error}.",
-            remedy="Delete the file if the commits before it are still there; otherwise restore it from a backup.",
-        ) from error
+        yield
+    except CorruptLogError as error:
+        raise _not_readable(store, name, error.problem.rstrip(".")) from error
+    except (OSError, pa.ArrowException, LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
+        # A column may have any type at all: a text where a struct is expected has no members.
+        raise _not_readable(store, name, str(error)) from error
+
+
+def _not_readable(store: LogStore, name: str, why: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(
+        f"The checkpoint file {name} of {store.root} cannot be read: {why}.",
+        remedy="Delete the checkpoint if the commits before it are still there; otherwise restore it from a backup.",
+    )

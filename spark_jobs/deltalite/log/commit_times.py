@@ -1,16 +1,35 @@
 """When each commit was made, as time travel sees it.
 
 A commit's time is the modification time of its file, made strictly increasing: clocks jump and files are copied, and
-two versions must never share a time. Protocol: Commit timestamps (Action Reconciliation); delta-spark's
-`monotonizeCommitTimestamps`.
+two versions must never share a time. Where in-commit timestamps are in force the commits carry their own times from
+the version on that enabled them, and those count: they increase by themselves, so a moment is found by bisection and
+few commits are opened. A moment at or after the enablement means one of those commits, an earlier one means a commit
+before them. Protocol: In-Commit Timestamps; delta-spark's `monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from deltalite.errors import CorruptLogError, VersionGapError
+from deltalite.log.listing import Listing, list_log
+from deltalite.protocol.actions import CommitInfo, Metadata, Protocol, iter_raw_actions
+from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import LogFileKind, first_name_of, parse_log_name
-from deltalite.storage.log_store import LogStore
+from deltalite.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS, Property
+from deltalite.storage.log_store import LogStore, StoredFile
+
+_FEATURE = "inCommitTimestamp"
+_TIME_KEY = "inCommitTimestamp"
+# Delta 3.2 wrote the feature as a preview: the same rules, with this behind the feature's and the properties' names.
+_PREVIEW = "-preview"
+# The provenance stands first, so that the beginning of a large commit is enough.
+_HEAD_BYTES = 64 * 1024
+# The end of the year 9999, which datetimes end with.
+_LAST_MS = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +40,164 @@ class CommitTime:
     timestamp_ms: int
 
 
-def commit_times(store: LogStore, first_version: int = 0) -> list[CommitTime]:
-    """The commits that the log still holds from `first_version` on, ascending in version and in time."""
-    times: list[CommitTime] = []
-    for stored in store.list_from(first_name_of(first_version)):
-        parsed = parse_log_name(stored.name)
-        if parsed is None or parsed.kind is not LogFileKind.COMMIT:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InCommitTimes:
+    """From which version (inclusive) on commits carry their own times.
+
+    `enabled_at_ms` is the time of that commit, None where all commits carry theirs.
+    """
+
+    first_version: int = 0
+    enabled_at_ms: int | None = None
+
+    def cover(self, version: int) -> bool:
+        """Whether the commit of `version` carries its time."""
+        return version >= self.first_version
+
+
+def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | None:
+    """How the table that has this protocol and metadata keeps its times; None where the files' own times count.
+
+    Raises:
+        CorruptLogError: the enablement is recorded by half.
+        InvalidRequestError: a property of it cannot be read.
+    """
+    for suffix in ("", _PREVIEW):
+        enabled = Property(ENABLE_IN_COMMIT_TIMESTAMPS.key + suffix, False, ENABLE_IN_COMMIT_TIMESTAMPS.parse)
+        if f"{_FEATURE}{suffix}" not in supported_features(protocol) or not enabled.of(metadata.configuration):
             continue
-        earliest = times[-1].timestamp_ms + 1 if times else stored.modified_ms
-        times.append(CommitTime(parsed.version, max(stored.modified_ms, earliest)))
+        version = _number(metadata, f"delta.inCommitTimestampEnablementVersion{suffix}")
+        time = _number(metadata, f"delta.inCommitTimestampEnablementTimestamp{suffix}")
+        if version is None and time is None:
+            return InCommitTimes()
+        if version is None or time is None:
+            raise CorruptLogError(
+                "The table says by half since when its commits carry their times: of the properties "
+                "delta.inCommitTimestampEnablementVersion and ...Timestamp one is missing.",
+                remedy="Ask for a version, or repair the table's properties.",
+            )
+        return InCommitTimes(first_version=version, enabled_at_ms=time)
+    return None
+
+
+def _number(metadata: Metadata, key: str) -> int | None:
+    declared: Property[int | None] = Property(key, None, int)
+    return declared.of(metadata.configuration)
+
+
+def required_time(info: Mapping[str, Any] | None, name: str) -> int:
+    """The time that a commit carries, from its provenance; `name` is the commit's file.
+
+    Raises:
+        CorruptLogError: it carries none, though in-commit timestamps are in force.
+    """
+    time = (info or {}).get(_TIME_KEY)
+    if not isinstance(time, int) or isinstance(time, bool) or not 0 <= time <= _LAST_MS:
+        raise CorruptLogError(
+            f"{name} carries no valid inCommitTimestamp, though the table keeps its times in the commits.",
+            remedy="Ask for a version, or repair the commit with the engine that wrote it.",
+        )
+    return time
+
+
+def file_times(commits: Iterable[tuple[int, StoredFile]]) -> list[CommitTime]:
+    """The modification times of commits, ascending in version, made strictly increasing."""
+    times: list[CommitTime] = []
+    for version, file in commits:
+        earliest = times[-1].timestamp_ms + 1 if times else file.modified_ms
+        times.append(CommitTime(version, max(file.modified_ms, earliest)))
     return times
 
 
-def newest_at(times: list[CommitTime], timestamp_ms: int) -> CommitTime | None:
-    """The newest commit at or before the moment, or None where the first is later."""
-    return next((t for t in reversed(times) if t.timestamp_ms <= timestamp_ms), None)
+def commit_times(store: LogStore, first_version: int = 0) -> list[CommitTime]:
+    """The commits that the log still holds from `first_version` on, by the times of their files, ascending in both."""
+    parsed = ((parse_log_name(stored.name), stored) for stored in store.list_from(first_name_of(first_version)))
+    return file_times(
+        (name.version, stored) for name, stored in parsed if name is not None and name.kind is LogFileKind.COMMIT
+    )
+
+
+def rebuildable(listing: Listing) -> list[int]:
+    """The versions, ascending, that the listed files lead to without a gap, from a checkpoint or from version 0.
+
+    As in a segment, a compaction does not count where a checkpoint stands between its versions.
+    """
+    checkpoints = sorted(checkpoint.version for checkpoint in listing.checkpoints)
+    steps = [(version, version) for version in listing.commits]
+    steps += [(compaction.first_version, compaction.last_version) for compaction in listing.compactions]
+    reached = set(checkpoints)
+    for first, last in sorted(steps, key=lambda step: step[1]):
+        is_whole = bisect_left(checkpoints, first) == bisect_right(checkpoints, last)
+        if is_whole and (first == 0 or first - 1 in reached):
+            reached.add(last)
+    return sorted(reached)
+
+
+class Timeline:
+    """The commits of a table in the order of their times, those only that can be rebuilt unless told otherwise.
+
+    Made from one listing. Times that commits carry are read when asked for, once.
+    """
+
+    def __init__(self, store: LogStore, in_commit: InCommitTimes | None, *, rebuildable_only: bool = True) -> None:
+        listing = list_log(store, 0)
+        wanted = rebuildable(listing) if rebuildable_only else sorted(listing.commits)
+        # A version whose commit is gone, with only its checkpoint left, has no time.
+        self.versions: Sequence[int] = [version for version in wanted if version in listing.commits]
+        self._store = store
+        self._commits = listing.commits
+        self._in_commit = in_commit
+        # Also commits that are no targets count here: time travel must not change its mind when others are cleaned up.
+        by_file = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
+        self._times = {
+            time.version: time.timestamp_ms
+            for time in by_file
+            if in_commit is None or not in_commit.cover(time.version)
+        }
+
+    def time_of(self, version: int) -> int:
+        """The time of a commit, in milliseconds UTC.
+
+        Raises:
+            CorruptLogError: it should carry its time, and does not.
+            VersionGapError: it vanished since it was listed.
+        """
+        if version not in self._times:
+            self._times[version] = _time_in(self._store, self._commits[version])
+        return self._times[version]
+
+    def newest_at(self, timestamp_ms: int) -> CommitTime | None:
+        """The newest commit at or before a moment, None where there was none. Raises as `time_of`."""
+        candidates = self._candidates(timestamp_ms)
+        found = bisect_right(candidates, timestamp_ms, key=self.time_of) - 1
+        return None if found < 0 else CommitTime(candidates[found], self.time_of(candidates[found]))
+
+    def _candidates(self, timestamp_ms: int) -> Sequence[int]:
+        """The versions among which a moment is looked for: those that carry their times, or those before them."""
+        if self._in_commit is None or self._in_commit.enabled_at_ms is None:
+            return self.versions
+        carried = timestamp_ms >= self._in_commit.enabled_at_ms
+        return [version for version in self.versions if self._in_commit.cover(version) is carried]
+
+
+def _time_in(store: LogStore, commit: StoredFile) -> int:
+    """The time that a commit carries, from its first line where that is the provenance, as the protocol asks."""
+    if commit.size_bytes > _HEAD_BYTES:
+        try:
+            with store.open(commit.name) as file:
+                head = file.read(_HEAD_BYTES)
+        except FileNotFoundError:
+            head = b""
+        line, ended, _ = head.partition(b"\n")
+        if ended and (info := _provenance(line, commit.name)) is not None:
+            return required_time(info, commit.name)
+    data = store.read(commit.name)
+    if data is None:
+        raise VersionGapError(
+            f"{commit.name} of {store.root} vanished while it was read.", remedy="Read the table again."
+        )
+    return required_time(_provenance(data, commit.name), commit.name)
+
+
+def _provenance(data: bytes, name: str) -> Mapping[str, Any] | None:
+    return next((body for kind, body in iter_raw_actions(data, name) if kind == CommitInfo.action), None)

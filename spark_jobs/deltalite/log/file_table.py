@@ -50,6 +50,8 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
     "defaultRowCommitVersion": pa.int64(),
 }
 _MOST_SLICES = 1_000
+# Required by the protocol, and left out by some writers.
+_LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
 LISTING = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 """The columns of a snapshot's files: what reading, pruning and listing need."""
 
@@ -80,24 +82,22 @@ def key_column(files: pa.Table) -> pa.ChunkedArray:
 def table_of(
     bodies: Sequence[Mapping[str, Any]],
     types: Mapping[str, pa.DataType],
-    columns: Sequence[str],
     cls: type[AddFile | RemoveFile],
+    source: str = "The log",
 ) -> pa.Table:
-    """Raw action bodies as a table of `columns`.
+    """Raw action bodies as a table with all columns of `types`; keys that are none of them are left out.
 
     Raises:
-        CorruptLogError: a body lacks a required field, or one has the wrong type.
+        CorruptLogError: a value has the wrong type; `source` names the file.
     """
-    schema = pa.schema([(name, types[name]) for name in columns])
-    struct = pa.struct([schema.field(name) for name in columns])
+    schema = pa.schema(list(types.items()))
     try:
-        rows = pa.array(bodies, type=struct)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        rows = pa.array(bodies, type=pa.struct(list(schema)))
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are some of these
         for body in bodies:
-            from_json(cls, body, "The log")
+            from_json(cls, {**_LENIENT, **body}, source)
         raise CorruptLogError(
-            f"The log has a {cls.action} that cannot be read: {error}.",
-            remedy="Repair the log with the engine that wrote it.",
+            f"{source} has a malformed {cls.action}: {error}.", remedy="Repair the log with the engine that wrote it."
         ) from error
     return (
         pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)], schema=schema)

@@ -11,16 +11,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from deltalite.log.commit_times import commit_times
+from deltalite.log.commit_times import InCommitTimes, commit_times, required_time
 from deltalite.protocol.actions import CommitInfo, iter_raw_actions
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.log_store import LogStore
 
 
-def read_history(store: LogStore, *, up_to_version: int) -> Iterator[dict[str, Any]]:
+def read_history(
+    store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None = None
+) -> Iterator[dict[str, Any]]:
     """Entries from `up_to_version` (inclusive) back to the oldest commit the log holds.
 
-    `timestamp` is a datetime in UTC: the commit's time, as `commit_times` has it.
+    `timestamp` is a datetime in UTC: the time of the commit's file, or the commit's own where `in_commit` covers it
+    (`in_commit_times` of the snapshot's protocol and metadata).
+
+    Raises:
+        CorruptLogError: while reading, for a commit that should carry its time and does not.
     """
     for time in reversed(commit_times(store)):
         if time.version > up_to_version:
@@ -30,4 +36,6 @@ def read_history(store: LogStore, *, up_to_version: int) -> Iterator[dict[str, A
         if data is None:
             return
         info = next((body for kind, body in iter_raw_actions(data, name) if kind == CommitInfo.action), {})
-        yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(time.timestamp_ms / 1000, tz=UTC)}
+        carried = in_commit is not None and in_commit.cover(time.version)
+        timestamp_ms = required_time(info, name) if carried else time.timestamp_ms
+        yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)}

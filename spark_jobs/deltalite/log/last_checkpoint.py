@@ -1,7 +1,9 @@
 """The `_last_checkpoint` file: a hint where to begin, never the truth.
 
 Its writer replaces it after the checkpoint is complete, so it may be stale, and some stores show it half written.
-Whatever is wrong with it, the answer is None and the caller lists the log instead. Protocol: Last Checkpoint File.
+Whatever is wrong with it, its checksum too, the answer is None and the caller lists the log instead. What it says of
+the checkpoint's kind and content is not believed: the listing and the file itself tell. Protocol: Last Checkpoint
+File, JSON checksum.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from deltalite.log.last_checkpoint_checksum import matches
 from deltalite.protocol.file_names import LAST_CHECKPOINT
 from deltalite.storage.log_store import LogStore
 
@@ -32,14 +35,16 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
         return None
     try:
         body = json.loads(data)
+        if not matches(data):
+            return None
         return LastCheckpoint(
             version=_count(body["version"]),
             size=int(body.get("size", -1)),
-            parts=body.get("parts"),
+            parts=_parts(body.get("parts")),
             size_bytes=body.get("sizeInBytes"),
             num_of_add_files=body.get("numOfAddFiles"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -59,3 +64,9 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(value)
     return value
+
+
+def _parts(value: Any) -> int | None:
+    if value is not None and _count(value) < 1:
+        raise ValueError(value)
+    return None if value is None else _count(value)

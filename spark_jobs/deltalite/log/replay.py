@@ -1,22 +1,26 @@
 """Log replay: from the files of a segment to the state of a version.
 
-Commits are read newest first and everything is decided by the first that speaks: the newest protocol, metadata,
-transaction of an app id, domain, and for each file the newest add or remove. What the commits touched is then masked
-out of the checkpoint in one vector operation. Files are made only when asked for, and as an Arrow table. Protocol:
-Action Reconciliation.
+Commits and compactions are read newest first and everything is decided by the first that speaks: the newest protocol,
+metadata, transaction of an app id, domain, and for each file the newest add or remove. What they touched is then
+masked out of the checkpoint in one vector operation. The files are Arrow tables from the start; those of the
+checkpoint are read when asked for. A checkpoint or compaction that cannot be read ends a replay with `PassOver`, which
+names it. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from deltalite.errors import CorruptLogError, VersionGapError
-from deltalite.log.checkpoint_reader import read_files, read_small_actions, read_tombstones
-from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, file_key, table_of, without_keys
+from deltalite.errors import CorruptCheckpointError, CorruptLogError
+from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
+from deltalite.log.checkpoint_reader import read_files, read_head, read_tombstones
+from deltalite.log.file_table import file_key, without_keys
+from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import (
     Action,
@@ -28,19 +32,29 @@ from deltalite.protocol.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
-    iter_raw_actions,
     parse_action,
 )
-from deltalite.storage.log_store import LogStore
+from deltalite.storage.log_store import LogStore, StoredFile
 
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
+class PassOver(Exception):  # noqa: N818  no error yet: the caller may find other files that say the same
+    """The checkpoint or the compaction `name` cannot be read, as `error` says."""
+
+    def __init__(self, name: str, error: CorruptLogError) -> None:
+        super().__init__(name)
+        self.name = name
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedLog:
-    """The state of a version, with its files still to be asked for.
+    """The state of a version, with the files of its checkpoint still to be read.
 
     `transactions` and `domains` hold the newest of each id; removed domains are gone. Nothing is filtered by age here.
+    `adds` and `removes` are what the commits say, with all columns, and `touched` the keys of both. `sources` are the
+    files that hold the adds and removes of the checkpoint.
     """
 
     store: LogStore
@@ -49,32 +63,34 @@ class ReplayedLog:
     metadata: Metadata
     transactions: Mapping[str, SetTransaction]
     domains: Mapping[str, DomainMetadata]
-    commit_info: Mapping[str, Any] | None
-    adds: Sequence[Mapping[str, Any]]
-    removes: Sequence[Mapping[str, Any]]
+    adds: pa.Table
+    removes: pa.Table
     touched: frozenset[str]
+    sources: tuple[str, ...]
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """The active files, with `columns` of `ADD_TYPES`, in no particular order."""
-        return self._reconciled(read_files, ADD_TYPES, columns, self.adds, AddFile)
+        """The active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `PassOver`."""
+        return self._reconciled(read_files, columns, self.adds)
 
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
-        """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too."""
-        return self._reconciled(read_tombstones, REMOVE_TYPES, columns, self.removes, RemoveFile)
+        """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too.
+
+        Raises `PassOver`.
+        """
+        return self._reconciled(read_tombstones, columns, self.removes)
 
     def _reconciled(
         self,
-        read: Any,
-        types: Mapping[str, pa.DataType],
+        read: Callable[[LogStore, Sequence[str], Sequence[str]], pa.Table],
         columns: Sequence[str],
-        newer: Sequence[Mapping[str, Any]],
-        cls: type[AddFile | RemoveFile],
+        newer: pa.Table,
     ) -> pa.Table:
-        newest = table_of(newer, types, columns, cls)
+        newest = newer.select(list(columns))
         if self.segment.checkpoint is None:
             return newest
         needed = list(dict.fromkeys((*columns, "path", "deletionVector")))
-        older = without_keys(read(self.store, self.segment.checkpoint, needed), self.touched).select(list(columns))
+        with _to_be_passed_over(self.segment.checkpoint.names[0]):
+            older = without_keys(read(self.store, self.sources, needed), self.touched).select(list(columns))
         return pa.concat_tables([older, newest])
 
 
@@ -83,24 +99,31 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
 
     Raises:
         CorruptLogError: a commit is no valid JSON, or there is no protocol or metadata.
-        CorruptCheckpointError: the checkpoint cannot be read; the caller may try another segment.
+        VersionGapError: a commit vanished.
+        PassOver: the checkpoint or a compaction cannot be read; the caller may try another segment.
     """
     state = _State()
-    for commit in reversed(segment.commits):
-        data = store.read(commit.name)
-        if data is None:
-            raise VersionGapError(
-                f"{commit.name} of {store.root} vanished while it was read.", remedy="Read the table again."
-            )
-        state.apply_commit(data, commit.name)
+    for entry in reversed(segment.entries):
+        if not entry.is_compaction:
+            state.apply_entry(store, entry)
+            continue
+        state.flush()
+        with _to_be_passed_over(entry.file.name):
+            state.apply_entry(store, entry)
+            state.flush()
+    sources: tuple[str, ...] = ()
     if segment.checkpoint is not None:
-        for action in read_small_actions(store, segment.checkpoint):
+        with _to_be_passed_over(segment.checkpoint.names[0]):
+            head = read_head(store, segment.checkpoint)
+        sources = head.sources
+        for action in head.actions:
             state.apply_small(action)
     if state.protocol is None or state.metadata is None:
         missing = "protocol" if state.protocol is None else "metadata"
-        raise CorruptLogError(
-            f"The log of {store.root} has no {missing} up to version {segment.version}.", remedy=_REMEDY
-        )
+        problem = f"The log of {store.root} has no {missing} up to version {segment.version}."
+        if segment.checkpoint is not None:  # which must hold both
+            raise PassOver(segment.checkpoint.names[0], CorruptCheckpointError(problem, remedy=_REMEDY))
+        raise CorruptLogError(problem, remedy=_REMEDY)
     return ReplayedLog(
         store=store,
         segment=segment,
@@ -108,11 +131,21 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         metadata=state.metadata,
         transactions=state.transactions,
         domains={name: domain for name, domain in state.domains.items() if not domain.removed},
-        commit_info=state.commit_info,
-        adds=state.adds,
-        removes=state.removes,
+        adds=state.adds.table(),
+        removes=without_keys(state.removes.table(), state.retracted),
         touched=frozenset(state.touched),
+        sources=sources,
     )
+
+
+def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None:
+    """The provenance in a commit, None where it has none; the file is read no further than there.
+
+    Raises:
+        CorruptLogError: a line before it is no action.
+    """
+    bodies = (body for kind, body in read_actions(store, commit.name, commit.size_bytes) if kind == CommitInfo.action)
+    return next(bodies, None)
 
 
 class _State:
@@ -123,40 +156,54 @@ class _State:
         self.metadata: Metadata | None = None
         self.transactions: dict[str, SetTransaction] = {}
         self.domains: dict[str, DomainMetadata] = {}
-        self.commit_info: Mapping[str, Any] | None = None
-        self.adds: list[Mapping[str, Any]] = []
-        self.removes: list[Mapping[str, Any]] = []
+        self.adds = FileTableBuilder(AddFile)
+        self.removes = FileTableBuilder(RemoveFile)
         self.touched: set[str] = set()
-        self._newest_commit_seen = False
+        self.retracted: set[str] = set()
 
-    def apply_commit(self, data: bytes, name: str) -> None:
-        """Take over what a commit says and no newer one has said. The adds of one commit come before its removes.
+    def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
+        """Take over what a commit says and no newer one has said. Its adds count before its removes.
 
         Within a commit one path may be removed with one deletion vector and added with another: their keys differ.
         """
-        adds: list[tuple[str, Mapping[str, Any]]] = []
-        removes: list[tuple[str, Mapping[str, Any]]] = []
-        for kind, body in iter_raw_actions(data, name):
-            if kind in (AddFile.action, RemoveFile.action):
-                key = _key_of(kind, body, name)
-                (adds if kind == AddFile.action else removes).append((key, body))
-                continue
-            if self._is_settled(kind):
-                continue
-            action = parse_action(kind, body, name)
-            if action is not None:
-                self.apply_small(action)
-        for found, kept in ((adds, self.adds), (removes, self.removes)):
-            for key, file in found:
-                if key not in self.touched:
-                    self.touched.add(key)
-                    kept.append(file)
-        self._newest_commit_seen = True
+        name, removed_here = entry.file.name, set[str]()
+        for read_bytes, pairs in read_action_blocks(store, name, entry.file.size_bytes):
+            for kind, body in pairs:
+                if kind == AddFile.action:
+                    self._add(_key_of(kind, body, name), body, removed_here)
+                elif kind == RemoveFile.action:
+                    self._remove(_key_of(kind, body, name), body, removed_here)
+                elif not self._is_settled(kind):
+                    action = parse_action(kind, body, name)
+                    if action is not None:
+                        self.apply_small(action)
+            self.adds.end_block(name, read_bytes)
+            self.removes.end_block(name, read_bytes)
+
+    def _add(self, key: str, body: Mapping[str, Any], removed_here: set[str]) -> None:
+        if key not in self.touched:
+            self.touched.add(key)
+            self.adds.append(body)
+        elif key in removed_here:
+            removed_here.discard(key)
+            self.retracted.add(key)
+            self.adds.append(body)
+
+    def _remove(self, key: str, body: Mapping[str, Any], removed_here: set[str]) -> None:
+        if key not in self.touched:
+            self.touched.add(key)
+            removed_here.add(key)
+            self.removes.append(body)
+
+    def flush(self) -> None:
+        """Check the files that were collected so far. Raises `CorruptLogError` where one is malformed."""
+        self.adds.flush()
+        self.removes.flush()
 
     def _is_settled(self, kind: str) -> bool:
-        """Whether a newer commit has spoken for this kind, so that this one need not even be well-formed."""
+        """Whether an action of this kind no longer counts, so that it need not even be well-formed."""
         return (
-            (kind == CommitInfo.action and self._newest_commit_seen)
+            kind == CommitInfo.action
             or (kind == Metadata.action and self.metadata is not None)
             or (kind == Protocol.action and self.protocol is not None)
         )
@@ -172,14 +219,23 @@ class _State:
                 self.transactions.setdefault(action.app_id, action)
             case DomainMetadata():
                 self.domains.setdefault(action.domain, action)
-            case CommitInfo():
-                self.commit_info = action.values
-            case AddFile() | RemoveFile() | AddCDCFile():
+            case AddFile() | RemoveFile() | AddCDCFile() | CommitInfo():
                 pass
+
+
+@contextmanager
+def _to_be_passed_over(name: str) -> Iterator[None]:
+    """What is wrong with this file may be nothing where others say the same."""
+    try:
+        yield
+    except CorruptLogError as error:
+        raise PassOver(name, error) from error
 
 
 def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
     path, vector = body.get("path"), body.get("deletionVector")
+    if type(path) is str and vector is None and "%" not in path and not path.startswith("file:"):
+        return path  # as `file_key` has it, for nearly all files
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
             f"{name} has a {kind} without a path, or with a malformed deletion vector.", remedy=_REMEDY

@@ -1,86 +1,78 @@
 """The files of the log that make one version: a checkpoint and the commits after it, or all commits from 0 on.
 
-`LogSegment` is the gate: once it exists, its commits follow one another without a gap up to its version, and its
-checkpoint is complete. `find_segment` chooses it from a listing: the newest complete checkpoint at or below the
-version, except those that the caller found unreadable. Protocol: Action Reconciliation, Checkpoints.
+`LogSegment` is the gate: once it exists, its commits and compactions follow one another without a gap or an overlap up
+to its version, and its checkpoint is complete. `find_segment` chooses it from a listing: the newest complete
+checkpoint at or below the version, then the fewest files that cover the rest, and none that the caller found
+unreadable. `_last_checkpoint` only says where to begin to list. Protocol: Action Reconciliation, Checkpoints, Log
+Compaction Files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from deltalite.errors import (
-    CorruptCheckpointError,
-    TableNotFoundError,
-    UnsupportedFeatureError,
-    VersionGapError,
-    VersionNotFoundError,
-)
+from deltalite.errors import TableNotFoundError, VersionGapError, VersionNotFoundError
 from deltalite.log.last_checkpoint import read_last_checkpoint
-from deltalite.protocol.file_names import LogFileKind, LogFileName, first_name_of, parse_log_name
+from deltalite.log.listing import CheckpointFiles, Listing, LogEntry, list_log
 from deltalite.storage.log_store import LogStore, StoredFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFiles:
-    """A complete classic or multi-part checkpoint: the names of its files, parts in order."""
-
-    version: int
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSegment:
-    """The files that make `version`; `commits` are ascending and begin right after the checkpoint (or at 0)."""
+    """The files that make `version`.
+
+    `entries` are ascending and begin right after the checkpoint (or at 0). `newest_file` is the commit of `version`
+    itself, also where a checkpoint or a compaction covers it, None where it is gone. `checksum` is the version's
+    checksum file, where there is one.
+    """
 
     version: int
     checkpoint: CheckpointFiles | None
-    commits: tuple[StoredFile, ...]
+    entries: tuple[LogEntry, ...]
+    newest_file: StoredFile | None = None
+    checksum: StoredFile | None = None
 
     def __post_init__(self) -> None:
-        first = 0 if self.checkpoint is None else self.checkpoint.version + 1
-        have = [_version_of(commit) for commit in self.commits]
-        expected = list(range(first, self.version + 1))
-        if have != expected:
-            missing = sorted(set(expected) - set(have))
+        following = 0 if self.checkpoint is None else self.checkpoint.version + 1
+        rest = list(reversed(self.entries))
+        while rest and rest[-1].first_version == following:
+            following = rest.pop().last_version + 1
+        if rest or following != self.version + 1:
+            gone = self.version + 1 - following - sum(e.last_version + 1 - e.first_version for e in rest)
             raise VersionGapError(
-                f"The log cannot rebuild version {self.version}: commit {missing[0]} is missing"
-                + (f" ({len(missing)} commits in all)." if len(missing) > 1 else "."),
+                f"The log cannot rebuild version {self.version}: commit {following} is missing"
+                + (f" ({gone} commits in all)." if gone > 1 else "."),
                 remedy="Restore the missing commits, or read a version below the gap.",
             )
 
     @property
-    def newest_file(self) -> StoredFile | None:
-        """The newest commit, or None where the checkpoint stands alone."""
-        return self.commits[-1] if self.commits else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Listing:
-    commits: dict[int, StoredFile]
-    checkpoints: dict[int, CheckpointFiles]
-    uuid_checkpoints: frozenset[int]
+    def commits(self) -> tuple[StoredFile, ...]:
+        """The commits to be read, ascending."""
+        return tuple(entry.file for entry in self.entries if not entry.is_compaction)
 
     @property
-    def newest(self) -> int:
-        return max((*self.commits, *self.checkpoints), default=-1)
+    def compactions(self) -> tuple[StoredFile, ...]:
+        """The compactions to be read in the place of their commits, ascending."""
+        return tuple(entry.file for entry in self.entries if entry.is_compaction)
 
 
-def find_segment(store: LogStore, version: int | None = None, *, unreadable: Collection[int] = ()) -> LogSegment:
-    """The segment of `version`, or of the newest version where None; checkpoints in `unreadable` are passed over.
+def find_segment(store: LogStore, version: int | None = None, *, unreadable: Collection[str] = ()) -> LogSegment:
+    """The segment of `version`, or of the newest version where None.
+
+    Checkpoints and compactions that have a file in `unreadable` (names) are passed over.
 
     Raises:
         TableNotFoundError: the log is empty or absent.
         VersionNotFoundError: the version is newer than the table, or older than what the log still holds.
-        VersionGapError: a commit in between is missing.
-        CorruptCheckpointError: only unreadable checkpoints lead to the version.
+        VersionGapError: a commit in between is missing, or only unreadable files lead to the version.
     """
+    avoided = frozenset(unreadable)
     hint = read_last_checkpoint(store)
-    use_hint = hint is not None and hint.version not in unreadable and (version is None or hint.version <= version)
-    listing = _list(store, hint.version if hint is not None and use_hint else 0)
-    if use_hint and hint is not None and hint.version not in listing.checkpoints:
-        listing = _list(store, 0)
+    start = hint.version if hint is not None and (version is None or hint.version <= version) else 0
+    listing = list_log(store, start)
+    if start and _best_checkpoint(listing, version, avoided) is None:
+        listing = list_log(store, 0)
     if listing.newest < 0:
         raise TableNotFoundError(
             f"There is no Delta table at {store.root}: its _delta_log holds no commit.",
@@ -92,76 +84,66 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
             f"{store.root} has no version {target}: its newest is {listing.newest}.",
             remedy="Ask for an existing version.",
         )
-    usable = [v for v in listing.checkpoints if v <= target and v not in unreadable]
-    checkpoint = listing.checkpoints[max(usable)] if usable else None
-    first = 0 if checkpoint is None else checkpoint.version + 1
-    commits = tuple(listing.commits[v] for v in sorted(listing.commits) if first <= v <= target)
+    checkpoint = _best_checkpoint(listing, target, avoided)
     if checkpoint is None:
-        _check_reaches_back(store.root, target, listing, unreadable)
-    return LogSegment(version=target, checkpoint=checkpoint, commits=commits)
+        _check_reaches_back(store.root, target, listing)
+    first = 0 if checkpoint is None else checkpoint.version + 1
+    return LogSegment(
+        version=target,
+        checkpoint=checkpoint,
+        entries=_cover(listing, first, target, avoided),
+        newest_file=listing.commits.get(target),
+        checksum=listing.checksums.get(target),
+    )
 
 
-def _check_reaches_back(root: str, target: int, listing: _Listing, unreadable: Collection[int]) -> None:
+def _best_checkpoint(listing: Listing, version: int | None, avoided: frozenset[str]) -> CheckpointFiles | None:
+    usable = (c for c in listing.checkpoints if (version is None or c.version <= version) and not c.is_among(avoided))
+    return max(usable, key=lambda c: c.preference, default=None)
+
+
+def _cover(listing: Listing, first: int, last: int, avoided: frozenset[str]) -> tuple[LogEntry, ...]:
+    """The fewest commits and compactions that cover `first` to `last`; all commits where nothing covers them."""
+    commits = [_entry(v, listing.commits[v]) for v in sorted(listing.commits) if first <= v <= last]
+    compactions = [
+        c
+        for c in listing.compactions
+        if first <= c.first_version and c.last_version <= last and c.file.name not in avoided
+    ]
+    return _shortest_path((*commits, *compactions), first, last) if compactions else tuple(commits)
+
+
+def _shortest_path(entries: Iterable[LogEntry], first: int, last: int) -> tuple[LogEntry, ...]:
+    """The fewest entries that follow one another from `first` to `last`, or all commits where they do not.
+
+    From the end backwards: the best way on from a version is one entry and the best way on from where it ends.
+    """
+    entries = list(entries)
+    ways: dict[int, tuple[int, LogEntry | None]] = {last + 1: (0, None)}
+    for entry in sorted(entries, key=lambda e: e.first_version, reverse=True):
+        onward = ways.get(entry.last_version + 1)
+        if onward is not None and (entry.first_version not in ways or onward[0] + 1 < ways[entry.first_version][0]):
+            ways[entry.first_version] = (onward[0] + 1, entry)
+    if first not in ways:
+        return tuple(entry for entry in entries if not entry.is_compaction)
+    path: list[LogEntry] = []
+    while (step := ways[first][1]) is not None:
+        path.append(step)
+        first = step.last_version + 1
+    return tuple(path)
+
+
+def _entry(version: int, commit: StoredFile) -> LogEntry:
+    return LogEntry(first_version=version, last_version=version, file=commit)
+
+
+def _check_reaches_back(root: str, target: int, listing: Listing) -> None:
     """Without a checkpoint the commits must begin at 0; say as exactly as possible why they do not."""
-    if 0 in listing.commits:
+    if 0 in listing.commits or any(c.first_version == 0 for c in listing.compactions):
         return
-    if any(v <= target for v in unreadable):
-        raise CorruptCheckpointError(
-            f"The checkpoints of {root} up to version {target} cannot be read, and the commits before them are gone.",
-            remedy="Restore the checkpoint file, or read a newer version that another checkpoint covers.",
-        )
-    if any(v <= target for v in listing.uuid_checkpoints):
-        raise UnsupportedFeatureError(
-            f"Version {target} of {root} needs a V2 checkpoint (table feature v2Checkpoint), "
-            "which this release does not read.",
-            remedy="Read it with an engine that supports the feature.",
-        )
-    oldest = min(listing.checkpoints, default=None)
+    oldest = min((c.version for c in listing.checkpoints), default=None)
     if oldest is not None and target < oldest:
         raise VersionNotFoundError(
             f"The log of {root} no longer reaches back to version {target}: its oldest checkpoint is version {oldest}.",
             remedy=f"Ask for version {oldest} or newer.",
         )
-
-
-def _list(store: LogStore, from_version: int) -> _Listing:
-    commits: dict[int, StoredFile] = {}
-    whole: dict[int, CheckpointFiles] = {}
-    parts: dict[tuple[int, int], dict[int, str]] = {}
-    uuid_named: set[int] = set()
-    for stored in store.list_from(first_name_of(from_version)):
-        parsed = parse_log_name(stored.name)
-        if parsed is None:
-            continue
-        match parsed.kind:
-            case LogFileKind.COMMIT:
-                commits[parsed.version] = stored
-            case LogFileKind.CLASSIC_CHECKPOINT | LogFileKind.MULTI_PART_CHECKPOINT if stored.size_bytes == 0:
-                pass  # left by a writer that died
-            case LogFileKind.CLASSIC_CHECKPOINT:
-                whole[parsed.version] = CheckpointFiles(version=parsed.version, names=(stored.name,))
-            case LogFileKind.MULTI_PART_CHECKPOINT:
-                _collect_part(parts, parsed)
-            case LogFileKind.UUID_CHECKPOINT:
-                uuid_named.add(parsed.version)
-            case LogFileKind.COMPACTION | LogFileKind.CHECKSUM:
-                pass
-    complete = {version: names for (version, count), names in sorted(parts.items()) if len(names) == count}
-    multi = {
-        v: CheckpointFiles(version=v, names=tuple(names[i] for i in sorted(names))) for v, names in complete.items()
-    }
-    return _Listing(commits=commits, checkpoints=whole | multi, uuid_checkpoints=frozenset(uuid_named))
-
-
-def _collect_part(parts: dict[tuple[int, int], dict[int, str]], parsed: LogFileName) -> None:
-    """An incomplete set is no checkpoint; two sets of one version do not mix."""
-    part, count = parsed.part, parsed.parts
-    if part is not None and count is not None and 1 <= part <= count:
-        parts.setdefault((parsed.version, count), {})[part] = parsed.name
-
-
-def _version_of(commit: StoredFile) -> int:
-    parsed = parse_log_name(commit.name)
-    if parsed is None or parsed.kind is not LogFileKind.COMMIT:
-        raise ValueError(f"{commit.name} is no commit")
-    return parsed.version

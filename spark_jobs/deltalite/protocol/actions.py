@@ -155,16 +155,17 @@ def commit_to_bytes(actions: Iterable[Action]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def iter_raw_actions(data: bytes, source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
     """The (kind, body) pairs of a commit file, unknown kinds too, without making values of them.
 
-    `source` names the file in the `CorruptLogError` that a line raises which is not a JSON object of one action.
+    `source` names the file in the `CorruptLogError` that a line raises which is not a JSON object of one action;
+    `first_line` is the number there of the first line of `data`, where that is a part of the file.
     """
-    for number, line in enumerate(data.split(b"\n"), 1):
+    for number, line in enumerate(data.split(b"\n"), first_line):
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
+            entry = json.loads(line.decode("utf-8-sig"))  # of bytes, JSON takes halves of characters too
         except (ValueError, RecursionError) as error:
             raise CorruptLogError(f"Line {number} of {source} is not JSON: {error}.", remedy=_REMEDY) from error
         if not isinstance(entry, dict):

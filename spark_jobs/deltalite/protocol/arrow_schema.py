@@ -1,7 +1,8 @@
 """Delta's schema as an Arrow schema, and back.
 
 Towards Arrow each Delta type has exactly one form: timestamps are microseconds, `timestamp` in UTC and
-`timestamp_ntz` without a zone, strings and lists are the small variants. From Arrow, every type is accepted whose
+`timestamp_ntz` without a zone, strings and lists are the small variants; a `variant` is the struct of its two binaries,
+as Parquet stores it, and `void` is null. From Arrow, every type is accepted whose
 values Delta can hold: large, view, dictionary and run-end encodings are only other spellings, and another unit of
 time becomes microseconds. What Delta has no type for is refused with the column's path, never approximated. The
 metadata of Delta's fields stays with the Delta schema and does not travel. Protocol: Schema Serialization Format.
@@ -33,6 +34,8 @@ _TO_ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "variant": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
+    "void": pa.null(),
 }
 _FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (types.is_string, "string"),

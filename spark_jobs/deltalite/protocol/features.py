@@ -25,6 +25,7 @@ from deltalite.protocol.schema import (
     contains_type,
     parse_schema,
 )
+from deltalite.protocol.type_changes import check_type_changes
 
 READER_FEATURES_VERSION = 3
 WRITER_FEATURES_VERSION = 7
@@ -42,6 +43,10 @@ def _when(prop: props.Property[bool]) -> Callable[[Metadata, StructType], bool]:
     return lambda metadata, _schema: prop.of(metadata.configuration)
 
 
+def _has_type(name: str) -> Callable[[Metadata, StructType], bool]:
+    return lambda _metadata, schema: contains_type(schema, name)
+
+
 def _field_has(*keys: str) -> Callable[[Metadata, StructType], bool]:
     return lambda _metadata, schema: any(key in f.metadata for f in _all_fields(schema) for key in keys)
 
@@ -51,8 +56,9 @@ class Feature:
     """One table feature: where it must be listed, when it is active, and what this release can do with it.
 
     `implied_by` is the legacy writer version that implies it, `reader_implied_by` the legacy reader version.
-    `readable`: tables that list it are read. `writable_inactive` and `writable_active`: tables that list it are
-    written while it is not, or is, in use. `requested`: the metadata asks for it, where that differs from `active`.
+    `unreadable`: why tables that list it are not read, None where they are. `writable_inactive` and `writable_active`:
+    tables that list it are written while it is not, or is, in use. `requested`: the metadata asks for it, where that
+    differs from `active`.
     """
 
     name: str
@@ -61,7 +67,7 @@ class Feature:
     reader_implied_by: int | None = None
     active: Callable[[Metadata, StructType], bool] = _never
     requested: Callable[[Metadata, StructType], bool] | None = None
-    readable: bool = True
+    unreadable: str | None = None
     writable_inactive: bool = True
     writable_active: bool = False
 
@@ -77,6 +83,8 @@ def _column_mapping(metadata: Metadata, _schema: StructType) -> bool:
 def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
     return props.CHECKPOINT_POLICY.of(metadata.configuration) == "v2"
 
+
+_BY_CATALOG = "a catalog decides which commits count, and the log in storage alone does not say"
 
 _FEATURES = {
     feature.name: feature
@@ -96,15 +104,14 @@ _FEATURES = {
             is_reader_feature=True,
             active=_always,
             requested=_when(props.ENABLE_DELETION_VECTORS),
-            readable=False,
         ),
         Feature(
             name="timestampNtz",
             is_reader_feature=True,
-            active=lambda _metadata, schema: contains_type(schema, "timestamp_ntz"),
+            active=_has_type("timestamp_ntz"),
             writable_active=True,
         ),
-        Feature(name="v2Checkpoint", is_reader_feature=True, active=_always, requested=_v2_checkpoints, readable=False),
+        Feature(name="v2Checkpoint", is_reader_feature=True, active=_always, requested=_v2_checkpoints),
         Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),
         Feature(name="domainMetadata", active=_always, writable_active=True),
         Feature(name="clustering", active=_always),
@@ -115,9 +122,16 @@ _FEATURES = {
             is_reader_feature=True,
             active=_always,
             requested=_when(props.ENABLE_TYPE_WIDENING),
-            readable=False,
         ),
-        Feature(name="typeWidening-preview", is_reader_feature=True, active=_always, readable=False),
+        Feature(name="typeWidening-preview", is_reader_feature=True, active=_always),
+        Feature(name="variantType", is_reader_feature=True, active=_always, requested=_has_type("variant")),
+        Feature(name="variantType-preview", is_reader_feature=True, active=_always),
+        Feature(name="variantShredding", is_reader_feature=True, active=_always),
+        Feature(name="variantShredding-preview", is_reader_feature=True, active=_always),
+        *(
+            Feature(name=name, is_reader_feature=True, active=_always, unreadable=_BY_CATALOG)
+            for name in ("catalogManaged", "catalogOwned", "catalogOwned-preview")
+        ),
         Feature(name="icebergCompatV1", active=_when(props.ENABLE_ICEBERG_COMPAT_V1)),
         Feature(name="icebergCompatV2", active=_when(props.ENABLE_ICEBERG_COMPAT_V2)),
     )
@@ -135,17 +149,17 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
             f"The table needs reader version {protocol.min_reader_version}, and this release reads 1, 2 and 3.",
             remedy="Read it with an engine of that version.",
         )
-    schema = parse_schema(metadata.schema_string)
     refused = [
-        name
-        for name in supported_reader_features(protocol)
-        if (feature := _FEATURES.get(name)) is None or not feature.readable or _mapped(feature, metadata, schema)
+        f"{name} ({feature.unreadable})" if (feature := _FEATURES.get(name)) is not None else name
+        for name in sorted(supported_reader_features(protocol))
+        if name not in _FEATURES or _FEATURES[name].unreadable is not None
     ]
     if refused:
         raise UnsupportedFeatureError(
-            f"The table uses table features that this release does not read: {', '.join(sorted(refused))}.",
+            f"The table uses table features that this release does not read: {', '.join(refused)}.",
             remedy="Read it with an engine that supports them.",
         )
+    check_type_changes(parse_schema(metadata.schema_string))
 
 
 def check_writable(protocol: Protocol, metadata: Metadata) -> None:
@@ -162,6 +176,8 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
         )
     schema = parse_schema(metadata.schema_string)
     refused = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
+    if contains_type(schema, "void"):
+        refused.append("columns of type void")
     if refused:
         raise UnsupportedFeatureError(
             f"The table uses table features that this release does not write: {', '.join(sorted(refused))}.",
@@ -240,11 +256,6 @@ def _asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool
     if feature.requested is not None:
         return feature.requested(metadata, schema)
     return feature.active is not _always and feature.active(metadata, schema)
-
-
-def _mapped(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
-    """Column mapping can be read only while it is off."""
-    return feature.name == "columnMapping" and feature.active(metadata, schema)
 
 
 def _writable(name: str, metadata: Metadata, schema: StructType) -> bool:

@@ -2,7 +2,7 @@
 
 Names here are relative to the table's root and use `/`. A name that no rule matches is some other writer's business and
 parses to None: temporary files, editors' leftovers and future kinds are never an error.
-Protocol: Delta Log Entries, Checkpoints, Log Compaction Files, Version Checksum File.
+Protocol: Delta Log Entries, Checkpoints, Sidecar Files, Log Compaction Files, Version Checksum File.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from deltalite.protocol.paths import decode_path
+
 LOG_DIR = "_delta_log"
+SIDECAR_DIR = f"{LOG_DIR}/_sidecars"
 LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
 
 
@@ -28,11 +31,16 @@ class LogFileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFileName:
-    """A parsed name. `part` and `parts` are set for multi-part checkpoints; parts count from 1."""
+    """A parsed name.
+
+    `part` and `parts` are set for multi-part checkpoints; parts count from 1. A compaction is of `version` to
+    `last_version`, both inclusive.
+    """
 
     name: str
     kind: LogFileKind
     version: int
+    last_version: int | None = None
     part: int | None = None
     parts: int | None = None
 
@@ -49,7 +57,7 @@ _PATTERNS = (
         re.compile(r"(?P<version>\d{20})\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"),
     ),
     (LogFileKind.UUID_CHECKPOINT, re.compile(r"(?P<version>\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")),
-    (LogFileKind.COMPACTION, re.compile(r"(?P<version>\d{20})\.\d{20}\.compacted\.json")),
+    (LogFileKind.COMPACTION, re.compile(r"(?P<version>\d{20})\.(?P<last>\d{20})\.compacted\.json")),
     (LogFileKind.CHECKSUM, re.compile(r"(?P<version>\d{20})\.crc")),
 )
 
@@ -62,6 +70,25 @@ def commit_name(version: int) -> str:
 def checkpoint_name(version: int) -> str:
     """`_delta_log/00000000000000000010.checkpoint.parquet` for version 10."""
     return f"{LOG_DIR}/{version:020d}.checkpoint.parquet"
+
+
+def checksum_name(version: int) -> str:
+    """`_delta_log/00000000000000000010.crc` for version 10."""
+    return f"{LOG_DIR}/{version:020d}.crc"
+
+
+def compaction_name(first_version: int, last_version: int) -> str:
+    """`_delta_log/00000000000000000004.00000000000000000006.compacted.json` for versions 4 to 6."""
+    return f"{LOG_DIR}/{first_version:020d}.{last_version:020d}.compacted.json"
+
+
+def sidecar_name(path: str) -> str:
+    """The name of the sidecar file that a checkpoint calls `path`, which is URI-encoded.
+
+    Sidecars always lie in the table's own `_sidecars`, so a path with directories, or an absolute one as a copied
+    table may still carry it, means the file of that name there.
+    """
+    return f"{SIDECAR_DIR}/{decode_path(path).rpartition('/')[2]}"
 
 
 def first_name_of(version: int) -> str:
@@ -78,11 +105,12 @@ def parse_log_name(name: str) -> LogFileName | None:
         match = pattern.fullmatch(base)
         if match:
             groups = match.groupdict()
-            part, parts = groups.get("part"), groups.get("parts")
+            part, parts, last = groups.get("part"), groups.get("parts"), groups.get("last")
             return LogFileName(
                 name=name,
                 kind=kind,
                 version=int(groups["version"]),
+                last_version=int(last) if last else None,
                 part=int(part) if part else None,
                 parts=int(parts) if parts else None,
             )

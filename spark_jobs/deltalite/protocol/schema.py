@@ -28,6 +28,8 @@ PRIMITIVES = frozenset(
         "date",
         "timestamp",
         "timestamp_ntz",
+        "variant",
+        "void",
     }
 )
 MAX_PRECISION = 38

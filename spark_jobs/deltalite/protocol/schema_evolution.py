@@ -14,15 +14,11 @@ from dataclasses import replace
 
 from deltalite.errors import SchemaMismatchError
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.type_changes import is_widening
 
 VOID = PrimitiveType("void")
-# Digits before the point that hold every value of an integer type.
-_INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_INTEGER_ORDER = ("byte", "short", "integer", "long")
-# Floating point types that hold every value of another type exactly.
-_EXACT_IN_FLOAT = frozenset({("byte", "float"), ("short", "float"), ("float", "double")}) | {
-    (integer, "double") for integer in ("byte", "short", "integer")
-}
+# What a widening of a column's type does not allow, and holds every value all the same.
+_EXACT_IN_FLOAT = frozenset({("byte", "float"), ("short", "float")})
 # Names that SQL takes without backticks.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Keys of field metadata that describe the table they come from, not the values.
@@ -54,17 +50,11 @@ def evolved_schema(table: StructType, data: StructType, *, merge_schema: bool) -
 
 def fits(have: DataType, want: DataType) -> bool:
     """Whether every value of the simple type `have` is a value of `want`, exactly."""
-    if have in (want, VOID):
+    if have in (want, VOID) or is_widening(have, want):
         return True
     match have, want:
-        case PrimitiveType(a), PrimitiveType(b) if a in _INTEGER_ORDER and b in _INTEGER_ORDER:
-            return _INTEGER_ORDER.index(a) <= _INTEGER_ORDER.index(b)
         case PrimitiveType(a), PrimitiveType(b):
-            return (a, b) in _EXACT_IN_FLOAT or (a, b) == ("date", "timestamp_ntz")
-        case PrimitiveType(a), DecimalType(precision, scale) if a in _INTEGER_DIGITS:
-            return precision - scale >= _INTEGER_DIGITS[a]
-        case DecimalType(p1, s1), DecimalType(p2, s2):
-            return s1 <= s2 and p1 - s1 <= p2 - s2
+            return (a, b) in _EXACT_IN_FLOAT
         case _:
             return False
 

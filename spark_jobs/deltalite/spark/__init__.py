@@ -1,5 +1,6 @@
 """Delta tables in a PySpark job: `import deltalite.spark as delta; delta.read(spark, "/lake/orders")`."""
 
-from deltalite.spark.read import read
+from deltalite.spark.changes import changes
+from deltalite.spark.read import files, read
 
-__all__ = ["read"]
+__all__ = ["changes", "files", "read"]

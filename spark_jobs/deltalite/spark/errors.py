@@ -28,7 +28,13 @@ _LONGEST_NAME_BYTES = 255
 _UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
 _NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
 # Why a file stays unreadable however often it is tried; a storage that does not answer is another matter.
-_FOR_GOOD = ("FILE_NOT_EXIST", "DATA_TYPE_MISMATCH", "is not a Parquet file", "MALFORMED_RECORD_IN_PARSING")
+_FOR_GOOD = (
+    "FILE_NOT_EXIST",
+    "DATA_TYPE_MISMATCH",
+    "is not a Parquet file",
+    "MALFORMED_RECORD_IN_PARSING",
+    "doesn't contain any field Ids",
+)
 
 
 def first_line(error: Exception) -> str:

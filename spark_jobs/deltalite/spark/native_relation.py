@@ -2,16 +2,17 @@
 
 The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` is given
 its leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log;
-column pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. Where a
-private class has changed, or the cache dropped the files, `NativeRelationError` sends the caller to the public
-way, which is slower and gives the same rows. Tried on PySpark 4.0 to 4.3, classic sessions.
+column pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. Settings that
+must hold when the rows are read, not only when the DataFrame is made, live in a clone of the session that the relation
+keeps. Where a private class has changed, or the cache dropped the files, `NativeRelationError` sends the caller to the
+public way, which is slower and gives the same rows. Tried on PySpark 4.0 to 4.3, classic sessions.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,13 +38,28 @@ class ListedFile:
     size_bytes: int
     modified_ms: int
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether Spark's index passes over files of that name."""
+        return self.uri.rpartition("/")[2].startswith(("_", "."))
+
+    @property
+    def spark_path(self) -> str:
+        """The path that Spark is given. Behind `/.` a hidden file has an empty name, and opens all the same."""
+        return f"{self.uri}/." if self.is_hidden else self.uri
+
+    @property
+    def directory_uri(self) -> str:
+        """Where Spark's index finds the file: its directory, or, for a hidden one, its own path."""
+        return self.uri if self.is_hidden else self.uri.rpartition("/")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPartition:
-    """A directory, and the typed partition values that all files in it have in the log."""
+    """A directory (see `ListedFile.directory_uri`), and the partition values that its files have, as the log's text."""
 
     directory_uri: str
-    values: Sequence[Any]
+    values: Sequence[str | None]
 
 
 def native_relation(
@@ -52,18 +68,33 @@ def native_relation(
     root_uri: str,
     files: Sequence[ListedFile],
     data_schema: spark_types.StructType,
-    partition_schema: spark_types.StructType,
-    partitions: Sequence[ListedPartition],
+    partitions: Sequence[ListedPartition] = (),
+    partition_values: DataFrame | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """A DataFrame of the data columns followed by the partition columns, which reads exactly `files`.
+
+    `partition_values` has a row of typed values for each of `partitions`, in their order, and None means that there are
+    no partition columns. `settings` are SQL settings under which the files are read.
 
     Raises:
         NativeRelationError: use the public API instead.
     """
     try:
-        return _relation(spark, root_uri, files, data_schema, partition_schema, partitions)
+        return _relation(spark, root_uri, files, data_schema, partitions, partition_values, settings or {})
     except (Py4JError, PySparkException, AttributeError, TypeError) as error:
         raise NativeRelationError(str(error)) from error
+
+
+def input_files(frame: DataFrame) -> list[str]:
+    """`DataFrame.inputFiles` in one call to the JVM: each file in the spelling of `_metadata.file_path`."""
+    execution: Any = frame._jdf
+    try:
+        # "Array(a, b)": blanks are escaped in these paths, so none of them holds the text that stands between them.
+        text: str = frame.sparkSession._jvm.scala.runtime.ScalaRunTime.stringOf(execution.inputFiles())  # type: ignore[union-attr]
+    except (Py4JError, PySparkException, AttributeError, TypeError):
+        return frame.inputFiles()
+    return text.removeprefix("Array(").removesuffix(")").split(", ")
 
 
 def _relation(
@@ -71,22 +102,28 @@ def _relation(
     root_uri: str,
     files: Sequence[ListedFile],
     data_schema: spark_types.StructType,
-    partition_schema: spark_types.StructType,
     partitions: Sequence[ListedPartition],
+    partition_values: DataFrame | None,
+    settings: Mapping[str, str],
 ) -> DataFrame:
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     sources = jvm.org.apache.spark.sql.execution.datasources
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    partition_schema = spark_types.StructType() if partition_values is None else partition_values.schema
     # Without partitions this option makes the index take files of any directory, and read nothing into its name.
-    flat = {} if partition_schema.fields else {"recursiveFileLookup": "true"}
+    flat = {} if partition_values is not None else {"recursiveFileLookup": "true"}
     options = jvm.PythonUtils.toScalaMap(READ_OPTIONS | flat)
     # Spark takes two file indexes for the same if their roots are, and then reads one version of a table for another
     # in a join or from its cache. So the root names what is in the list; there is no such directory, nor need be.
     root = jvm.org.apache.hadoop.fs.Path(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
     data, partition = session.parseDataType(data_schema.json()), session.parseDataType(partition_schema.json())
     both = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
-    spec = none if not partition_schema.fields else jvm.scala.Some(_partition_spec(spark, partition_schema, partitions))
+    spec = (
+        none
+        if partition_values is None
+        else jvm.scala.Some(_partition_spec(jvm, partition, partition_values, partitions))
+    )
 
     cache = sources.FileStatusCache.getOrCreate(session)
     cache.putLeafFiles(root, _file_statuses(jvm, files))
@@ -98,22 +135,25 @@ def _relation(
     if index.allFiles().size() != len(files):
         raise NativeRelationError("Spark's file status cache did not keep the list of files")
     parquet = sources.parquet.ParquetFileFormat()
-    relation = sources.HadoopFsRelation(index, partition, data, none, parquet, options, session)
+    reading = session
+    if settings:
+        reading = session.cloneSession()
+        for key, value in settings.items():
+            reading.conf().set(key, value)
+    relation = sources.HadoopFsRelation(index, partition, data, none, parquet, options, reading)
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _partition_spec(spark: SparkSession, schema: spark_types.StructType, partitions: Sequence[ListedPartition]) -> Any:
+def _partition_spec(jvm: Any, schema: Any, values: DataFrame, partitions: Sequence[ListedPartition]) -> Any:
     """The partitions with their values as Spark's own rows, which a local relation makes in one call."""
-    jvm: Any = spark._jvm
     datasources = jvm.org.apache.spark.sql.execution.datasources
-    frame: Any = spark.createDataFrame([tuple(p.values) for p in partitions], schema)
-    rows = frame._jdf.queryExecution().executedPlan().executeCollect()
+    frame: Any = values._jdf
+    rows = frame.queryExecution().executedPlan().executeCollect()
     paths = [
         datasources.PartitionPath(row, jvm.org.apache.hadoop.fs.Path(p.directory_uri))
         for row, p in zip(rows, partitions, strict=True)
     ]
-    parsed = spark._jsparkSession.parseDataType(schema.json())
-    return datasources.PartitionSpec(parsed, jvm.PythonUtils.toSeq(paths))
+    return datasources.PartitionSpec(schema, jvm.PythonUtils.toSeq(paths))
 
 
 def _file_statuses(jvm: Any, files: Sequence[ListedFile]) -> Any:
@@ -143,7 +183,7 @@ def _serialized(files: Iterable[ListedFile]) -> Iterable[bytes]:
     mode = _varint(_FILE_MODE)
     permission = b"\x22" + _varint(len(mode) + 1) + b"\x08" + mode
     for file in files:
-        path = file.uri.encode()
+        path = file.spark_path.encode()
         body = b"\x08\x02\x12" + _varint(len(path)) + path
         body += b"\x18" + _varint(file.size_bytes) + permission + b"\x38" + _varint(file.modified_ms)
         yield struct.pack(">i", len(body)) + body

@@ -1,15 +1,28 @@
-"""`read`: a Delta table as a DataFrame, at a version or time."""
+"""`read`: a Delta table, or its changes, as a DataFrame.
+
+Everything is decided when the DataFrame is made: the version, the files, the rows that deletion vectors leave out. It
+keeps reading them whatever is committed later. Options are those of Delta's own reader, see `read_options`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from deltalite.change_feed import plan_changes
+from deltalite.columnar.skipping import prune
+from deltalite.errors import InvalidRequestError
 from deltalite.snapshot import Snapshot
+from deltalite.spark.changes import change_rows, feed_schema, first_version_from, unversioned
+from deltalite.spark.distributed_replay import replayed_files
+from deltalite.spark.predicates import parse_predicate
+from deltalite.spark.read_options import ReadOptions
 from deltalite.spark.scan import scan
 from deltalite.storage.opening import open_store
-from deltalite.storage.versioned_path import resolve_version
+from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, resolve_version
 
 
 def read(
@@ -18,18 +31,80 @@ def read(
     *,
     version_as_of: int | None = None,
     timestamp_as_of: str | datetime | None = None,
+    where: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """The rows of the table at `path` (which may end with `@v3`), in the table's columns and order.
 
-    The version is chosen now: the DataFrame keeps reading it whatever is committed later.
+    Args:
+        spark: the session.
+        path: the table's address.
+        version_as_of: the version, the newest where None.
+        timestamp_as_of: the moment whose version is read; without a zone it is UTC.
+        where: SQL on the table's columns; files that cannot hold a matching row are left out, and so are other rows.
+        options: the options of Delta's reader by their names, such as `versionAsOf`, or `readChangeFeed` with
+            `startingVersion`, which gives the columns of `changes`.
 
-    Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, UnsupportedFeatureError,
-        InvalidRequestError.
+    Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
+        UnsupportedFeatureError, InvalidRequestError.
     """
-    wanted = resolve_version(path, version_as_of, timestamp_as_of)
+    parsed = ReadOptions.parse(options or {})
+    if parsed.read_change_feed:
+        if version_as_of is not None or timestamp_as_of is not None:
+            raise InvalidRequestError(
+                "A version or time is given, and the option readChangeFeed asks for changes.", remedy="Keep one."
+            )
+        return _changes(spark, path, parsed, where)
+    for name, argument, option in (
+        ("version_as_of", version_as_of, parsed.version_as_of),
+        ("timestamp_as_of", timestamp_as_of, parsed.timestamp_as_of),
+    ):
+        if argument is not None and option is not None:
+            raise InvalidRequestError(f"{name} is given as an option too.", remedy="Keep one of them.")
+    version = parsed.version_as_of if version_as_of is None else version_as_of
+    timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
+    snapshot = snapshot_at(resolve_version(path, version, timestamp))
+    if where is None:
+        return scan(spark, snapshot)
+    predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
+    return scan(spark, snapshot, prune(snapshot.files, predicate, snapshot.table_schema)).where(where)
+
+
+def files(
+    spark: SparkSession,
+    path: str,
+    *,
+    version_as_of: int | None = None,
+    timestamp_as_of: str | datetime | None = None,
+) -> DataFrame:
+    """The active files of the table at `path`, replayed by Spark: for tables whose list of files outgrows a driver.
+
+    The columns are those of the protocol's `add` action: path (as in the log), partitionValues, size (bytes),
+    modificationTime (milliseconds), stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and
+    clusteringProvider. Errors are those of `read`.
+    """
+    snapshot = snapshot_at(resolve_version(path, version_as_of, timestamp_as_of))
+    return replayed_files(spark, snapshot.store, snapshot.segment)
+
+
+def snapshot_at(wanted: VersionedPath) -> Snapshot:
+    """The snapshot that an address names, with its version or time."""
     store = open_store(wanted.path)
     if wanted.timestamp_ms is not None:
-        snapshot = Snapshot.load_at(store, wanted.timestamp_ms)
-    else:
-        snapshot = Snapshot.load(store, wanted.version)
-    return scan(spark, snapshot)
+        return Snapshot.load_at(store, wanted.timestamp_ms)
+    return Snapshot.load(store, wanted.version)
+
+
+def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:
+    store = open_store(unversioned(path))
+    first, last = options.starting_version, options.ending_version
+    if options.ending_timestamp is not None:
+        last = Snapshot.load_at(store, parse_moment_ms(options.ending_timestamp)).version
+    if first is None and options.starting_timestamp is not None:
+        first = first_version_from(store, parse_moment_ms(options.starting_timestamp))
+    plan = plan_changes(store, first or 0, last)
+    rows = change_rows(spark, plan)
+    if where is None:
+        return rows
+    parse_predicate(spark, where, feed_schema(plan), parameter="where")
+    return rows.where(where)

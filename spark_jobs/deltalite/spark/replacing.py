@@ -69,7 +69,7 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     tree = parse_predicate(spark, predicate, snapshot.schema, parameter="replace_where")
     if reads_only(tree, snapshot.partition_columns):
         return Replacement(whole=_in_partitions(spark, snapshot, predicate), partly=snapshot.files.slice(0, 0))
-    candidates = prune(snapshot.files, tree, snapshot.schema, snapshot.partition_columns)
+    candidates = prune(snapshot.files, tree, snapshot.table_schema)
     file_column = unused_name(snapshot.schema, "file")
     matches = scan(spark, snapshot, candidates, file_column=file_column).where(predicate)
     with reading_table(snapshot.store.root), computing("replace_where", predicate):

@@ -2,25 +2,33 @@
 
 Partition values come from the log, whatever the directories are called. Where all files of each directory share their
 values the relation is native and Spark prunes partitions itself; where they do not (random prefixes), the values are
-joined by file name. A table may have columns of any name, `_metadata` too, so names of our own are made for the table.
-Protocol: Add File and Remove File (directories have no meaning).
+joined by file. Files of which some rows are left out are a relation of their own, joined with those rows; all others
+are scanned plainly beside them. Relations have the physical names of files, and results the table's. A table may have
+columns of any name, `_metadata` too, so names of our own are made for the table. Sizes are asked of the local file
+system, because Spark drops the end of a file that is longer than it is told.
+Protocol: Add File and Remove File (directories have no meaning); Deletion Vectors; Column Mapping.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
-from typing import Any
+import os
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
-from deltalite.errors import CorruptDataFileError, UnsupportedFeatureError
-from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.errors import CorruptDataFileError, UnsupportedStorageError
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.paths import canonical_path, is_absolute
-from deltalite.protocol.schema import StructField, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
 from deltalite.spark.errors import reading_table
@@ -29,9 +37,16 @@ from deltalite.spark.native_relation import (
     ListedFile,
     ListedPartition,
     NativeRelationError,
+    input_files,
     native_relation,
 )
+from deltalite.spark.partition_columns import Texts, partition_fields, partition_texts, typed_values, with_typed_columns
+from deltalite.spark.presenting import BY_FIELD_ID, file_schema, presented
+from deltalite.spark.row_selection import RowSelection, live_rows, selected, words_of
 from deltalite.spark.types import to_spark
+from deltalite.spark.uris import glob_escaped
+
+_ONE_SLASH = re.compile(r"^file:/+")
 
 _log = logging.getLogger(__name__)
 
@@ -44,154 +59,237 @@ def scan(
     `file_column` names one more column (see `unused_name`): the path of the row's file, as in the log.
 
     Raises:
-        UnsupportedFeatureError: a file has a deletion vector.
-        CorruptDataFileError: the log names a file that Spark would ignore.
+        CorruptDataFileError: a deletion vector cannot be read.
+        CorruptLogError: a partition value is no value of its column.
+        UnsupportedStorageError: a file lies outside of the local file system.
     """
-    return _Scan(spark, snapshot, snapshot.files if files is None else files).rows(file_column)
+    files = snapshot.files if files is None else files
+    extra = {} if file_column is None else {file_column: files["path"]}
+    rows = live_rows(snapshot.store, files)
+    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows, by_file=extra)
 
 
-class _Scan:
-    """One scan: the files, their real names and their partition values."""
+def scan_rows(
+    spark: SparkSession,
+    root: str,
+    table: TableSchema,
+    files: pa.Table,
+    *,
+    rows: Mapping[int, RowSelection],
+    by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
+) -> DataFrame:
+    """The rows of `files` that `rows` selects, in the table's columns and order.
 
-    def __init__(self, spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> None:
+    Args:
+        spark: the session.
+        root: the table's absolute path.
+        table: the schema under which the files are read.
+        files: columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
+        rows: by the number of a row of `files`: which rows of that file are given; all of the files that are not there.
+        by_file: more columns, after the table's: for each row of `files` the value that all rows of that file have.
+
+    Raises: as `scan`.
+    """
+    by_file = by_file or {}
+    parts: dict[bool | None, list[int]] = {None: [], False: [], True: []}
+    for row in range(files.num_rows):
+        parts[rows[row].only if row in rows else None].append(row)
+    frames = []
+    for only, chosen in parts.items():
+        # A file that is listed twice, with other rows or other values, goes into a relation of its own.
+        for some in _without_repetition(files["path"], chosen):
+            at = pa.array(some, pa.int64())
+            extra = {name: values.take(at) for name, values in by_file.items()}
+            part = _Part(spark, root, table, files if len(some) == files.num_rows else files.take(at), extra)
+            frames.append(part.rows(None if only is None else [rows[row].positions for row in some], only=bool(only)))
+    if not frames:
+        return _empty(spark, table, by_file)
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionAll(frame)
+    return result
+
+
+class _Part:
+    """Files that are one relation: their real names and their partition values."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        table: TableSchema,
+        files: pa.Table,
+        by_file: Mapping[str, pa.Array | pa.ChunkedArray],
+    ) -> None:
         self._spark = spark
-        self._schema = snapshot.schema
-        self._root_uri = f"file:{snapshot.store.root}"
-        self._partition_fields = [_field(snapshot.schema, c) for c in snapshot.partition_columns]
-        names = {f.name for f in self._partition_fields}
-        self._data_schema = StructType(tuple(f for f in snapshot.schema if f.name not in names))
-        if files["deletionVector"].null_count != files.num_rows:
-            raise UnsupportedFeatureError(
-                "The table has deletion vectors, which this release does not read.",
-                remedy="Read it with an engine that supports them.",
-            )
-        self._paths: list[str] = files["path"].to_pylist()
-        self._uris = [self._uri(path) for path in self._paths]
+        self._table = table
+        self._root_uri = f"file:{root}"
+        self._fields = partition_fields(table)
+        self._texts = partition_texts(files, self._fields)
+        self._by_file = by_file
         sizes, times = files["size"].to_pylist(), files["modificationTime"].to_pylist()
         self._listed = [
-            ListedFile(uri=uri, size_bytes=size, modified_ms=max(time, 0))
-            for uri, size, time in zip(self._uris, sizes, times, strict=True)
+            _listed(self._root_uri, path, size, time)
+            for path, size, time in zip(files["path"].to_pylist(), sizes, times, strict=True)
         ]
-        self._values = _typed_values(files, self._partition_fields)
 
-    def rows(self, file_column: str | None) -> DataFrame:
-        wanted = [named(name) for name in self._schema.names]
-        if not self._paths:
-            return self._empty(file_column)
+    def rows(self, positions: Sequence[pa.Int64Array] | None, *, only: bool) -> DataFrame:
+        """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
         relation, has_values = self._relation()
-        if has_values and file_column is None:
-            return relation.select(*wanted)
-        path_column = file_column or unused_name(self._schema, "path")
-        by_file = self._by_file(relation, path_column, with_values=not has_values)
-        return by_file.select(*wanted, *([named(path_column)] if file_column else []))
+        wanted = presented(self._table)
+        looks_up = bool(self._by_file) or not has_values
+        if positions is None and not looks_up:
+            return self._of_session(relation.select(*wanted))
+        spelled = _spellings(relation, self._listed)
+        file, position = self._own_name("uri"), self._own_name("row")
+        metadata = relation.metadataColumn("_metadata")
+        found = relation.withColumn(file, metadata.getField("file_path"))
+        if positions is not None:
+            found = found.withColumn(position, metadata.getField("row_index"))
+            words = words_of(list(zip(spelled, positions, strict=True)))
+            names = {name: self._own_name(name) for name in ("file", "word", "bits")}
+            found = selected(found, named(file), named(position), words, only=only, names=names)
+        if looks_up:
+            found, extra = self._looked_up(found, file, spelled, with_values=not has_values)
+            wanted += extra
+        return self._of_session(found.select(*wanted))
+
+    def _of_session(self, frame: DataFrame) -> DataFrame:
+        """The same rows as a frame of the user's session, in which its views are looked for."""
+        if frame.sparkSession is self._spark:
+            return frame
+        return self._spark.createDataFrame([], frame.schema).unionAll(frame)
+
+    def _own_name(self, stem: str) -> str:
+        return unused_name(self._table.physical, stem)
 
     def _relation(self) -> tuple[DataFrame, bool]:
-        """The data columns, and whether the partition columns are there too."""
+        """The columns of the files, and whether the partition columns are there too."""
         partitions = self._partitions_by_directory()
-        native = partitions is not None
+        schema = file_schema(self._table)
+        settings = BY_FIELD_ID if self._table.mode is MappingMode.ID else {}
+        values = None
+        if partitions and self._fields:
+            values = typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields)
         try:
             frame = native_relation(
                 self._spark,
                 root_uri=self._root_uri,
                 files=self._listed,
-                data_schema=to_spark(self._data_schema),
-                partition_schema=self._partition_schema() if native else spark_types.StructType(),
+                data_schema=schema,
                 partitions=partitions or [],
+                partition_values=values,
+                settings=settings,
             )
         except NativeRelationError as error:
             _log.warning("Reading through Spark's public API, which is slower: %s.", error)
             with reading_table(self._root_uri):
-                relation = public_relation(self._spark, self._uris, to_spark(self._data_schema))
-            return relation, not self._partition_fields
-        return frame, native
+                relation = public_relation(self._spark, self._listed, schema, settings)
+            return relation, not self._fields
+        return frame, not self._fields or values is not None
 
-    def _by_file(self, relation: DataFrame, path_column: str, *, with_values: bool) -> DataFrame:
-        """The rows with their file's path in the log, and with its partition values where the relation lacks them."""
-        fields = [f for f in self._partition_fields if with_values]
-        uri_column = unused_name(self._schema, "uri")
-        schema = spark_types.StructType(
-            [
-                spark_types.StructField(uri_column, spark_types.StringType()),
-                spark_types.StructField(path_column, spark_types.StringType()),
-                *to_spark(StructType(tuple(fields))).fields,
-            ]
-        )
-        rows = [
-            (uri, path, *(values if with_values else ()))
-            for uri, path, values in zip(self._uris, self._paths, self._values, strict=True)
-        ]
-        lookup = F.broadcast(self._spark.createDataFrame(rows, schema))
-        return relation.withColumn(uri_column, file_uri(relation)).join(lookup, uri_column)
+    def _looked_up(
+        self, relation: DataFrame, file: str, spelled: Sequence[str], *, with_values: bool
+    ) -> tuple[DataFrame, list[Column]]:
+        """The rows with the values of their file: those of the caller, and the partition values where they lack."""
+        fields = self._fields if with_values else {}
+        key = self._own_name("key")
+        extra = {name: self._own_name(f"extra{n}") for n, name in enumerate(self._by_file)}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {key: pa.array(spelled, pa.string())}
+        columns |= {own: self._by_file[name] for name, own in extra.items()}
+        for n, f in enumerate(fields.values()):
+            columns[f.name] = pa.array([texts[n] for texts in self._texts], pa.string())
+        lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), fields)
+        found = relation.join(F.broadcast(lookup), named(file) == named(key))
+        return found, [named(own).alias(name) for name, own in extra.items()]
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
         """The values of each directory, or None where files of one directory differ in them."""
-        if not self._partition_fields:
+        if not self._fields:
             return []
-        found: dict[str, tuple[Any, ...]] = {}
-        for uri, values in zip(self._uris, self._values, strict=True):
-            if found.setdefault(uri.rpartition("/")[0], values) != values:
+        found: dict[str, Texts] = {}
+        for listed, texts in zip(self._listed, self._texts, strict=True):
+            if found.setdefault(listed.directory_uri, texts) != texts:
                 return None
         return [ListedPartition(directory_uri=d, values=v) for d, v in found.items()]
 
-    def _partition_schema(self) -> spark_types.StructType:
-        return to_spark(StructType(tuple(self._partition_fields)))
 
-    def _empty(self, file_column: str | None) -> DataFrame:
-        schema = to_spark(self._schema)
-        if file_column is not None:
-            schema = schema.add(file_column, spark_types.StringType())
-        return self._spark.createDataFrame([], schema)
+def public_relation(
+    spark: SparkSession,
+    files: Sequence[ListedFile],
+    schema: spark_types.StructType,
+    settings: Mapping[str, str],
+) -> DataFrame:
+    """The data columns of the files through Spark's public reader, which asks for the status of each file.
 
-    def _uri(self, path: str) -> str:
-        real = canonical_path(path)
-        if real.rpartition("/")[2].startswith(("_", ".")):
+    Where `settings` must hold when the rows are read the frame belongs to a session of its own.
+
+    Raises:
+        CorruptDataFileError: the public reader passes over a file, because of its name.
+    """
+    for file in files:
+        if file.is_hidden:
             raise CorruptDataFileError(
-                f"The log names the data file {path!r}, and Spark ignores files whose names begin with '_' or '.'.",
+                f"The log names the data file {file.uri!r}, and Spark ignores files whose names begin with '_' or '.'.",
                 remedy="Read the table without Spark, or rewrite it with the engine that wrote it.",
             )
-        return f"file:{real}" if is_absolute(real) else f"{self._root_uri}/{real}"
+    session = spark.newSession() if settings else spark
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    reader = session.read.schema(schema).options(recursiveFileLookup="true", **READ_OPTIONS)
+    return reader.parquet(*[glob_escaped(file.uri) for file in files])
 
 
-def public_relation(spark: SparkSession, uris: Sequence[str], schema: spark_types.StructType) -> DataFrame:
-    """The data columns of the files through Spark's public reader, which asks for the status of each file."""
-    reader = spark.read.schema(schema).options(recursiveFileLookup="true", **READ_OPTIONS)
-    return reader.parquet(*[_glob_escaped(uri) for uri in uris])
-
-
-def file_uri(relation: DataFrame) -> Column:
-    """The file of each row in the spelling of `ListedFile.uri`: Spark says it percent-encoded.
-
-    Asked for as metadata, because by name it would be the user's column where there is one called `_metadata`.
-    """
-    encoded = relation.metadataColumn("_metadata").getField("file_path")
-    return F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
-
-
-def _glob_escaped(uri: str) -> str:
-    """A path for `DataFrameReader.load`, which expands patterns."""
-    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in uri)
-
-
-def _field(schema: StructType, name: str) -> StructField:
-    field = schema.find(name)
-    if field is None:
-        raise CorruptDataFileError(
-            f"The table is partitioned by '{name}', which is none of its columns.",
-            remedy="Repair the table's metadata.",
+def _listed(root_uri: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
+    """A file by the path that the log has for it."""
+    real = canonical_path(path)
+    if is_absolute(real) and not real.startswith("/"):
+        raise UnsupportedStorageError(
+            f"The log names the data file {path!r}, which is not in the local file system; this release reads local "
+            "and mounted file systems only.",
+            remedy="Read the table with an engine that reaches that storage.",
         )
-    return field
+    # As Hadoop spells it, or a join by file would not find it.
+    local = posixpath.normpath(real if is_absolute(real) else f"{root_uri.removeprefix('file:')}/{real}")
+    with contextlib.suppress(OSError):  # a file that is not there is an error when it is read
+        size_bytes = os.stat(local).st_size
+    # Spark passes over files of no bytes, which no data file has.
+    return ListedFile(uri=f"file:{local}", size_bytes=max(size_bytes or 0, 1), modified_ms=max(modified_ms or 0, 0))
 
 
-def _typed_values(files: pa.Table, fields: Sequence[StructField]) -> list[tuple[Any, ...]]:
-    """The partition values of each file as Python values; each distinct combination is parsed once."""
-    if not fields:
-        return [()] * files.num_rows
-    parsed: dict[tuple[str | None, ...], tuple[Any, ...]] = {}
-    rows = []
-    for pairs in files["partitionValues"].to_pylist():
-        values = {name.lower(): text for name, text in pairs or ()}
-        texts = tuple(values.get(f.name.lower()) for f in fields)
-        if texts not in parsed:
-            parsed[texts] = tuple(parse_partition_value(t, f.type) for t, f in zip(texts, fields, strict=True))
-        rows.append(parsed[texts])
-    return rows
+def _spellings(relation: DataFrame, files: Sequence[ListedFile]) -> list[str]:
+    """Each file as `_metadata.file_path` has it: percent-encoded by Java's rules, with one slash behind the scheme."""
+    spellings = (_ONE_SLASH.sub("file:/", spelled.rstrip("/")) for spelled in input_files(relation))
+    known = {unquote(spelled): spelled for spelled in spellings}
+    try:
+        return [known[file.uri] for file in files]
+    except KeyError as error:
+        raise CorruptDataFileError(
+            f"The log names the data file {error.args[0]!r}, a name that Spark changes.",
+            remedy="Read the table without Spark.",
+        ) from error
+
+
+def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[list[int]]:
+    """The rows in groups none of which has a path twice; nearly always one group."""
+    if not rows:
+        return []
+    chosen = paths.take(pa.array(rows, pa.int64()))
+    if pc.count_distinct(chosen).as_py() == len(rows):
+        return [list(rows)]
+    groups: list[list[int]] = []
+    seen: Counter[str] = Counter()
+    for row, path in zip(rows, chosen.to_pylist(), strict=True):
+        if seen[path] == len(groups):
+            groups.append([])
+        groups[seen[path]].append(row)
+        seen[path] += 1
+    return groups
+
+
+def _empty(spark: SparkSession, table: TableSchema, by_file: Mapping[str, pa.Array | pa.ChunkedArray]) -> DataFrame:
+    schema = to_spark(table.logical)
+    if by_file:
+        extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
+        schema = spark_types.StructType([*schema.fields, *extra.schema.fields])
+    return spark.createDataFrame([], schema)

@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
+from deltalite.spark.changes import changes
 from deltalite.spark.columns import quoted
 from deltalite.spark.errors import SPARK_ERRORS, first_line
+from deltalite.spark.read import snapshot_at
 from deltalite.spark.scan import scan
-from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, resolve_version
 
 
@@ -46,11 +47,7 @@ def query_rows(spark: SparkSession, sources: Mapping[str, Source], query: str | 
 
 def delta_snapshot(source: Source) -> Snapshot:
     """The snapshot that a source of format `delta` names."""
-    wanted = delta_version(source)
-    store = open_store(wanted.path)
-    if wanted.timestamp_ms is not None:
-        return Snapshot.load_at(store, wanted.timestamp_ms)
-    return Snapshot.load(store, wanted.version)
+    return snapshot_at(delta_version(source))
 
 
 def delta_version(source: Source) -> VersionedPath:
@@ -59,6 +56,8 @@ def delta_version(source: Source) -> VersionedPath:
 
 
 def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
+    if source.format.lower() == "delta" and source.changes_from_version is not None:
+        return changes(spark, source.path or "", source.changes_from_version, source.changes_to_version)
     if source.format.lower() == "delta":
         return scan(spark, delta_snapshot(source))
     reader = spark.read.format(source.format).options(**source.options)

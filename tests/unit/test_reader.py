@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from deltalite.columnar.casts import fit
@@ -25,55 +24,17 @@ from deltalite.columnar.predicate import (
     StartsWith,
     Unknown,
 )
-from deltalite.columnar.scan import read_batches
-from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError, UnsupportedFeatureError
+from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_from_arrow, schema_to_arrow
-from deltalite.protocol.paths import encode_path
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
-from deltalite.storage.local import LocalLogStore
+from tests.support.lake import Lake, struct_of
 
 LONG = PrimitiveType("long")
-
-
-class Lake:
-    """A folder of data files and the table of files that names them."""
-
-    def __init__(self, folder):
-        self.folder, self.store, self.rows = folder, LocalLogStore(str(folder)), []
-
-    def add(self, table, name="f.parquet", partition_values=None, deletion_vector=None, **options):
-        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, self.folder / name, **options)
-        return self.name(encode_path(name), partition_values, deletion_vector)
-
-    def name(self, path, partition_values=None, deletion_vector=None):
-        self.rows.append((path, list((partition_values or {}).items()), deletion_vector))
-        return self
-
-    @property
-    def files(self):
-        paths, values, vectors = zip(*self.rows, strict=True) if self.rows else ((), (), ())
-        return pa.table(
-            {
-                "path": pa.array(paths, pa.string()),
-                "partitionValues": pa.array(values, pa.map_(pa.string(), pa.string())),
-                "deletionVector": pa.array(vectors, pa.struct([("storageType", pa.string())])),
-            }
-        )
-
-    def read(self, schema, partition_columns=(), **options):
-        schema = schema_from_arrow(schema) if isinstance(schema, pa.Schema) else schema
-        batches = list(read_batches(self.store, self.files, schema, partition_columns, **options))
-        return pa.Table.from_batches(batches) if batches else None
 
 
 @pytest.fixture
 def lake(tmp_path):
     return Lake(tmp_path)
-
-
-def struct_of(**columns):
-    return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
 
 
 def test_rows_come_in_the_order_of_the_files_with_the_table_s_schema(lake):
@@ -89,13 +50,13 @@ def test_no_files_give_no_batches(lake):
 
 def test_batches_have_no_more_rows_than_asked_for(lake):
     lake.add(pa.table({"a": list(range(10))}), row_group_size=7)
-    sizes = [b.num_rows for b in read_batches(lake.store, lake.files, struct_of(a=LONG), (), batch_size=4)]
+    sizes = [b.num_rows for b in lake.batches(struct_of(a=LONG), batch_size=4)]
     assert sum(sizes) == 10 and max(sizes) <= 4
 
 
 def test_only_one_file_is_open_at_a_time_and_none_before_the_first_batch(lake):
     lake.add(pa.table({"a": [1]})).name("missing.parquet")
-    batches = read_batches(lake.store, lake.files, struct_of(a=LONG), ())
+    batches = lake.batches(struct_of(a=LONG))
     assert next(batches).num_rows == 1
     with pytest.raises(CorruptDataFileError, match=r"'missing\.parquet'"):
         next(batches)
@@ -109,12 +70,12 @@ def test_columns_are_chosen_without_case_and_in_the_order_asked_for(lake):
 
 def test_an_unknown_column_is_refused_at_once_with_the_list_of_columns(lake):
     with pytest.raises(InvalidRequestError, match=r"'nope'.*a, b"):
-        read_batches(lake.store, lake.files, struct_of(a=LONG, b=LONG), (), columns=["a", "nope"])
+        lake.batches(struct_of(a=LONG, b=LONG), columns=["a", "nope"])
 
 
 def test_no_columns_still_count_the_rows(lake):
     lake.add(pa.table({"a": [1, 2, 3]}))
-    batches = list(read_batches(lake.store, lake.files, struct_of(a=LONG), (), columns=[]))
+    batches = list(lake.batches(struct_of(a=LONG), columns=[]))
     assert [(b.num_rows, b.num_columns) for b in batches] == [(3, 0)]
 
 
@@ -287,12 +248,6 @@ def test_a_file_whose_pages_are_damaged_is_named(lake):
         lake.read(struct_of(a=LONG))
 
 
-def test_a_file_with_a_deletion_vector_is_refused_at_once(lake):
-    lake.add(pa.table({"a": [1]}), deletion_vector={"storageType": "u"})
-    with pytest.raises(UnsupportedFeatureError, match="deletion vector"):
-        read_batches(lake.store, lake.files, struct_of(a=LONG), ())
-
-
 def test_footers_come_in_the_order_of_their_names(lake):
     for number in range(12):
         lake.add(pa.table({"a": list(range(number))}), f"{number}.parquet")
@@ -379,4 +334,4 @@ def test_a_float_column_is_compared_as_the_double_it_is(lake):
 )
 def test_a_predicate_that_cannot_be_evaluated_is_refused_at_once(lake, predicate):
     with pytest.raises(InvalidRequestError, match=r"on (a|nope)"):
-        read_batches(lake.store, lake.files, struct_of(a=LONG), (), predicate=predicate)
+        lake.batches(struct_of(a=LONG), predicate=predicate)

@@ -1,0 +1,120 @@
+"""Replay of a log without a checkpoint: from opening the table to the list of its files, beside delta-rs.
+
+Thousands of small commits show what a commit costs; one large commit shows what an action costs, in time and in memory.
+The logs are synthetic, made once and kept in `.benchmarks/`. Memory is what a fresh process needs beyond its imports.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import deltalake
+from bench_snapshot import SCHEMA, add_of
+from measuring import Pair, print_table
+
+from deltalite import DeltaTable
+
+COMMITS = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
+LARGE_BYTES = 200_000_000
+FILES_PER_COMMIT = 4
+ROUNDS = 3
+FOLDER = Path(".benchmarks")
+REPLAY = """
+import sys
+from deltalite import DeltaTable
+def peak_kib():  # of this process alone: ru_maxrss begins with its parent's
+    status = open("/proc/self/status").read()
+    return int(status.split("VmHWM:")[1].split()[0])
+before = peak_kib()
+DeltaTable(sys.argv[1]).files()
+print((peak_kib() - before) // 1024)
+"""
+
+
+def beginning() -> list[dict[str, object]]:
+    """The protocol and the metadata."""
+    metadata = {
+        "id": "5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(SCHEMA),
+        "partitionColumns": ["day"],
+        "configuration": {},
+        "createdTime": 1_700_000_000_000,
+    }
+    return [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+
+
+def small_commit(version: int) -> Iterator[dict[str, object]]:
+    """An append of a few files that takes away one of an earlier commit."""
+    yield {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE", "isBlindAppend": False}}
+    yield from beginning() if version == 0 else ()
+    for number in range(FILES_PER_COMMIT):
+        yield {"add": add_of(version * FILES_PER_COMMIT + number)}
+    if version >= FILES_PER_COMMIT:
+        gone = add_of((version - FILES_PER_COMMIT) * FILES_PER_COMMIT)
+        yield {"remove": {"path": gone["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
+
+
+def many_commits() -> Path:
+    """A table of `COMMITS` commits."""
+    table = FOLDER / f"log-{COMMITS}"
+    log = table / "_delta_log"
+    if not (log / f"{COMMITS - 1:020d}.json").exists():
+        log.mkdir(parents=True, exist_ok=True)
+        for version in range(COMMITS):
+            (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, small_commit(version))))
+    return table
+
+
+def large_commit() -> Path:
+    """A table of one commit of `LARGE_BYTES`."""
+    table = FOLDER / f"log-{LARGE_BYTES}-bytes"
+    name = table / "_delta_log" / f"{0:020d}.json"
+    if not name.exists():
+        name.parent.mkdir(parents=True)
+        with name.open("w") as file:
+            file.writelines(json.dumps(action) + "\n" for action in beginning())
+            number = 0
+            while file.tell() < LARGE_BYTES:
+                file.write(json.dumps({"add": add_of(number)}) + "\n")
+                number += 1
+    return table
+
+
+def measured(name: str, table: Path, *, target: float) -> Pair:
+    """Both sides on one table, after a check that they see the same number of files."""
+    path = str(table.resolve())
+
+    def ours() -> int:
+        return DeltaTable(path).files().num_rows
+
+    def delta_rs() -> int:
+        return deltalake.DeltaTable(path).get_add_actions().num_rows
+
+    if ours() != delta_rs():
+        raise SystemExit(f"The sides disagree: {ours()} files against {delta_rs()}.")
+    pair = Pair(name=name, peer="delta-rs", target=target)
+    pair.run(ours, delta_rs, rounds=ROUNDS)
+    return pair
+
+
+def main() -> None:
+    """Make the tables where they are missing, and measure."""
+    large = large_commit()
+    pairs = [
+        measured(f"files of {COMMITS:,} commits", many_commits(), target=1.0),
+        measured(f"files of a commit of {LARGE_BYTES:,} bytes", large, target=2.0),
+    ]
+    print_table(pairs)
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, str(large.resolve())], capture_output=True, text=True, check=True
+    )
+    print(f"peak memory of replaying {LARGE_BYTES:,} bytes: {done.stdout.strip()} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""The change data feed: the rows that versions of a table inserted, updated and deleted.
+
+`plan_changes` decides everything before a data file is opened: the versions exist and have all recorded their changes,
+their schemas can be read as the last one, and each file of changed rows is known. `read_changes` gives the rows: the
+table's columns as they are at the last version, then how the row changed, in which version, and when. Protocol: Change
+Data Files; delta-spark's `CDCReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from deltalite.columnar.data_file import DataFile
+from deltalite.columnar.reader import read_files
+from deltalite.errors import (
+    ChangeFeedUnavailableError,
+    CorruptDataFileError,
+    InvalidRequestError,
+    VersionGapError,
+    VersionNotFoundError,
+)
+from deltalite.log.changes import ChangedFile, changed_files
+from deltalite.log.commit_times import commit_times, in_commit_times, required_time
+from deltalite.log.file_table import file_key
+from deltalite.protocol.actions import Action, CommitInfo, Metadata, Protocol, parse_commit
+from deltalite.protocol.arrow_schema import schema_to_arrow
+from deltalite.protocol.column_mapping import PHYSICAL_NAME, TableSchema, table_schema
+from deltalite.protocol.features import check_readable, is_in_force, supported_features
+from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.read_compatibility import difference
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+_ADDED = (
+    pa.field(CHANGE_TYPE, pa.string()),
+    pa.field(COMMIT_VERSION, pa.int64()),
+    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC")),
+)
+_FEATURE = "changeDataFeed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePlan:
+    """The changes of the versions `from_version` to `snapshot.version`, both inclusive.
+
+    All rows are read with the schema of `snapshot`. `files` are in the order of the versions, and their partition
+    values are known.
+    """
+
+    from_version: int
+    snapshot: Snapshot
+    files: tuple[ChangedFile, ...]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
+        return pa.schema([*schema_to_arrow(self.snapshot.schema), *_ADDED])
+
+
+def plan_changes(store: LogStore, from_version: int, to_version: int | None = None) -> ChangePlan:
+    """What to read for the changes from a version to another, both inclusive; to the newest where None.
+
+    Raises:
+        InvalidRequestError: a version is no version, or the range is empty.
+        VersionNotFoundError: a version is newer than the table, or its commit is no longer there.
+        ChangeFeedUnavailableError: a version did not record its changes, or its schema cannot be read as the last one.
+        TableNotFoundError, VersionGapError, CorruptLogError, UnsupportedFeatureError: the log cannot be read.
+    """
+    _check_range(from_version, to_version)
+    end = Snapshot.load(store, to_version)
+    times = {time.version: time.timestamp_ms for time in commit_times(store)}
+    _check_commits(store, range(from_version, end.version + 1), times)
+    start = Snapshot.load(store, from_version)
+    in_commit = in_commit_times(end.protocol, end.metadata)
+    epochs = _Epochs(start)
+    files: list[ChangedFile] = []
+    for version in range(from_version, end.version + 1):
+        name = commit_name(version)
+        actions = _read_commit(store, name)
+        epochs.follow(version, actions)
+        timestamp_ms = times[version]
+        if in_commit is not None and in_commit.cover(version):
+            timestamp_ms = required_time(_provenance(actions), name)
+        changed = list(changed_files(actions, version=version, timestamp_ms=timestamp_ms))
+        files += _with_partition_values(store, changed, end.table_schema)
+    epochs.check_readable_as(end.table_schema)
+    return ChangePlan(from_version=from_version, snapshot=end, files=tuple(files))
+
+
+def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan in the order of its versions, as batches of `plan.arrow_schema`, none of them empty.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, UnsupportedFeatureError, StorageError: while reading, as `read_files`
+            says; files that VACUUM has removed are missing.
+    """
+    store, table = plan.snapshot.store, plan.snapshot.table_schema
+    recorded = recorded_schema(table)
+    for (version, timestamp_ms, change_type), group in groupby(
+        plan.files, key=lambda f: (f.version, f.timestamp_ms, f.change_type)
+    ):
+        read_as = recorded if change_type is None else table
+        for batch in read_files(store, (_data_file(file) for file in group), read_as):
+            types = batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
+            if types.null_count:
+                raise CorruptDataFileError(
+                    f"A change data file of version {version} of {store.root} has rows without {CHANGE_TYPE}.",
+                    remedy="Restore the file from a backup, or ask for changes from a later version.",
+                )
+            moment = pa.scalar(timestamp_ms * 1000, _ADDED[2].type)
+            columns = batch.columns[: len(table.logical.fields)]
+            added = [types, pa.repeat(pa.scalar(version, pa.int64()), len(batch)), pa.repeat(moment, len(batch))]
+            yield pa.RecordBatch.from_arrays([*columns, *added], schema=plan.arrow_schema)
+
+
+class _Epochs:
+    """The protocols, metadata and schemas that were in force one after the other, from the first version on."""
+
+    def __init__(self, start: Snapshot) -> None:
+        self._protocol, self._metadata = start.protocol, start.metadata
+        self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
+        self._check_recorded(start.version)
+
+    def follow(self, version: int, actions: Sequence[Action]) -> None:
+        """Take over what a commit says, and check that changes are still recorded."""
+        protocol = next((a for a in actions if isinstance(a, Protocol)), None)
+        metadata = next((a for a in actions if isinstance(a, Metadata)), None)
+        if protocol is None and metadata is None:
+            return
+        self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
+        check_readable(self._protocol, self._metadata)
+        self._check_recorded(version)
+        mapped = "columnMapping" in supported_features(self._protocol)
+        schema = table_schema(self._metadata, parse_schema(self._metadata.schema_string), mapped=mapped)
+        self._schemas.append((version, schema))
+
+    def check_readable_as(self, last: TableSchema) -> None:
+        """Return when rows of each of the schemas can be read as `last`; the version of the change is named if not."""
+        for index, (version, schema) in enumerate(self._schemas):
+            reason = difference(schema, last)
+            if reason is None:
+                continue
+            changed_in = next(v for v, later in self._schemas[index + 1 :] if difference(schema, later) is not None)
+            raise ChangeFeedUnavailableError(
+                f"The changes of version {version} cannot be read with the schema of version {self._schemas[-1][0]}: "
+                f"in version {changed_in} {reason}.",
+                remedy=f"Ask for the changes up to version {changed_in - 1}, and for those from {changed_in} on.",
+            )
+
+    def _check_recorded(self, version: int) -> None:
+        if not is_in_force(_FEATURE, self._protocol, self._metadata):
+            raise ChangeFeedUnavailableError(
+                f"Version {version} did not record its changes: the change data feed is off.",
+                remedy="Ask for versions in which delta.enableChangeDataFeed is true; it records from then on only.",
+            )
+        taken = [f.name for f in _ADDED if parse_schema(self._metadata.schema_string).find(f.name) is not None]
+        if taken:
+            raise ChangeFeedUnavailableError(
+                f"Version {version} has a column of its own called '{taken[0]}', which the change data feed needs.",
+                remedy="Rename the column.",
+            )
+
+
+def _check_range(from_version: int, to_version: int | None) -> None:
+    for name, version in (("from_version", from_version), ("to_version", to_version)):
+        if version is None and name == "to_version":
+            continue
+        if not isinstance(version, int) or isinstance(version, bool) or version < 0:
+            raise InvalidRequestError(f"{name} is {version!r}.", remedy="Give a version, 0 or more.")
+    if to_version is not None and from_version > to_version:
+        raise InvalidRequestError(
+            f"from_version {from_version} lies behind to_version {to_version}.",
+            remedy="Give the versions in order; a DeltaTable's own version is the last one unless told otherwise.",
+        )
+
+
+def _check_commits(store: LogStore, versions: range, times: Mapping[int, int]) -> None:
+    """All commits of the range must be there: a checkpoint knows the files of a version, but not what changed."""
+    gone = [version for version in versions if version not in times]
+    if not gone:
+        return
+    oldest = next((version for version in versions if version in times), None)
+    if oldest is not None and gone[-1] > oldest:
+        raise VersionGapError(
+            f"The changes of version {gone[-1]} of {store.root} cannot be read: its commit is missing.",
+            remedy=f"Restore the missing commit, or ask for changes from version {gone[-1] + 1} on.",
+        )
+    raise VersionNotFoundError(
+        f"{store.root} no longer holds the commit of version {gone[0]}"
+        + (", nor any later one of the range." if oldest is None else f": the oldest after it is version {oldest}."),
+        remedy="Ask for later changes." if oldest is None else f"Ask for changes from version {oldest} on.",
+    )
+
+
+def _read_commit(store: LogStore, name: str) -> list[Action]:
+    data = store.read(name)
+    if data is None:
+        raise VersionGapError(f"{name} of {store.root} vanished while it was read.", remedy="Read the table again.")
+    return parse_commit(data, name)
+
+
+def _provenance(actions: Sequence[Action]) -> Mapping[str, Any] | None:
+    return next((action.values for action in actions if isinstance(action, CommitInfo)), None)
+
+
+def _with_partition_values(store: LogStore, changed: list[ChangedFile], table: TableSchema) -> list[ChangedFile]:
+    """The files with their partition values, which a remove may leave out: then the version before knows them.
+
+    delta-spark refuses such a remove.
+    """
+    unknown = {_key(file) for file in changed if file.partition_values is None}
+    if not unknown:
+        return changed
+    known: dict[str, dict[str, str | None]] = {key: {} for key in unknown}
+    if table.partition_columns:
+        known = _values_before(store, changed[0].version, unknown)
+    return [
+        replace(file, partition_values=known[_key(file)]) if file.partition_values is None else file for file in changed
+    ]
+
+
+def _values_before(store: LogStore, version: int, keys: set[str]) -> dict[str, dict[str, str | None]]:
+    """The partition values, in the version before `version`, of the files with these keys."""
+    files = (
+        Snapshot.load(store, version - 1).files_with(("path", "partitionValues", "deletionVector")) if version else None
+    )
+    rows = [] if files is None else files.to_pylist()
+    found = {
+        key: dict(row["partitionValues"] or ())
+        for row in rows
+        if (key := file_key(row["path"], row["deletionVector"])) in keys
+    }
+    missing = keys - found.keys()
+    if missing:
+        name = min(missing).splitlines()[0]
+        raise ChangeFeedUnavailableError(
+            f"Version {version} removes the file '{name}' without its partition values, and the version before does "
+            "not have the file.",
+            remedy="Ask for changes that leave this version out.",
+        )
+    return found
+
+
+def _key(file: ChangedFile) -> str:
+    return file_key(file.path, file.deletion_vector)
+
+
+def _data_file(file: ChangedFile) -> DataFile:
+    return DataFile(
+        path=file.path,
+        partition_values=file.partition_values or {},
+        deletion_vector=file.deletion_vector,
+        only=file.only,
+    )
+
+
+def recorded_schema(table: TableSchema) -> TableSchema:
+    """The schema of change data files: `_change_type` behind the table's columns, under its own name in any mode."""
+    added = StructField(CHANGE_TYPE, PrimitiveType("string"), metadata={PHYSICAL_NAME: CHANGE_TYPE})
+    return replace(table, logical=StructType((*table.logical, added)))

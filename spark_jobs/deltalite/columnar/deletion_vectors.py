@@ -1,0 +1,178 @@
+"""Deletion vectors: which rows of a data file are deleted.
+
+The descriptor in the log says where a vector is: in the log itself, in a file below the table whose name is made from
+a uuid, or in a file anywhere. A file may hold many vectors, and only the bytes of one are read. Everything that can be
+checked is: version, place, size, checksum, format and the number of rows. A vector that fails is a
+`CorruptDataFileError`, because without it the table would show deleted rows. Positions count the rows of the data file
+from 0, in the order in which they stand there. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar import roaring
+from deltalite.errors import CorruptDataFileError, StorageError
+from deltalite.protocol import z85
+from deltalite.protocol.paths import decode_path, is_absolute
+
+if TYPE_CHECKING:
+    from deltalite.storage.log_store import LogStore
+
+_FILE_VERSION: Final = 1
+_UUID_CHARACTERS: Final = 20
+# Before a vector stands its size, behind it its CRC-32, both in four bytes.
+_FRAME: Final = 4
+_REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."
+_LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
+
+
+def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Array:
+    """The positions of the deleted rows of a data file, strictly increasing.
+
+    `descriptor` is the `deletionVector` of the file's `add`, with the fields of the log. That positions are below the
+    data file's number of rows is for the caller to check, who knows it.
+
+    Raises:
+        CorruptDataFileError: the vector is missing, damaged, or not what the descriptor says.
+        StorageError: the operating system or the network failed.
+    """
+    name = file_name(descriptor)
+    where = f"of '{name}'" if name is not None else "in the log"
+    where = f"{where} of the table {store.root}"
+    cardinality, size = _count(descriptor, "cardinality", where), _count(descriptor, "sizeInBytes", where)
+    if name is None:
+        data = _inline(descriptor["pathOrInlineDv"], size, where)
+    else:
+        offset = _offset(descriptor, where)
+        where = f"at byte {offset} {where}"
+        data = _stored(store, name, offset, size, where)
+    if not data and not cardinality:
+        return pa.array([], pa.int64())
+    try:
+        return roaring.decode(data, cardinality)
+    except roaring.MalformedBitmapError as error:
+        raise _corrupt(where, f"is malformed: {error}") from error
+
+
+def kept_rows(deleted: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
+    """Which of the rows `start`, `start + 1`, ... of a data file are left: a mask of `count` values, True for those.
+
+    `deleted` is what `deleted_rows` gives. None where all of them are left, so that nothing needs to be filtered.
+    """
+    first = bisect_left(deleted, start, key=lambda position: position.as_py())
+    behind = bisect_left(deleted, start + count, lo=first, key=lambda position: position.as_py())
+    if first == behind:
+        return None
+    flags = bytearray(b"\x01") * count
+    for position in pc.subtract(deleted.slice(first, behind - first), start).to_pylist():
+        flags[position] = 0
+    return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
+
+
+def file_name(descriptor: Mapping[str, Any]) -> str | None:
+    """The file that holds the vector, by its real name: relative to the table's root, or absolute. None if inline.
+
+    Raises:
+        CorruptDataFileError: the descriptor names no file that could exist.
+    """
+    storage_type, text = descriptor.get("storageType"), descriptor.get("pathOrInlineDv")
+    if not isinstance(text, str):
+        raise _bad_descriptor(descriptor, "has no pathOrInlineDv")
+    match storage_type:
+        case "i":
+            return None
+        case "u":
+            prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
+            try:
+                uuid = UUID(bytes=z85.decode(encoded))
+            except ValueError as error:
+                raise _bad_descriptor(descriptor, f"has no uuid in Z85: {error}") from error
+            return f"{prefix}/deletion_vector_{uuid}.bin" if prefix else f"deletion_vector_{uuid}.bin"
+        case "p":
+            path = decode_path(text)
+            if not is_absolute(path):
+                raise _bad_descriptor(descriptor, "has storage type 'p', but its path is not absolute")
+            return path
+        case _:
+            raise _bad_descriptor(descriptor, "has a storage type other than 'u', 'i' and 'p'")
+
+
+def _inline(text: str, size: int, where: str) -> bytes:
+    try:
+        data = z85.decode(text)
+    except ValueError as error:
+        raise _corrupt(where, f"is no text in Z85: {error}") from error
+    if size > len(data):
+        raise _corrupt(where, f"has {len(data)} bytes where the log says {size}")
+    return data[:size]  # encoders fill up to a multiple of four
+
+
+def _stored(store: LogStore, name: str, offset: int, size: int, where: str) -> bytes:
+    try:
+        with store.open(name) as handle:
+            return _framed(handle, offset, size, where)
+    except FileNotFoundError as error:
+        raise CorruptDataFileError(
+            f"The deletion vector file '{name}' of the table {store.root} does not exist.", remedy=_REMEDY
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            f"The deletion vector file '{name}' of the table {store.root} could not be read: {error}.",
+            remedy="Try again.",
+        ) from error
+
+
+def _framed(handle: pa.NativeFile, offset: int, size: int, where: str) -> bytes:
+    """The bytes of one vector, which stand in the file as size, bytes and checksum (both big-endian)."""
+    length = handle.size()
+    if offset + _FRAME + size + _FRAME > length:
+        raise _corrupt(where, f"needs {size} bytes and two numbers around them, but the file ends after {length} bytes")
+    version = handle.read(1)[0]
+    if version != _FILE_VERSION:
+        raise _corrupt(where, f"is in a file of version {version} where {_FILE_VERSION} is expected")
+    handle.seek(offset)
+    frame: bytes = handle.read(_FRAME + size + _FRAME)
+    stated, data = int.from_bytes(frame[:_FRAME], "big"), frame[_FRAME:-_FRAME]
+    if stated != size:
+        raise _corrupt(where, f"has {stated} bytes where the log says {size}")
+    checksum, expected = zlib.crc32(data), int.from_bytes(frame[-_FRAME:], "big")
+    if checksum != expected:
+        raise _corrupt(where, f"has the checksum {checksum:08x} where {expected:08x} is expected")
+    return data
+
+
+def _offset(descriptor: Mapping[str, Any], where: str) -> int:
+    """Where the vector begins. An absent offset means 0, where the file's version stands: the first vector it is."""
+    offset = descriptor.get("offset")
+    if offset is None:
+        return 1
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 1:
+        raise CorruptDataFileError(
+            f"The deletion vector {where} has the offset {offset!r}, but vectors begin at byte 1.", remedy=_LOG_REMEDY
+        )
+    return offset
+
+
+def _count(descriptor: Mapping[str, Any], field: str, where: str) -> int:
+    number = descriptor.get(field)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise CorruptDataFileError(
+            f"The deletion vector {where} has the {field} {number!r}, which is no count.", remedy=_LOG_REMEDY
+        )
+    return number
+
+
+def _corrupt(where: str, what: str) -> CorruptDataFileError:
+    return CorruptDataFileError(f"The deletion vector {where} {what}.", remedy=_REMEDY)
+
+
+def _bad_descriptor(descriptor: Mapping[str, Any], what: str) -> CorruptDataFileError:
+    return CorruptDataFileError(f"The deletion vector {dict(descriptor)!r:.300} {what}.", remedy=_LOG_REMEDY)

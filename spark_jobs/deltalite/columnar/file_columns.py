@@ -1,0 +1,230 @@
+"""Where a data file keeps the table's columns, and how they become them.
+
+A column is found by its physical name (the file's own spelling goes first, then case is ignored) or, in mode `id`, by
+its Parquet field id, at each level of structs; elements, keys and values stand where they stand. What is found says
+which Parquet leaves to read, no others, and how the array read becomes the table's: renamed, members in order and
+filled with nulls where the file has none, values cast without loss. A struct of which the file has no wanted member is
+still null where it is null: its first leaf is read for that. Protocol: Reader Requirements for Column Mapping; Variant
+Data Type; Type Widening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.columnar.casts import Convert, Member, convert_list, convert_map, convert_struct, fit, is_list
+from deltalite.errors import CorruptDataFileError, UnsupportedFeatureError
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.column_mapping import MappingMode, field_id
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+
+VOID = PrimitiveType("void")
+VARIANT = PrimitiveType("variant")
+_VARIANT_MEMBERS = StructType(
+    (StructField("metadata", PrimitiveType("binary")), StructField("value", PrimitiveType("binary")))
+)
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileField:
+    """A column of a file, or a part of one: members of a struct, the element of a list, key and value of a map.
+
+    `leaves` are the Parquet columns below it, which stand together.
+    """
+
+    name: str
+    field_id: int | None
+    type: pa.DataType
+    leaves: range
+    parts: tuple[FileField, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundColumn:
+    """What to read of a file for a column of the table or a part of one, and what makes it of the array that is read.
+
+    `by_name` says that all names below are the table's own, and values mean what the table's mean: an array of the
+    table's type is the column then. Otherwise it may not be: two members that exchanged their names look the same.
+    """
+
+    name_in_file: str
+    leaves: tuple[int, ...]
+    convert: Convert
+    by_name: bool
+
+
+def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
+    """The columns of a file, from the Arrow form of its Parquet schema."""
+    first = 0
+    found = []
+    for f in schema:
+        found.append(_file_field(f, first))
+        first = found[-1].leaves.stop
+    return tuple(found)
+
+
+def _file_field(f: pa.Field, first: int) -> FileField:
+    stored = f.type.storage_type if isinstance(f.type, pa.BaseExtensionType) else f.type
+    parts: list[FileField] = []
+    behind = first
+    for part in _parts_of(stored):
+        parts.append(_file_field(part, behind))
+        behind = parts[-1].leaves.stop
+    text = (f.metadata or {}).get(_FIELD_ID)
+    return FileField(
+        name=f.name,
+        field_id=None if text is None else int(text),
+        type=stored,
+        leaves=range(first, behind if parts else first + 1),
+        parts=tuple(parts),
+    )
+
+
+def _parts_of(data_type: pa.DataType) -> Iterator[pa.Field]:
+    if types.is_map(data_type):
+        yield data_type.key_field
+        yield data_type.item_field
+    elif types.is_nested(data_type):
+        yield from (data_type.field(index) for index in range(data_type.num_fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumns:
+    """The columns of one data file, to be searched for those of the table.
+
+    `leaf` makes the conversion of a leaf whose values mean something else than the table's, None where `casts.fit` will
+    do. `file` is how errors call it.
+    """
+
+    fields: tuple[FileField, ...]
+    mode: MappingMode
+    file: str
+    leaf: Callable[[FileField, pa.DataType], Convert | None]
+
+    def find(self, logical: StructField, physical: StructField) -> FoundColumn | None:
+        """The column, None where the file does not have it.
+
+        Args:
+            logical: how the result calls it and its members.
+            physical: the same with the names and ids that files use.
+
+        Raises:
+            CorruptDataFileError: two columns of the file fit equally well, or it lacks the ids that its table uses.
+            UnsupportedFeatureError: it is a shredded variant.
+        """
+        field = self.member(physical, self.fields, logical.name)
+        if field is None or logical.type == VOID:
+            return None
+        return self._within(logical.type, physical.type, field, logical.name)
+
+    def member(self, wanted: StructField, among: tuple[FileField, ...], path: str) -> FileField | None:
+        """Which of the fields of one level is `wanted` (of the physical schema); errors call it `path`."""
+        number = field_id(wanted.metadata) if self.mode is MappingMode.ID else None
+        if number is not None:
+            self._check_has_ids()
+            candidates = [f for f in among if f.field_id == number]
+        else:
+            candidates = [f for f in among if f.name == wanted.name] or [
+                f for f in among if f.name.lower() == wanted.name.lower()
+            ]
+        if len(candidates) > 1:
+            raise CorruptDataFileError(
+                f"The data file '{self.file}' has {len(candidates)} columns that could be '{path}': "
+                f"{', '.join(repr(f.name) for f in candidates)}.",
+                remedy="Rewrite the file with one of them.",
+            )
+        return candidates[0] if candidates else None
+
+    def _check_has_ids(self) -> None:
+        if not any(_has_id(f) for f in self.fields):
+            raise CorruptDataFileError(
+                f"The table finds its columns by field id (column mapping mode 'id'), but the data file '{self.file}' "
+                "has no ids.",
+                remedy="Rewrite the file with the engine that wrote it.",
+            )
+
+    def _within(self, logical: DataType, physical: DataType, field: FileField, path: str) -> FoundColumn:
+        target = type_to_arrow(logical)
+        if logical == VARIANT and types.is_struct(field.type):
+            _refuse_shredded(field, path)
+            unmapped = FileColumns(fields=(), mode=MappingMode.NONE, file=self.file, leaf=self.leaf)
+            return unmapped._struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
+        match logical, physical:
+            case StructType(), StructType() if types.is_struct(field.type):
+                return self._struct(logical, physical, field, target, path)
+            case ArrayType(element), ArrayType(stored) if is_list(field.type):
+                below = self._within(element, stored, field.parts[0], f"{path}.element")
+                return _found(field, target, [below], lambda array: convert_list(array, target, below.convert))
+            case MapType(key, value), MapType(stored_key, stored_value) if types.is_map(field.type):
+                keys = self._within(key, stored_key, field.parts[0], f"{path}.key")
+                values = self._within(value, stored_value, field.parts[1], f"{path}.value")
+                return _found(
+                    field,
+                    target,
+                    [keys, values],
+                    lambda array: convert_map(array, target, keys.convert, values.convert),
+                )
+            case _:
+                convert = self.leaf(field, target)
+                return FoundColumn(
+                    name_in_file=field.name,
+                    leaves=tuple(field.leaves),
+                    convert=convert or partial(fit, target=target),
+                    by_name=convert is None,
+                )
+
+    def _struct(
+        self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
+    ) -> FoundColumn:
+        found: list[FoundColumn | None] = []
+        for own, stored in zip(logical, physical, strict=True):
+            part = self.member(stored, field.parts, f"{path}.{own.name}")
+            if part is None or own.type == VOID:
+                found.append(None)
+            else:
+                found.append(self._within(own.type, stored.type, part, f"{path}.{own.name}"))
+        members: list[Member] = [None if each is None else (each.name_in_file, each.convert) for each in found]
+        names = [None if each is None else each.name_in_file for each in found]
+        return _found(
+            field,
+            target,
+            [each for each in found if each is not None],
+            lambda array: convert_struct(array, target, members),
+            same_names=names == list(logical.names),
+        )
+
+
+def _found(
+    field: FileField, target: pa.DataType, parts: list[FoundColumn], rebuild: Convert, *, same_names: bool = True
+) -> FoundColumn:
+    """A nested column, whose arrays are rebuilt unless they are what they should be."""
+    by_name = same_names and all(part.by_name for part in parts)
+    return FoundColumn(
+        name_in_file=field.name,
+        leaves=tuple(leaf for part in parts for leaf in part.leaves) or (field.leaves.start,),
+        convert=lambda array: array if by_name and array.type == target else rebuild(_storage(array)),
+        by_name=by_name,
+    )
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _has_id(field: FileField) -> bool:
+    return field.field_id is not None or any(_has_id(part) for part in field.parts)
+
+
+def _refuse_shredded(field: FileField, path: str) -> None:
+    if any(part.name == "typed_value" for part in field.parts):
+        raise UnsupportedFeatureError(
+            f"The variant column '{path}' is shredded (table feature variantShredding), which this release does not "
+            "read.",
+            remedy="Leave the column out, or rewrite the table with delta.enableVariantShredding=false.",
+        )

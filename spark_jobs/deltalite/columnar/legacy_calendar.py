@@ -1,0 +1,107 @@
+"""Dates and timestamps that old Spark counted in the Julian calendar.
+
+Until Spark 3, and later on request, a day before 1582-10-15 was written under the Julian calendar's count, so that the
+same number means another day. The footer says so: a Spark version before 3 (3.1 for int96), or the key
+`legacyDateTime` (`legacyINT96`). Such values are moved to the day that carries the same name in the Gregorian calendar,
+which is what Spark does on read; 29 February of a year that only the Julian calendar makes a leap year becomes 1
+March. Timestamps are moved by whole days in UTC. In other time zones their clocks before 1900 were changed too, by
+tables that only Spark has, so there such values are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_VERSION = b"org.apache.spark.version"
+_LEGACY_DATETIME = b"org.apache.spark.legacyDateTime"
+_LEGACY_INT96 = b"org.apache.spark.legacyINT96"
+_TIME_ZONE = b"org.apache.spark.timeZone"
+_DATETIME_FIXED, _INT96_FIXED = (3, 0), (3, 1)
+_LEADING_NUMBERS = re.compile(rb"(\d+)\.(\d+)")
+_UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Universal"})
+
+_FIRST_GREGORIAN_DAY = -141_427
+"""1582-10-15, in days since 1970-01-01."""
+_FIRST_MODERN_MICROSECOND = -2_208_988_800_000_000
+"""1900-01-01T00:00:00Z: from here on clocks of both calendars agree in every time zone."""
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+# Julian days since the Julian 1 March of the year 0, which is day -719470 before 1970: years then begin in March, and a
+# leap day is a year's last. Four years have 1461 days. Counted from 400,000 years before, so that nothing is negative.
+_MARCH_OF_YEAR_0 = -719_470
+_CENTURIES_BEFORE = 4_000
+_DAYS_BEFORE = _CENTURIES_BEFORE * 36_525
+
+
+class ForeignClockError(ValueError):
+    """A timestamp before 1900 was written under a clock that only Spark knows; carries the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """What a file's footer says about its calendar. `time_zone` is the writer's, empty where it is not named."""
+
+    julian_datetime: bool = False
+    julian_int96: bool = False
+    time_zone: str = ""
+
+
+def calendar_of(metadata: Mapping[bytes, bytes] | None) -> Calendar:
+    """The calendar of a file, from its footer's key-value metadata; files of other writers are Gregorian."""
+    found = metadata or {}
+    match = _LEADING_NUMBERS.match(found.get(_VERSION, b""))
+    if match is None:
+        return Calendar()
+    version = (int(match[1]), int(match[2]))
+    return Calendar(
+        julian_datetime=version < _DATETIME_FIXED or _LEGACY_DATETIME in found,
+        julian_int96=version < _INT96_FIXED or _LEGACY_INT96 in found,
+        time_zone=found.get(_TIME_ZONE, b"").decode("utf-8", "replace"),
+    )
+
+
+def gregorian_dates(dates: pa.Array) -> pa.Array:
+    """Julian dates (date32) as Gregorian dates of the same name; from 1582-10-15 on they are what they are."""
+    days = dates.cast(pa.int32())
+    if not _any_below(days, _FIRST_GREGORIAN_DAY):
+        return dates
+    wide = days.cast(pa.int64())
+    return pc.add(wide, _shift(wide)).cast(pa.int32()).cast(pa.date32())
+
+
+def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
+    """Timestamps in microseconds, as `gregorian_dates`.
+
+    Raises:
+        ForeignClockError: one is before 1900 and the writer's time zone is another than UTC, or not named.
+    """
+    micros = timestamps.cast(pa.int64())
+    if not _any_below(micros, _FIRST_MODERN_MICROSECOND):
+        return timestamps
+    if time_zone not in _UTC_NAMES:
+        zone = f"the time zone {time_zone}" if time_zone else "a time zone that it does not name"
+        raise ForeignClockError(f"it holds times before 1900, written by an old Spark in {zone}")
+    # Division cuts towards zero, and a day begins at or before its times.
+    down = pc.if_else(pc.less(micros, 0), _MICROSECONDS_A_DAY - 1, 0)
+    days = pc.divide(pc.subtract(micros, down), _MICROSECONDS_A_DAY)
+    return pc.add(micros, pc.multiply(_shift(days), _MICROSECONDS_A_DAY)).cast(timestamps.type)
+
+
+def _shift(days: pa.Array) -> pa.Array:
+    """How many days to add to days of the Julian count (int64): 10 are taken away in the 16th century."""
+    since = pc.add(days, _DAYS_BEFORE - _MARCH_OF_YEAR_0)
+    year = pc.divide(pc.add(pc.multiply(since, 4), 3), 1_461)
+    century = pc.subtract(pc.divide(year, 100), _CENTURIES_BEFORE)
+    # A century year is a leap year in the Julian calendar, and only each fourth in the Gregorian.
+    quarter = pc.subtract(pc.divide(pc.add(century, _CENTURIES_BEFORE), 4), _CENTURIES_BEFORE // 4)
+    shift = pc.add(pc.subtract(quarter, century), 2)
+    return pc.if_else(pc.less(days, _FIRST_GREGORIAN_DAY), shift, 0)
+
+
+def _any_below(values: pa.Array, limit: int) -> bool:
+    return bool(pc.any(pc.less(values, limit)).as_py())

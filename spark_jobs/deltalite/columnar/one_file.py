@@ -1,0 +1,287 @@
+"""The rows of one data file, batch by batch.
+
+Each batch goes through the same steps: 1. the Parquet leaves that are needed, of the row groups that may matter;
+2. columns with the table's names and types, constants for partition columns, nulls for what the file lacks; 3. which
+rows count, by position, by key and by predicate; 4. the result's columns of those rows. A batch holds `batch_size` rows
+or, where rows are long, about as many bytes as the footer lets expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from deltalite.columnar.casts import Convert, LossyCastError, fit
+from deltalite.columnar.data_file import DataFile
+from deltalite.columnar.equality_deletes import matched_by_any
+from deltalite.columnar.file_columns import VOID, FileColumns, FileField, FoundColumn, fields_of
+from deltalite.columnar.file_facts import facts_from_partition
+from deltalite.columnar.legacy_calendar import (
+    Calendar,
+    ForeignClockError,
+    calendar_of,
+    gregorian_dates,
+    gregorian_timestamps,
+)
+from deltalite.columnar.outcomes import UNKNOWN_COLUMN, ColumnFacts
+from deltalite.columnar.parquet_files import OpenedFile, open_data_file
+from deltalite.columnar.predicate import EVERYTHING, Path
+from deltalite.columnar.projection import MetadataColumn
+from deltalite.columnar.reading import Reading
+from deltalite.columnar.row_filter import truths
+from deltalite.columnar.row_groups import (
+    LeafColumn,
+    RowGroups,
+    facts_of_leaf,
+    in_range,
+    joined,
+    row_groups,
+    that_may_match,
+)
+from deltalite.columnar.row_marks import RowMarks, load_marks
+from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.partition_values import partition_scalar
+from deltalite.protocol.paths import decode_path, is_absolute
+from deltalite.protocol.schema import StructType
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from deltalite.storage.log_store import LogStore
+
+# A batch of long rows is cut to about this size.
+_BATCH_BYTES = 16 * 1024 * 1024
+# A column that the file does not have.
+_NO_VALUE = ColumnFacts(may_be_value=False)
+
+
+def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """The rows of a file (or of its part) in the schema of the result, in the order of the file; no empty batches.
+
+    Raises:
+        CorruptDataFileError: the file or its deletion vector is missing, damaged, or of other types than the table.
+        CorruptLogError: a partition value is no value of its column.
+        UnsupportedFeatureError: a variant is shredded, or times before 1900 follow a clock that only Spark knows.
+        StorageError: the operating system or the network failed.
+    """
+    name = decode_path(file.path)
+    constants = _constants(file, reading)
+    with open_data_file(store, name) as opened:
+        source = _Source.of(opened, name if is_absolute(name) else f"{store.root}/{name}", reading, constants)
+        marks = load_marks(store, file, source.footer.num_rows, source.where)
+        for run in joined(source.chosen(file, marks)):
+            first_row = run.rows.start
+            for batch in source.batches(run):
+                rows = source.rows_of(batch, first_row, marks, name)
+                first_row += batch.num_rows
+                if rows.num_rows:
+                    yield rows
+            if first_row != run.rows.stop:
+                raise CorruptDataFileError(
+                    f"The data file '{source.where}' has {first_row - run.rows.start} rows where its footer says "
+                    f"{len(run.rows)}.",
+                    remedy="Restore the file from a backup, or rewrite the rows from their source.",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Constant:
+    """A partition value, as the log spells it and as Arrow has it."""
+
+    text: str | None
+    scalar: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """An open file and where it keeps what the reading wants; `found` and `constants` stand for `reading.read`."""
+
+    parquet: pq.ParquetFile
+    footer: pq.FileMetaData
+    size_bytes: int
+    where: str
+    reading: Reading
+    columns: FileColumns
+    found: tuple[FoundColumn | None, ...]
+    constants: Mapping[str, _Constant]
+    calendar: Calendar
+
+    @classmethod
+    def of(cls, opened: OpenedFile, where: str, reading: Reading, constants: Mapping[str, _Constant]) -> _Source:
+        footer = opened.parquet.metadata
+        calendar = calendar_of(footer.metadata)
+        columns = FileColumns(
+            fields=fields_of(opened.parquet.schema_arrow),
+            mode=reading.table.mode,
+            file=where,
+            leaf=lambda field, target: _leaf(field, target, calendar, footer),
+        )
+        found = tuple(
+            None if logical.name in constants else columns.find(logical, physical)
+            for logical, physical in zip(reading.read, reading.read_physical, strict=True)
+        )
+        return cls(
+            parquet=opened.parquet,
+            footer=footer,
+            size_bytes=opened.size_bytes,
+            where=where,
+            reading=reading,
+            columns=columns,
+            found=found,
+            constants=constants,
+            calendar=calendar,
+        )
+
+    def chosen(self, file: DataFile, marks: RowMarks) -> list[RowGroups]:
+        """The row groups to read."""
+        groups = in_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
+        if self.reading.predicate != EVERYTHING:
+            groups = that_may_match(groups, self.reading.predicate, self._facts)
+        return [each for each in groups if marks.may_have_rows(each.rows, with_deleted=self.reading.keeps_deleted)]
+
+    def batches(self, run: RowGroups) -> Iterator[pa.RecordBatch]:
+        """The raw columns of a run of row groups, with the leaves that are needed."""
+        leaves = sorted({leaf for column in self.found if column is not None for leaf in column.leaves})
+        size = sum(
+            self.footer.row_group(group).column(leaf).total_uncompressed_size for group in run.groups for leaf in leaves
+        )
+        fitting = max(_BATCH_BYTES * len(run.rows) // max(size, 1), 1)
+        # `ParquetFile` itself takes dotted paths, which are ambiguous when a name holds a dot.
+        return self.parquet.reader.iter_batches(  # type: ignore[no-any-return]
+            min(self.reading.batch_size, fitting),
+            row_groups=list(run.groups),
+            column_indices=leaves,
+            use_threads=self.reading.use_threads,
+        )
+
+    def rows_of(self, batch: pa.RecordBatch, first_row: int, marks: RowMarks, name: str) -> pa.RecordBatch:
+        """The result's rows of a raw batch whose first row has the position `first_row`."""
+        reading, count = self.reading, batch.num_rows
+        whole = assembled([self._column(batch, index) for index in range(len(self.found))], reading.read_arrow, count)
+        not_deleted = marks.kept(first_row, count)
+        if reading.deletes:
+            kept = pc.invert(matched_by_any(reading.deletes, whole))
+            not_deleted = kept if not_deleted is None else pc.and_(not_deleted, kept)
+        masks = [marks.looked_at(first_row, count), None if reading.keeps_deleted else not_deleted]
+        if reading.predicate != EVERYTHING:
+            masks.append(truths(whole, reading.predicate))
+        result = whole if reading.is_whole else self._result(whole, first_row, name, not_deleted)
+        given = [mask for mask in masks if mask is not None]
+        return result.filter(reduce(pc.and_kleene, given)) if given else result
+
+    def _result(
+        self, whole: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
+    ) -> pa.RecordBatch:
+        """The columns that were asked for, in their order, of all rows of a batch."""
+        items = zip(self.reading.projection.items, self.reading.result, strict=True)
+        arrays = [
+            _fact(item, first_row, whole.num_rows, name, not_deleted)
+            if isinstance(item, MetadataColumn)
+            else fit(whole.column(item.name), target.type)
+            for item, target in items
+        ]
+        return assembled(arrays, self.reading.result, whole.num_rows)
+
+    def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
+        f, column = self.reading.read_arrow.field(index), self.found[index]
+        if f.name in self.constants:
+            return pa.repeat(self.constants[f.name].scalar, batch.num_rows)
+        if column is None:
+            return pa.nulls(batch.num_rows, f.type)
+        stored = batch.column(batch.schema.names.index(column.name_in_file))
+        try:
+            return column.convert(stored)
+        except LossyCastError as error:
+            raise CorruptDataFileError(
+                f"Column '{f.name}' of the data file '{self.where}' is {stored.type}, but the table has {f.type}: "
+                f"{error}.",
+                remedy="Rewrite the file with the table's type, or read it with the engine that wrote it.",
+            ) from error
+        except ForeignClockError as error:
+            raise UnsupportedFeatureError(
+                f"Column '{f.name}' of the data file '{self.where}' cannot be read: {error}.",
+                remedy="Read the file with Spark in the time zone of its writer.",
+            ) from error
+
+    def _facts(self, group: int, path: Path) -> ColumnFacts:
+        """What is known of a column of the predicate in one row group."""
+        logical, physical, among = self.reading.read, self.reading.read_physical, self.columns.fields
+        if path[0] in self.constants:
+            return facts_from_partition(self.constants[path[0]].text, logical.fields[logical.names.index(path[0])].type)
+        for depth, name in enumerate(path, 1):
+            index = logical.names.index(name)
+            own, stored = logical.fields[index], physical.fields[index]
+            field = self.columns.member(stored, among, ".".join(path[:depth]))
+            if field is None or own.type == VOID:
+                return _NO_VALUE
+            if depth == len(path) and not field.parts:
+                trusted = not _is_julian(field, self.calendar, self.footer)
+                leaf = LeafColumn(position=field.leaves.start, stored=field.type, type=own.type, has_bounds=trusted)
+                return facts_of_leaf(self.footer, group, leaf)
+            if not (isinstance(own.type, StructType) and isinstance(stored.type, StructType)):
+                break
+            logical, physical, among = own.type, stored.type, field.parts
+        return UNKNOWN_COLUMN
+
+
+def assembled(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+    """A record batch, also of no columns, which still has rows."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
+
+
+def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
+    """The partition columns that are read, by the names that users know."""
+    keys = reading.table.partition_keys
+    constants = {}
+    for logical, physical in zip(reading.read, reading.read_physical, strict=True):
+        if physical.name in keys:
+            text = file.partition_values.get(keys[physical.name])
+            try:
+                scalar = partition_scalar(text, logical.type)
+            except (CorruptLogError, UnsupportedFeatureError) as error:
+                raise type(error)(
+                    f"{error.problem} It belongs to the column '{logical.name}' of the file '{file.path}'.",
+                    remedy=error.remedy,
+                ) from error
+            constants[logical.name] = _Constant(text=text, scalar=scalar)
+    return constants
+
+
+def _fact(item: MetadataColumn, first_row: int, count: int, name: str, not_deleted: pa.BooleanArray | None) -> pa.Array:
+    match item:
+        case MetadataColumn.ROW_INDEX:
+            return pa.array(range(first_row, first_row + count), pa.int64())
+        case MetadataColumn.FILE:
+            return pa.repeat(pa.scalar(name, pa.string()), count)
+        case MetadataColumn.IS_DELETED:
+            return pa.repeat(pa.scalar(False), count) if not_deleted is None else pc.invert(not_deleted)
+        case _:
+            assert_never(item)
+
+
+def _leaf(field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData) -> Convert | None:
+    """What the file's calendar asks for; None where it counts days as the table does."""
+    if types.is_date(field.type) and calendar.julian_datetime:
+        return lambda array: fit(gregorian_dates(array), target)
+    if types.is_timestamp(field.type) and _is_julian(field, calendar, footer):
+        micros = pa.timestamp("us", field.type.tz)
+        return lambda array: fit(gregorian_timestamps(fit(array, micros), calendar.time_zone), target)
+    return None
+
+
+def _is_julian(field: FileField, calendar: Calendar, footer: pq.FileMetaData) -> bool:
+    if types.is_date(field.type):
+        return calendar.julian_datetime
+    if not types.is_timestamp(field.type):
+        return False
+    if footer.schema.column(field.leaves.start).physical_type == "INT96":
+        return calendar.julian_int96
+    return calendar.julian_datetime and field.type.tz is not None

@@ -1,0 +1,130 @@
+"""Which columns a reader is asked for, and in which shape they come.
+
+A name is a column of the table, or a path into its structs such as `address.city`: of a struct that is named in parts,
+only those members are read and returned, in the table's order. Beside columns, facts about a row can be asked for by
+the names of `MetadataColumn`. A column of the table that has such a name goes first, as everywhere; the enum's member
+itself always means the fact. Names count without regard to case and are given back as the table spells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from deltalite.columnar.filters import resolve_column
+from deltalite.columnar.predicate import Path
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.schema import StructField, StructType
+
+
+class MetadataColumn(StrEnum):
+    """What a reader knows of a row beside its columns."""
+
+    ROW_INDEX = "_row_index"
+    FILE = "_file"
+    IS_DELETED = "_is_deleted"
+
+
+_METADATA_TYPES = {
+    MetadataColumn.ROW_INDEX: pa.int64(),
+    MetadataColumn.FILE: pa.string(),
+    MetadataColumn.IS_DELETED: pa.bool_(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """The columns of a result, in order: fields of the table (structs with the chosen members), or facts about rows."""
+
+    items: tuple[StructField | MetadataColumn, ...]
+
+    @property
+    def fields(self) -> StructType:
+        """The table's columns among the items."""
+        return StructType(tuple(item for item in self.items if isinstance(item, StructField)))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The schema of the result."""
+        return pa.schema([_arrow_field(item) for item in self.items])
+
+    def has(self, column: MetadataColumn) -> bool:
+        """Whether that fact is asked for."""
+        # A field of the table may have the same name; only the member itself is the fact.
+        return any(item is column for item in self.items)
+
+
+def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
+    """What `columns` (names, paths or `MetadataColumn`s; the whole table where None) mean for a table of this schema.
+
+    Raises:
+        InvalidRequestError: a name is no column, or the result would have two columns of one name.
+    """
+    if columns is None:
+        return Projection(items=schema.fields)
+    if isinstance(columns, str):
+        raise InvalidRequestError(f"columns is the text {columns!r}, not a list.", remedy=f"Write [{columns!r}].")
+    paths: dict[str, list[Path]] = {}
+    facts: dict[str, MetadataColumn] = {}
+    order: dict[str, None] = {}
+    for name in columns:
+        fact = _as_fact(name, schema)
+        if fact is not None:
+            facts[fact.value] = fact
+            order[fact.value] = None
+        else:
+            path, _ = resolve_column(name, schema)
+            paths.setdefault(path[0], []).append(path)
+            order[path[0]] = None
+    both = [name for name in facts if name in paths]
+    if both:
+        raise InvalidRequestError(
+            f"The result would have two columns '{both[0]}': the table's own, and what the reader knows of a row.",
+            remedy="Ask for one of them; MetadataColumn's member means the reader's, the plain name the table's.",
+        )
+    pruned = {f.name: f for f in restrict(schema, [path for some in paths.values() for path in some])}
+    return Projection(items=tuple(facts[name] if name in facts else pruned[name] for name in order))
+
+
+def restrict(schema: StructType, paths: Iterable[Path]) -> StructType:
+    """The part of a schema that the paths reach, in its order; a path that ends at a struct means all of it."""
+    below: dict[str, list[Path]] = {}
+    for path in paths:
+        below.setdefault(path[0], []).append(path[1:])
+    kept = []
+    for f in schema:
+        if f.name in below:
+            rest = below[f.name]
+            if isinstance(f.type, StructType) and () not in rest:
+                kept.append(StructField(f.name, restrict(f.type, rest), f.nullable, f.metadata))
+            else:
+                kept.append(f)
+    return StructType(tuple(kept))
+
+
+def leaf_paths(schema: StructType, prefix: Path = ()) -> Iterable[Path]:
+    """The paths that `restrict` needs to give this schema back."""
+    for f in schema:
+        if isinstance(f.type, StructType):
+            yield from leaf_paths(f.type, (*prefix, f.name)) if f.type.fields else [(*prefix, f.name)]
+        else:
+            yield (*prefix, f.name)
+
+
+def _as_fact(name: str, schema: StructType) -> MetadataColumn | None:
+    if isinstance(name, MetadataColumn):
+        return name
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"A column is asked for as {name!r}.", remedy="Give names of columns.")
+    known = name.lower() in set(MetadataColumn) and schema.find(name) is None
+    return MetadataColumn(name.lower()) if known else None
+
+
+def _arrow_field(item: StructField | MetadataColumn) -> pa.Field:
+    if isinstance(item, MetadataColumn):
+        return pa.field(item.value, _METADATA_TYPES[item], nullable=False)
+    return pa.field(item.name, type_to_arrow(item.type), item.nullable)

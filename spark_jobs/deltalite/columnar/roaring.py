@@ -1,0 +1,188 @@
+"""Roaring bitmaps: from bytes to sorted row positions.
+
+A deletion vector is a magic number and a sequence of 32-bit roaring bitmaps, each with the upper 32 bits of its values
+as its key. A bitmap has up to 65,536 containers, one for each value of the next 16 bits, and a container is a sorted
+array, a bitmap of 65,536 bits, or a list of runs. Bytes are read twice: first the headers, which say how many values
+there are, and only when they agree with what is expected the values themselves, so that a damaged header never
+allocates memory. Values are made container by container in Arrow. What is not strictly increasing, ends early or
+counts wrongly is a `MalformedBitmapError`. Protocol: Deletion Vector Format; RoaringFormatSpec.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Final, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PORTABLE_MAGIC: Final = 1681511377
+# Written before the format was standardised, and still read by Spark.
+NATIVE_MAGIC: Final = 1681511376
+
+_COOKIE_WITH_RUNS: Final = 12347
+_COOKIE_WITHOUT_RUNS: Final = 12346
+# Bitmaps with runs and fewer containers than this have no table of offsets.
+_NO_OFFSETS_BELOW: Final = 4
+_MAX_IN_ARRAY: Final = 4096
+_CONTAINER_SIZE: Final = 2**16
+_BITMAP_BYTES: Final = _CONTAINER_SIZE // 8
+# Delta keeps the highest bit of a key free, so that positions are positive in 64 bits.
+_MAX_KEYS: Final = 2**31
+
+
+class MalformedBitmapError(ValueError):
+    """The bytes are no roaring bitmap of the expected cardinality; the message says why, without a full stop."""
+
+
+class _Kind(Enum):
+    ARRAY = "array"
+    BITMAP = "bitmap"
+    RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Container:
+    """Where the values of one container stand: `base` is to be added to its 16-bit values."""
+
+    kind: _Kind
+    base: int
+    cardinality: int
+    data: memoryview
+
+
+def decode(data: bytes | memoryview, cardinality: int) -> pa.Int64Array:
+    """The values of a serialized deletion vector (magic number first), strictly increasing and not negative.
+
+    Bytes behind the last bitmap are ignored, as Spark does.
+
+    Raises:
+        MalformedBitmapError: the bytes break the format, or do not hold exactly `cardinality` values.
+    """
+    containers = list(_containers(_Reader(memoryview(data))))
+    held = sum(container.cardinality for container in containers)
+    if held != cardinality:
+        raise MalformedBitmapError(f"it holds {held} rows where {cardinality} are expected")
+    if not containers:
+        return pa.array([], pa.int64())
+    values = pa.concat_arrays([_values(container) for container in containers])
+    if len(values) > 1 and not pc.all(pc.greater(values.slice(1), values.slice(0, len(values) - 1))).as_py():
+        raise MalformedBitmapError("its values are not in increasing order")
+    return values
+
+
+class _Reader:
+    """Takes bytes from the front, never more than there are."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self, data: memoryview) -> None:
+        self._rest = data
+
+    def take(self, size: int) -> memoryview:
+        if size > len(self._rest):
+            raise MalformedBitmapError(f"it ends early: {size} bytes are missing where {len(self._rest)} are left")
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+    def number(self, layout: str) -> int:
+        (found,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
+        return int(found)
+
+
+def _containers(reader: _Reader) -> Iterator[_Container]:
+    match reader.number("<I"):
+        case magic if magic == PORTABLE_MAGIC:
+            # A count that lies ends with the bytes: each bitmap takes some.
+            for _ in range(_count(reader.number("<q"))):
+                key = reader.number("<I")
+                if key >= _MAX_KEYS:
+                    raise MalformedBitmapError(f"the key {key} of a bitmap is out of range")
+                yield from _bitmap32(reader, key)
+        case magic if magic == NATIVE_MAGIC:
+            for key in range(_count(reader.number("<i"))):
+                yield from _bitmap32(_Reader(reader.take(_count(reader.number("<i")))), key)
+        case magic:
+            raise MalformedBitmapError(
+                f"it begins with the magic number {magic} where {PORTABLE_MAGIC} or {NATIVE_MAGIC} is expected"
+            )
+
+
+def _count(number: int) -> int:
+    if number < 0:
+        raise MalformedBitmapError(f"the count {number} is negative")
+    return number
+
+
+def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
+    cookie = reader.number("<I")
+    if cookie == _COOKIE_WITHOUT_RUNS:
+        count = reader.number("<I")
+        run_flags, has_offsets = b"", True
+    elif cookie & 0xFFFF == _COOKIE_WITH_RUNS:
+        count = (cookie >> 16) + 1
+        run_flags, has_offsets = bytes(reader.take((count + 7) // 8)), count >= _NO_OFFSETS_BELOW
+    else:
+        raise MalformedBitmapError(f"a bitmap begins with the unknown cookie {cookie}")
+    if count > _CONTAINER_SIZE:
+        raise MalformedBitmapError(f"a bitmap has {count} containers, more than {_CONTAINER_SIZE}")
+    headers = reader.take(4 * count)
+    if has_offsets:
+        # Containers follow each other without a gap, so where they begin is known; readers of Spark skip this too.
+        reader.take(4 * count)
+    for index, (container_key, cardinality_less_one) in enumerate(struct.iter_unpack("<HH", headers)):
+        cardinality = cardinality_less_one + 1
+        if run_flags and run_flags[index // 8] >> index % 8 & 1:
+            kind, size = _Kind.RUNS, 4 * reader.number("<H")
+        elif cardinality <= _MAX_IN_ARRAY:
+            kind, size = _Kind.ARRAY, 2 * cardinality
+        else:
+            kind, size = _Kind.BITMAP, _BITMAP_BYTES
+        yield _Container(kind, (key << 32) | (container_key << 16), cardinality, reader.take(size))
+
+
+def _values(container: _Container) -> pa.Int64Array:
+    match container.kind:
+        case _Kind.ARRAY:
+            low = _array(pa.uint16(), container.cardinality, container.data)
+        case _Kind.BITMAP:
+            low = pc.indices_nonzero(_array(pa.bool_(), _CONTAINER_SIZE, container.data))
+        case _Kind.RUNS:
+            low = _of_runs(container)
+        case _:
+            assert_never(container.kind)
+    if len(low) != container.cardinality:
+        raise MalformedBitmapError(f"a container holds {len(low)} rows where its header says {container.cardinality}")
+    return pc.add(low.cast(pa.int64()), pa.scalar(container.base, pa.int64()))
+
+
+def _of_runs(container: _Container) -> pa.Array:
+    """A run is its first value and its length less one in 16 bits each: one 32-bit number with the length on top."""
+    runs = _array(pa.uint32(), len(container.data) // 4, container.data).cast(pa.int64())
+    firsts, less_one = pc.bit_wise_and(runs, 0xFFFF), pc.shift_right(runs, 16)
+    lengths = pc.add(less_one, 1)
+    ends = pc.cumulative_sum(lengths)
+    held = ends[-1].as_py() if len(ends) else 0
+    if held != container.cardinality:
+        raise MalformedBitmapError(f"a container's runs hold {held} rows where its header says {container.cardinality}")
+    if pc.max(pc.add(firsts, less_one)).as_py() >= _CONTAINER_SIZE:
+        raise MalformedBitmapError("a run goes on beyond its container")
+    # The value at place i of a run that begins at place b is its first value plus i - b.
+    ahead = pc.subtract(firsts, pc.subtract(ends, lengths))
+    spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), ahead))
+    return pc.add(spread, _places().slice(0, held))
+
+
+@cache
+def _places() -> pa.Int64Array:
+    """0, 1, 2, ... for as many values as a container holds."""
+    return pc.indices_nonzero(_array(pa.bool_(), _CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
+
+
+def _array(data_type: pa.DataType, length: int, data: memoryview) -> pa.Array:
+    """Little-endian values as an Arrow array; copied, since Arrow wants them aligned."""
+    return pa.Array.from_buffers(data_type, length, [None, pa.py_buffer(data.tobytes())])

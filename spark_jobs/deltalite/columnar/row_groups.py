@@ -1,0 +1,175 @@
+"""Which row groups of a data file are read.
+
+Two questions, answered from the footer. Which row groups belong to a range of bytes: those whose middle lies in it, so
+that ranges which tile a file share out its row groups, each to one of them. And which can hold a row that a predicate
+selects: a row group is passed over only where its statistics prove that the predicate is TRUE for none of its rows.
+Only what is certain counts as a bound; NaN is never among the bounds and a string's bounds may be cut short.
+Protocol: Parquet's own; Delta says nothing about row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.columnar.outcomes import TRUE, ColumnFacts, outcomes
+from deltalite.columnar.predicate import Path, Predicate
+from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_INTEGERS = frozenset(PrimitiveType(name) for name in ("byte", "short", "integer", "long"))
+_FLOATING = frozenset(PrimitiveType(name) for name in ("float", "double"))
+_MOMENTS = frozenset(PrimitiveType(name) for name in ("timestamp", "timestamp_ntz"))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECONDS = {"ms": 1_000, "us": 1}
+_NANOSECONDS_IN_ONE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroups:
+    """Row groups that stand together in a file, and their rows by position."""
+
+    groups: range
+    rows: range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafColumn:
+    """A leaf of the file that a predicate reads: its Parquet column, its type there, and its type in the table.
+
+    `has_bounds` says whether its smallest and largest values mean what they say: not in another calendar.
+    """
+
+    position: int
+    stored: pa.DataType
+    type: DataType
+    has_bounds: bool
+
+
+FactsOfGroup = Callable[[int, Path], ColumnFacts]
+
+
+def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
+    """The row groups of a file that have rows, one by one."""
+    found = []
+    first_row = 0
+    for group in range(footer.num_row_groups):
+        behind = first_row + footer.row_group(group).num_rows
+        if behind > first_row:
+            found.append(RowGroups(groups=range(group, group + 1), rows=range(first_row, behind)))
+        first_row = behind
+    return found
+
+
+def in_range(
+    groups: list[RowGroups], footer: pq.FileMetaData, start: int, length: int | None, file_bytes: int
+) -> list[RowGroups]:
+    """Those whose middle byte is in the range; a middle beyond the file's end counts as its last byte."""
+    if start == 0 and length is None:
+        return groups
+    last = max(file_bytes - 1, 0)
+    middles = [min(max(_middle(footer.row_group(each.groups.start)), 0), last) for each in groups]
+    behind = last + 1 if length is None else start + length
+    return [each for each, middle in zip(groups, middles, strict=True) if start <= middle < behind]
+
+
+def that_may_match(groups: list[RowGroups], predicate: Predicate, facts_of: FactsOfGroup) -> list[RowGroups]:
+    """Those in which a bound predicate may be TRUE for a row; `facts_of` describes a column in one row group."""
+    return [each for each in groups if outcomes(predicate, partial(facts_of, each.groups.start)) & TRUE]
+
+
+def joined(groups: list[RowGroups]) -> list[RowGroups]:
+    """The same row groups (in the file's order), with neighbours as one."""
+    runs: list[RowGroups] = []
+    for each in groups:
+        if runs and runs[-1].rows.stop == each.rows.start:
+            before = runs.pop()
+            each = RowGroups(  # noqa: PLW2901  the run grows
+                groups=range(before.groups.start, each.groups.stop), rows=range(before.rows.start, each.rows.stop)
+            )
+        runs.append(each)
+    return runs
+
+
+def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> ColumnFacts:
+    """What the footer says of a leaf outside lists and maps in one row group."""
+    rows = footer.row_group(group).num_rows
+    statistics = footer.row_group(group).column(leaf.position).statistics
+    unknown = ColumnFacts(may_be_nan=leaf.type in _FLOATING)
+    if statistics is None:
+        return unknown
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if nulls is not None and not 0 <= nulls <= rows:
+        return unknown
+    low, high = _bounds(statistics, leaf) if leaf.has_bounds and statistics.has_min_max else (None, None)
+    return ColumnFacts(
+        low=low,
+        high=high,
+        high_may_be_cut=isinstance(high, str),
+        may_be_nan=leaf.type in _FLOATING,
+        may_be_null=nulls is None or nulls > 0,
+        may_be_value=nulls is None or nulls < rows,
+    )
+
+
+def _bounds(statistics: pq.Statistics, leaf: LeafColumn) -> tuple[Any, Any]:
+    try:
+        low, high = _bound(statistics, leaf, upper=False), _bound(statistics, leaf, upper=True)
+    except (ValueError, OverflowError, pa.ArrowException):  # beyond Python's calendar, or cut within a character
+        return None, None
+    # Contradictory bounds come from a writer that ordered them in another way.
+    return (None, None) if low is None or high is None or low > high else (low, high)
+
+
+def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
+    """The bound as the kind of value that literals of the column have; None where it is none for sure."""
+    stored, wanted = leaf.stored, leaf.type
+    if types.is_timestamp(stored):
+        raw = statistics.max_raw if upper else statistics.min_raw
+        return _moment(raw, stored, wanted, upper=upper) if isinstance(raw, int) else None
+    value = statistics.max if upper else statistics.min
+    if types.is_signed_integer(stored) and (wanted in _INTEGERS or isinstance(wanted, DecimalType)):
+        return value if isinstance(value, int) else None
+    if types.is_float32(stored) or types.is_float64(stored):
+        # Not a number is no bound, and comparing with it would be wrong for both.
+        return value if wanted in _FLOATING and isinstance(value, float) and value == value else None  # noqa: PLR0124
+    if types.is_decimal(stored) and isinstance(wanted, DecimalType):
+        return value if isinstance(value, Decimal) else None
+    if types.is_boolean(stored) and wanted == PrimitiveType("boolean"):
+        return value if isinstance(value, bool) else None
+    if types.is_date(stored) and wanted == PrimitiveType("date"):
+        return value if isinstance(value, date) and not isinstance(value, datetime) else None
+    if (types.is_string(stored) or types.is_large_string(stored)) and wanted == PrimitiveType("string"):
+        return value if isinstance(value, str) else None
+    return None
+
+
+def _moment(raw: int, stored: pa.TimestampType, wanted: DataType, *, upper: bool) -> datetime | None:
+    if wanted not in _MOMENTS:
+        return None
+    if stored.unit == "ns":
+        microseconds = -(-raw // _NANOSECONDS_IN_ONE) if upper else raw // _NANOSECONDS_IN_ONE
+    else:
+        microseconds = raw * _MICROSECONDS[stored.unit]
+    moment = _EPOCH + timedelta(microseconds=microseconds)
+    return moment if wanted == PrimitiveType("timestamp") else moment.replace(tzinfo=None)
+
+
+def _middle(group: pq.RowGroupMetaData) -> int:
+    if group.num_columns == 0:
+        return 0
+    first = group.column(0)
+    begin = first.data_page_offset
+    if first.dictionary_page_offset is not None and 0 < first.dictionary_page_offset < begin:
+        begin = first.dictionary_page_offset
+    size = sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+    return int(begin + size // 2)

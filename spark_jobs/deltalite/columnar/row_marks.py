@@ -1,0 +1,74 @@
+"""Which rows of one data file count, by their positions.
+
+A deletion vector takes rows away; `only`, a second one, says which rows are looked at in the first place. Both are
+loaded once a file, and asked for each batch of neighbouring rows. Protocol: Deletion Vectors.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.data_file import DataFile, Descriptor
+from deltalite.columnar.deletion_vectors import deleted_rows, kept_rows
+from deltalite.errors import CorruptDataFileError
+
+if TYPE_CHECKING:
+    from deltalite.storage.log_store import LogStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMarks:
+    """The positions of deleted rows, and those of the only rows to look at; None for none and for all."""
+
+    deleted: pa.Int64Array | None = None
+    only: pa.Int64Array | None = None
+
+    def may_have_rows(self, rows: range, *, with_deleted: bool) -> bool:
+        """Whether any of these rows is looked at, and, without the deleted ones, is left."""
+        if self.only is not None and _count_within(self.only, rows) == 0:
+            return False
+        return with_deleted or self.deleted is None or _count_within(self.deleted, rows) < len(rows)
+
+    def looked_at(self, first_row: int, count: int) -> pa.BooleanArray | None:
+        """Which of `count` rows from `first_row` on are looked at; None for all."""
+        if self.only is None:
+            return None
+        others = kept_rows(self.only, first_row, count)
+        return pa.repeat(pa.scalar(False), count) if others is None else pc.invert(others)
+
+    def kept(self, first_row: int, count: int) -> pa.BooleanArray | None:
+        """Which of `count` rows from `first_row` on are not deleted; None for all."""
+        return None if self.deleted is None else kept_rows(self.deleted, first_row, count)
+
+
+def load_marks(store: LogStore, file: DataFile, num_rows: int, where: str) -> RowMarks:
+    """The marks of a file of `num_rows` rows; `where` is how errors call it.
+
+    Raises:
+        CorruptDataFileError: a vector is missing or damaged, or marks rows that the file does not have.
+        StorageError: the operating system or the network failed.
+    """
+
+    def load(descriptor: Descriptor | None) -> pa.Int64Array | None:
+        if descriptor is None:
+            return None
+        rows = deleted_rows(store, descriptor)
+        if len(rows) and rows[-1].as_py() >= num_rows:
+            raise CorruptDataFileError(
+                f"A deletion vector marks the row {rows[-1].as_py()} of the data file '{where}', which has "
+                f"{num_rows} rows.",
+                remedy="Repair the log with the engine that wrote it, or run RESTORE to an earlier version.",
+            )
+        return rows
+
+    return RowMarks(deleted=load(file.deletion_vector), only=load(file.only))
+
+
+def _count_within(positions: pa.Int64Array, rows: range) -> int:
+    first = bisect_left(positions, rows.start, key=lambda position: position.as_py())
+    return bisect_left(positions, rows.stop, lo=first, key=lambda position: position.as_py()) - first

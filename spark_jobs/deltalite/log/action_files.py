@@ -1,0 +1,166 @@
+"""The actions of the log's JSON files (commits, compactions, JSON checkpoints), without holding a file in memory.
+
+A large file is read in blocks of whole lines, so a commit of any size costs one block and its longest line. The adds
+and removes in it are turned into Arrow tables every few thousand, since a million Python objects are ten times as
+large. Errors name the file and the line. Protocol: Delta Log Entries, Log Compaction Files, V2 Spec.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from deltalite.errors import CorruptLogError, StorageError, VersionGapError
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, table_of
+from deltalite.log.parsed_stats import stats_of_json
+from deltalite.protocol.actions import AddFile, RemoveFile, iter_raw_actions
+from deltalite.storage.log_store import LogStore
+
+_DECODER = json.JSONDecoder()
+_BLOCK_BYTES = 1024 * 1024
+_MOST_BODIES = 10_000
+# Arrow's strings end at 2 GiB.
+_LONGEST_LINE_BYTES = 1024 * 1024 * 1024
+_FILE_TYPES: Mapping[type[AddFile | RemoveFile], Mapping[str, pa.DataType]] = {
+    AddFile: ADD_TYPES,
+    RemoveFile: REMOVE_TYPES,
+}
+
+
+def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[bytes]:
+    """The content of a file in blocks that end with a line; a file known to be small is read at once.
+
+    Raises:
+        VersionGapError: the file is not there.
+        CorruptLogError: a line is longer than any action.
+        StorageError: storage failed to answer.
+    """
+    if size_bytes is not None and size_bytes <= _BLOCK_BYTES:
+        data = store.read(name)
+        if data is None:
+            raise _vanished(store, name)
+        yield data
+        return
+    try:
+        with store.open(name) as handle:
+            yield from _blocks(handle, name)
+    except FileNotFoundError as error:
+        raise _vanished(store, name) from error
+    except OSError as error:
+        raise StorageError(
+            f"{name} of {store.root} could not be read: {error}.", remedy="Check the storage; the task may be retried."
+        ) from error
+
+
+def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:
+    begun: list[bytes] = []
+    begun_bytes = 0
+    while chunk := handle.read(_BLOCK_BYTES):
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield b"".join((*begun, chunk[:end]))
+            begun, begun_bytes = [], 0
+        begun.append(chunk[end:])
+        begun_bytes += len(chunk) - end
+        if begun_bytes > _LONGEST_LINE_BYTES:
+            raise CorruptLogError(
+                f"{name} has a line of more than {_LONGEST_LINE_BYTES} bytes, which is no action.",
+                remedy="Repair the log with the engine that wrote it.",
+            )
+    yield b"".join(begun)
+
+
+def read_action_blocks(
+    store: LogStore, name: str, size_bytes: int | None = None
+) -> Iterator[tuple[int, list[tuple[str, dict[str, Any]]]]]:
+    """The (kind, body) pairs of a file, unknown kinds too, block by block, each with the size of its block in bytes.
+
+    Raises:
+        CorruptLogError: a line is no JSON object of one action; and as `read_blocks`.
+    """
+    line = 1
+    for block in read_blocks(store, name, size_bytes):
+        pairs = _pairs_of_clean(block)
+        yield len(block), list(iter_raw_actions(block, name, first_line=line)) if pairs is None else pairs
+        line += block.count(b"\n")
+
+
+def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The (kind, body) pairs of a file, unknown kinds too. Raises as `read_action_blocks` does."""
+    for _, pairs in read_action_blocks(store, name, size_bytes):
+        yield from pairs
+
+
+def _pairs_of_clean(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
+    """The pairs of lines that are all as they should be, at half the cost; None where one may not be."""
+    pairs: list[tuple[str, dict[str, Any]]] = []
+    try:
+        text = block.decode()
+        at, length = 0, len(text)
+        while at < length:
+            entry, end = _DECODER.raw_decode(text, at)
+            at = text.find("\n", at) + 1 or length + 1
+            if end != at - 1 or type(entry) is not dict:
+                return None
+            for kind, body in entry.items():
+                if type(body) is not dict:
+                    return None
+                pairs.append((kind, body))
+    except (ValueError, RecursionError):
+        return None
+    return pairs
+
+
+class FileTableBuilder:
+    """Collects the bodies of adds or removes, and gives them as one Arrow table with all columns of their kind.
+
+    `append` takes one body over; `end_block` must be called now and then, with the bytes that were read meanwhile.
+    """
+
+    def __init__(self, cls: type[AddFile | RemoveFile]) -> None:
+        self._cls = cls
+        self._types = _FILE_TYPES[cls]
+        self._bodies: list[Mapping[str, Any]] = []
+        self._sources: list[tuple[int, str]] = []
+        self._read_bytes = 0
+        self._tables: list[pa.Table] = []
+        self.append = self._bodies.append
+
+    def end_block(self, source: str, read_bytes: int) -> None:
+        """Say that the bodies since the last call come from the file `source`. Raises as `flush` does."""
+        self._sources.append((len(self._bodies), source))
+        self._read_bytes += read_bytes
+        if len(self._bodies) >= _MOST_BODIES or self._read_bytes >= _BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Turn what was collected into Arrow. Raises `CorruptLogError`, naming the file of a malformed body."""
+        if self._bodies:
+            bodies = [_with_stats(body) if "stats_parsed" in body else body for body in self._bodies]
+            try:
+                self._tables.append(table_of(bodies, self._types, self._cls))
+            except CorruptLogError:
+                first = 0
+                for end, source in self._sources:
+                    table_of(bodies[first:end], self._types, self._cls, source)
+                    first = end
+                raise
+        self._bodies.clear()
+        self._sources.clear()
+        self._read_bytes = 0
+
+    def table(self) -> pa.Table:
+        """All rows, in the order in which they came."""
+        self.flush()
+        return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
+
+
+def _with_stats(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return body if body.get("stats") is not None else {**body, "stats": stats_of_json(body["stats_parsed"])}
+
+
+def _vanished(store: LogStore, name: str) -> VersionGapError:
+    return VersionGapError(f"{name} of {store.root} vanished while it was read.", remedy="Read the table again.")

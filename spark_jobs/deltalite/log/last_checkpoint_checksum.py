@@ -1,0 +1,81 @@
+"""The checksum inside `_last_checkpoint`: MD5 over a canonical form of its JSON.
+
+The canonical form lists the leaves: each as its path of keys and array positions, joined by `+`, then `=` and its
+value, in the byte order of the paths. Keys and texts are percent-encoded within quotes; numbers stay as they are
+written. The top-level `checksum` is left out, and an object that has a key twice is invalid. Protocol: JSON checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+_KEY = "checksum"
+
+
+class _Number(str):
+    """A number's own text: the canonical form must not respell it."""
+
+    __slots__ = ()
+
+
+def matches(data: bytes) -> bool:
+    """Whether the JSON in `data` may be believed: it has no `checksum`, or the one that its content gives.
+
+    False too for what is no JSON object, or has a key twice.
+    """
+    try:
+        body = json.loads(
+            data,
+            parse_int=_Number,
+            parse_float=_Number,
+            parse_constant=_no_json,
+            object_pairs_hook=_without_duplicates,
+        )
+        if not isinstance(body, dict):
+            return False
+        stored = body.pop(_KEY, None)
+        return stored is None or (type(stored) is str and stored == canonical_md5(body))
+    except (ValueError, RecursionError):
+        return False
+
+
+def canonical_md5(body: dict[str, Any]) -> str:
+    """The digest of an object without its `checksum`, as 32 hexadecimal digits."""
+    leaves = sorted(_leaves((), body), key=lambda leaf: leaf[0].encode())
+    text = ",".join(f"{path}={value}" for path, value in leaves)
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[str, str]]:
+    """The (path, value) pairs below a value, both canonical. Empty objects and arrays have no leaf."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _leaves((*path, _quoted(key)), member)
+    elif isinstance(value, list):
+        for position, member in enumerate(value):
+            yield from _leaves((*path, str(position)), member)
+    elif isinstance(value, _Number):
+        yield "+".join(path), str(value)
+    elif isinstance(value, str):
+        yield "+".join(path), _quoted(value)
+    else:  # true, false and null; whole numbers too, where the object was made and not parsed
+        yield "+".join(path), json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return f'"{quote(text, safe="-._~")}"'
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body = dict(pairs)
+    if len(body) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return body
+
+
+def _no_json(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")

@@ -1,0 +1,131 @@
+"""What a listing of the log holds: commits, complete checkpoints, compactions and version checksums.
+
+A name says what a file is; a file of no bytes, or a part without its others, was left by a writer that died and is
+nothing. Several checkpoints of one version may stand side by side; they say the same, and `CheckpointFiles.preference`
+orders them as delta-spark does. Nothing is opened here. Protocol: Checkpoints, Log Compaction Files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from deltalite.protocol.file_names import LogFileKind, LogFileName, first_name_of, parse_log_name
+from deltalite.storage.log_store import LogStore, StoredFile
+
+
+class CheckpointKind(IntEnum):
+    """How the files of a checkpoint are named; the greater kind is preferred. A classic one may have V2 content."""
+
+    CLASSIC = 0
+    MULTI_PART = 1
+    UUID_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFiles:
+    """A complete checkpoint: the names of its main files, parts in order. Sidecars are named inside them."""
+
+    version: int
+    kind: CheckpointKind = CheckpointKind.CLASSIC
+    names: tuple[str, ...]
+
+    @property
+    def preference(self) -> tuple[int, int, int, tuple[str, ...]]:
+        """Greater is better: the newer version, then by kind, then more parts; the name decides at last."""
+        return self.version, self.kind, len(self.names), self.names
+
+    def is_among(self, names: frozenset[str]) -> bool:
+        """Whether one of its main files is among `names`."""
+        return not names.isdisjoint(self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """A commit, or a compaction of the commits `first_version` to `last_version` (both inclusive)."""
+
+    first_version: int
+    last_version: int
+    file: StoredFile
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it stands for several commits, and so has no provenance."""
+        return self.last_version > self.first_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The files of the log from some version on, by what they are. Compactions are in no particular order."""
+
+    commits: Mapping[int, StoredFile]
+    checkpoints: tuple[CheckpointFiles, ...]
+    compactions: tuple[LogEntry, ...]
+    checksums: Mapping[int, StoredFile]
+
+    @property
+    def newest(self) -> int:
+        """The newest version that any file proves, -1 where there is none. A checksum proves nothing."""
+        return max(
+            (
+                *self.commits,
+                *(checkpoint.version for checkpoint in self.checkpoints),
+                *(compaction.last_version for compaction in self.compactions),
+            ),
+            default=-1,
+        )
+
+
+def list_log(store: LogStore, from_version: int) -> Listing:
+    """The files of the log from a version on, in one listing."""
+    commits: dict[int, StoredFile] = {}
+    checksums: dict[int, StoredFile] = {}
+    checkpoints: list[CheckpointFiles] = []
+    compactions: list[LogEntry] = []
+    parts: dict[tuple[int, int], dict[int, str]] = {}
+    for stored in store.list_from(first_name_of(from_version)):
+        parsed = parse_log_name(stored.name)
+        if parsed is None:
+            continue
+        version = parsed.version
+        match parsed.kind:
+            case LogFileKind.COMMIT:
+                commits[version] = stored
+            case _ if stored.size_bytes == 0:
+                pass
+            case LogFileKind.CLASSIC_CHECKPOINT:
+                checkpoints.append(_checkpoint(version, CheckpointKind.CLASSIC, stored.name))
+            case LogFileKind.UUID_CHECKPOINT:
+                checkpoints.append(_checkpoint(version, CheckpointKind.UUID_NAMED, stored.name))
+            case LogFileKind.MULTI_PART_CHECKPOINT:
+                _collect_part(parts, parsed)
+            case LogFileKind.COMPACTION:
+                compactions += _compaction(parsed, stored)
+            case LogFileKind.CHECKSUM:
+                checksums[version] = stored
+    checkpoints += [
+        _checkpoint(version, CheckpointKind.MULTI_PART, *(names[part] for part in sorted(names)))
+        for (version, count), names in parts.items()
+        if len(names) == count
+    ]
+    return Listing(commits=commits, checkpoints=tuple(checkpoints), compactions=tuple(compactions), checksums=checksums)
+
+
+def _checkpoint(version: int, kind: CheckpointKind, *names: str) -> CheckpointFiles:
+    return CheckpointFiles(version=version, kind=kind, names=names)
+
+
+def _compaction(parsed: LogFileName, stored: StoredFile) -> list[LogEntry]:
+    """A range of one version, or one that runs backwards, is no compaction."""
+    last = parsed.last_version
+    if last is None or last <= parsed.version:
+        return []
+    return [LogEntry(first_version=parsed.version, last_version=last, file=stored)]
+
+
+def _collect_part(parts: dict[tuple[int, int], dict[int, str]], parsed: LogFileName) -> None:
+    """An incomplete set is no checkpoint; two sets of one version do not mix."""
+    part, count = parsed.part, parsed.parts
+    if part is not None and count is not None and 1 <= part <= count:
+        parts.setdefault((parsed.version, count), {})[part] = parsed.name

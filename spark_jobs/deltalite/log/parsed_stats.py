@@ -1,0 +1,107 @@
+"""Statistics that a checkpoint holds as a struct (`stats_parsed`), in the JSON form that the rest of the library reads.
+
+Only used where the JSON is missing (`delta.checkpoint.writeStatsAsJson` is false). Times become ISO 8601 with
+milliseconds, or with more digits where they have them, decimals keep their digits, and what JSON or Python's calendar
+cannot say is left out: a missing bound is always safe. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_BOUNDS = ("minValues", "maxValues")
+_KNOWN = ("numRecords", "tightBounds", *_BOUNDS, "nullCount")
+# 0001-01-01 and 9999-12-31, in days and in microseconds since 1970.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_DAY_MICROS = 86_400_000_000
+_FIRST_MICROS, _LAST_MICROS = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1
+
+
+def stats_texts(parsed: pa.ChunkedArray, instants: Collection[str] = ()) -> pa.ChunkedArray:
+    """The JSON of each struct, null where there is none.
+
+    `instants` are the dotted paths below the struct of times that are instants though their Arrow type has no zone,
+    as that of INT96 has not.
+    """
+    texts = [_texts(chunk, frozenset(instants)) for chunk in parsed.chunks]
+    return pa.chunked_array(texts, pa.string())
+
+
+def stats_of_json(parsed: Any) -> str | None:
+    """The statistics text of a `stats_parsed` that stands in JSON itself.
+
+    Bounds with a fraction are left out, since reading them as doubles may have rounded them.
+    """
+    if not isinstance(parsed, dict):
+        return None
+    exact = {key: _without_floats(value) if key in _BOUNDS else value for key, value in parsed.items() if key in _KNOWN}
+    return json.dumps(exact, ensure_ascii=False, separators=(",", ":"))
+
+
+def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
+    known = [f.name for f in chunk.type if f.name in _KNOWN]
+    columns = [_sayable(chunk.field(name), name, instants).to_pylist() for name in known]
+    rows = zip(*columns, strict=True) if columns else iter(() for _ in range(len(chunk)))
+    present = pc.is_valid(chunk).to_pylist()
+    return pa.array(
+        [
+            _text(dict(zip(known, row, strict=True))) if there else None
+            for row, there in zip(rows, present, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def _sayable(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
+    """The values in types whose Python values JSON can say; others become null."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        children = [_sayable(values.field(f.name), f"{path}.{f.name}", instants) for f in kind]
+        names = [f.name for f in kind]
+        return pa.StructArray.from_arrays(children, names=names, mask=pc.is_null(values)) if children else values
+    if pa.types.is_timestamp(kind):
+        return _times(values, "Z" if kind.tz is not None or path in instants else "")
+    if pa.types.is_date(kind):
+        days = values.cast(pa.date32())
+        return _within(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())
+    if pa.types.is_floating(kind):
+        # By its text, a 32-bit float keeps the few digits that JSON statistics have.
+        doubles = (values if kind == pa.float64() else values.cast(pa.string())).cast(pa.float64())
+        return pc.if_else(pc.is_finite(doubles), doubles, pa.scalar(None, pa.float64()))
+    simple = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
+    if pa.types.is_boolean(kind) or any(test(kind) for test in simple):
+        return values
+    return pa.nulls(len(values))
+
+
+def _times(values: pa.Array, zone: str) -> pa.Array:
+    micros = values.cast(pa.timestamp("us"), safe=False)
+    texts = _within(micros, micros.cast(pa.int64()), _FIRST_MICROS, _LAST_MICROS).cast(pa.string())
+    spelled = pc.replace_substring_regex(pc.replace_substring(texts, " ", "T"), r"(\.\d{3})000$", r"\1")
+    return pc.binary_join_element_wise(spelled, zone, "")
+
+
+def _within(values: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return pc.if_else(inside, values, pa.scalar(None, values.type))
+
+
+def _text(value: Any) -> str:
+    """Compact JSON without nulls, with all digits of a decimal."""
+    if isinstance(value, dict):
+        members = (f"{json.dumps(k, ensure_ascii=False)}:{_text(v)}" for k, v in value.items() if v is not None)
+        return "{" + ",".join(members) + "}"
+    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _without_floats(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = ((k, _without_floats(v)) for k, v in value.items())
+        return {k: v for k, v in kept if v is not None}
+    return None if isinstance(value, float) else value

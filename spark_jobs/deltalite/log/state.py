@@ -1,0 +1,193 @@
+"""The state of a version: at once from its checksum file where there is one, by replay when more is asked for.
+
+A checkpoint or compaction that cannot be read, or that contradicts the version's checksum, is passed over for other
+files that say the same: another checkpoint of the version, an older one, or the commits from 0 on, which overrule the
+checksum. Only when nothing is left is it an error. The version itself never changes. Protocol: Action Reconciliation,
+Version Checksum File.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.errors import CorruptLogError, VersionGapError, VersionNotFoundError
+from deltalite.log.replay import PassOver, ReplayedLog, read_commit_info, replay
+from deltalite.log.segment import LogSegment, find_segment
+from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
+from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from deltalite.storage.log_store import LogStore
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+# Spark lists the files themselves in a checksum only while they are few.
+_LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
+_SHOWN = 300
+
+
+class LogState:
+    """What the log says of one version; made by `open`."""
+
+    def __init__(self, store: LogStore, segment: LogSegment, checksum: VersionChecksum | None) -> None:
+        self.store = store
+        self.segment = segment
+        self.checksum = checksum
+        self._avoided: frozenset[str] = frozenset()
+        self._replayed: ReplayedLog | None = None
+
+    @classmethod
+    def open(cls, store: LogStore, version: int | None = None) -> LogState:
+        """The state of `version`, or of the newest version; without a checksum file the commits are read at once.
+
+        Raises:
+            TableNotFoundError, VersionNotFoundError, VersionGapError: as `find_segment` says.
+            CorruptLogError, CorruptCheckpointError: no files of the log can rebuild the version.
+        """
+        segment = find_segment(store, version)
+        state = cls(store, segment, _read_checksum(store, segment))
+        if state.checksum is None:
+            state._ask(lambda log: log)
+        return state
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol in force."""
+        return self.checksum.protocol if self.checksum is not None else self._ask(lambda log: log.protocol)
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata in force."""
+        return self.checksum.metadata if self.checksum is not None else self._ask(lambda log: log.metadata)
+
+    @property
+    def transactions(self) -> Mapping[str, SetTransaction]:
+        """The newest transaction of each app id, of any age."""
+        if self.checksum is not None and self.checksum.transactions is not None:
+            return {txn.app_id: txn for txn in self.checksum.transactions}
+        return self._ask(lambda log: log.transactions)
+
+    @property
+    def domains(self) -> Mapping[str, DomainMetadata]:
+        """The domains that are not removed."""
+        if self.checksum is not None and self.checksum.domains is not None:
+            return {domain.domain: domain for domain in self.checksum.domains if not domain.removed}
+        return self._ask(lambda log: log.domains)
+
+    @cached_property
+    def commit_info(self) -> Mapping[str, Any] | None:
+        """The provenance of the version's commit, None where the log no longer holds the commit or it has none."""
+        newest = self.segment.newest_file
+        return None if newest is None else read_commit_info(self.store, newest)
+
+    def files(self, columns: Sequence[str]) -> pa.Table:
+        """The active files, with `columns` of `ADD_TYPES`, in no particular order.
+
+        Raises:
+            CorruptLogError: the log cannot be read, or contradicts the version's checksum file.
+        """
+        return self._ask(lambda log: self._counted(log.files(columns)))
+
+    def tombstones(self, columns: Sequence[str]) -> pa.Table:
+        """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too."""
+        return self._ask(lambda log: log.tombstones(columns))
+
+    def _ask(self, read: Callable[[ReplayedLog], _T]) -> _T:
+        """Read from the replayed log, passing over files until one way to rebuild the version is sound."""
+        while True:
+            try:
+                if self._replayed is None:
+                    self._replayed = self._agreed(replay(self.store, self.segment))
+                return read(self._replayed)
+            except PassOver as unusable:
+                self._pass_over(unusable)
+
+    def _pass_over(self, unusable: PassOver) -> None:
+        avoided = self._avoided | {unusable.name}
+        try:
+            segment = find_segment(self.store, self.segment.version, unreadable=avoided)
+        except (VersionGapError, VersionNotFoundError):
+            raise unusable.error from None  # which says more than that nothing else leads to the version
+        _log.warning("%s Falling back to other files of the log.", unusable.error)
+        self.segment, self._avoided, self._replayed = segment, avoided, None
+
+    def _agreed(self, log: ReplayedLog) -> ReplayedLog:
+        """The log, if it says what the checksum says of the protocol and the metadata."""
+        if self.checksum is not None:
+            said = _facts(self.checksum.protocol, self.checksum.metadata)
+            found = _facts(log.protocol, log.metadata)
+            differing = next((key for key in said if said[key] != found[key]), None)
+            if differing is not None:
+                error = self._contradiction(
+                    f"the {differing} {said[differing]!s:.{_SHOWN}}", f"{found[differing]!s:.{_SHOWN}}"
+                )
+                self._blame_other_files(error)
+                raise error  # what was said of this version before came from the checksum
+        return log
+
+    def _counted(self, files: pa.Table) -> pa.Table:
+        """The files, if they are as many and as large as the checksum says, or if the commits say so.
+
+        The commits are the log and the checksum only repeats them. So commits from 0 on overrule it, and it is not
+        used any more; a checkpoint whose commits are gone does not.
+        """
+        error = None if self.checksum is None else self._miscounted(files, self.checksum)
+        if error is not None:
+            self._blame_other_files(error)
+            _log.warning("%s The checksum is not used.", error.problem)
+            self.checksum = None
+        return files
+
+    def _miscounted(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
+        if checksum.num_files != files.num_rows:
+            return self._contradiction(f"{checksum.num_files} files", f"{files.num_rows}")
+        if "size" in files.column_names:
+            size_bytes = pc.sum(files["size"]).as_py() or 0
+            if checksum.table_size_bytes != size_bytes:
+                return self._contradiction(f"files of {checksum.table_size_bytes} bytes in all", f"{size_bytes} bytes")
+        return None
+
+    def _contradiction(self, said: str, found: str) -> CorruptLogError:
+        name = "The version checksum" if self.segment.checksum is None else self.segment.checksum.name
+        return CorruptLogError(
+            f"{name} of {self.store.root} says that version {self.segment.version} has {said}, but the log gives "
+            f"{found}: one of them was changed after it was written.",
+            remedy="Restore the log from a backup. If the log is right, delete the checksum file.",
+        )
+
+    def _blame_other_files(self, error: CorruptLogError) -> None:
+        """Let a compaction or the checkpoint be passed over, where there is one."""
+        for file in self.segment.compactions:
+            raise PassOver(file.name, error)
+        if self.segment.checkpoint is not None:
+            raise PassOver(self.segment.checkpoint.names[0], error)
+
+
+def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | None:
+    """The version's checksum; None where there is none that can be used."""
+    file = segment.checksum
+    if file is None or file.size_bytes > _LARGEST_CHECKSUM_BYTES:
+        return None
+    data = store.read(file.name)
+    checksum = None if data is None else parse_version_checksum(data, file.name)
+    if data is not None and checksum is None:
+        _log.warning("%s of %s is no valid version checksum and is not used.", file.name, store.root)
+    return checksum
+
+
+def _facts(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
+    """What all spellings of one protocol and one metadata have in common."""
+    return {
+        "reader version": protocol.min_reader_version,
+        "writer version": protocol.min_writer_version,
+        "reader features": sorted(protocol.reader_features or ()),
+        "writer features": sorted(protocol.writer_features or ()),
+        "table id": metadata.id,
+        "schema": metadata.schema_string,
+        "partition columns": list(metadata.partition_columns),
+        "properties": dict(metadata.configuration),
+    }

@@ -1,0 +1,76 @@
+"""Whether rows that were written under one schema of a table can be read under a later one.
+
+Columns may be added where null is allowed, types may widen, and NOT NULL may be dropped: each row has its place in the
+later schema, exactly. Dropped and renamed columns, narrower or other types, new NOT NULL and another partitioning are
+differences that no cast can bridge. Columns are the same where their physical names are. delta-spark:
+`checkBatchCdfReadSchemaIncompatibility`, which refuses widened types too.
+"""
+
+from __future__ import annotations
+
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.type_changes import is_widening
+
+_VOID = PrimitiveType("void")
+
+
+def difference(older: TableSchema, newer: TableSchema) -> str | None:
+    """The first reason, as a clause, why rows of the older schema cannot be read under the newer, or None."""
+    if older.mode is not MappingMode.NONE and older.mode is not newer.mode:
+        return f"the column mapping mode changed from {older.mode} to {newer.mode}"
+    found = _in_structs((older.logical, older.physical), (newer.logical, newer.physical), "")
+    if found is None and _folded(older.partition_columns) != _folded(newer.partition_columns):
+        return (
+            f"the partition columns changed from ({', '.join(older.partition_columns)}) to "
+            f"({', '.join(newer.partition_columns)})"
+        )
+    return found
+
+
+def _folded(names: tuple[str, ...]) -> list[str]:
+    return [name.lower() for name in names]
+
+
+def _in_structs(older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str) -> str | None:
+    """Compare structs, each as its users see it and as its files do; `prefix` is the path to them."""
+    rest = {stored.name.lower(): (own, stored) for own, stored in zip(*newer, strict=True)}
+    for own, stored in zip(*older, strict=True):
+        match = rest.pop(stored.name.lower(), None)
+        reason = _in_fields((own, stored), match, prefix + own.name)
+        if reason is not None:
+            return reason
+    required = next((own.name for own, _ in rest.values() if not own.nullable), None)
+    return None if required is None else f"the column '{prefix}{required}' was added as NOT NULL"
+
+
+def _in_fields(
+    older: tuple[StructField, StructField], newer: tuple[StructField, StructField] | None, path: str
+) -> str | None:
+    if newer is None:
+        return f"the column '{path}' was dropped"
+    if newer[0].name.lower() != older[0].name.lower():
+        return f"the column '{path}' was renamed to '{newer[0].name}'"
+    if older[0].nullable and not newer[0].nullable:
+        return f"the column '{path}' became NOT NULL"
+    return _in_types((older[0].type, older[1].type), (newer[0].type, newer[1].type), path)
+
+
+def _in_types(older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str) -> str | None:
+    match older, newer:
+        case (StructType() as a, StructType() as b), (StructType() as c, StructType() as d):
+            return _in_structs((a, b), (c, d), f"{path}.")
+        case (ArrayType() as a, ArrayType() as b), (ArrayType() as c, ArrayType() as d):
+            if a.contains_null and not c.contains_null:
+                return f"the elements of the column '{path}' became NOT NULL"
+            return _in_types((a.element, b.element), (c.element, d.element), f"{path}.element")
+        case (MapType() as a, MapType() as b), (MapType() as c, MapType() as d):
+            if a.value_contains_null and not c.value_contains_null:
+                return f"the values of the column '{path}' became NOT NULL"
+            return _in_types((a.key, b.key), (c.key, d.key), f"{path}.key") or _in_types(
+                (a.value, b.value), (c.value, d.value), f"{path}.value"
+            )
+        case (a, _), (c, _) if a == _VOID or is_widening(a, c):
+            return None
+        case (a, _), (c, _):
+            return f"the type of the column '{path}' changed from {a} to {c}"

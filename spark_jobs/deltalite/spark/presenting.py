@@ -1,0 +1,153 @@
+"""The columns of data files as the columns of the table.
+
+Files hold physical names, and a mapped table shows other ones: a top-level column is renamed where it stands, so that
+Spark still pushes filters down and reads only what is asked for; inside a struct a cast renames by position. Columns
+of type void stand in no file, so they are not asked for, and come back as nulls. Spark widens the types of older files
+by itself, but for integers that became decimals too narrow for any integer: those are asked for with more digits. In
+mode `id` files are asked by field id, never by name. Protocol: Reader Requirements for Column Mapping; Void Type; Type
+Widening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
+
+from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id
+from deltalite.protocol.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from deltalite.protocol.type_changes import TYPE_CHANGES
+from deltalite.spark.columns import named
+from deltalite.spark.types import spark_type, to_spark
+
+_VOID = PrimitiveType("void")
+# The digits before the point without which Spark reads no integer of a file as a decimal.
+_DIGITS_OF_INTEGERS: Mapping[Any, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+_MOST_DIGITS = 38
+# Spark finds columns by id in its vectorised reader only. It pushes filters down by name, and in a file of another
+# writer the name may belong to another id, so in this mode nothing is pushed into files.
+BY_FIELD_ID: Mapping[str, str] = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    "spark.sql.parquet.enableVectorizedReader": "true",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    "spark.sql.parquet.filterPushdown": "false",
+}
+"""The settings under which files are read whose columns have ids."""
+
+
+def file_schema(table: TableSchema) -> spark_types.StructType:
+    """What is asked of the data files: physical names, every column nullable; with field ids in mode `id`.
+
+    A column that has no id, as the one by which change data files say how a row changed, is found by its name.
+    """
+    stored = StructType(_asked_members(table.data.fields))
+    found = to_spark(stored)
+    return spark_types.StructType(_with_ids(found, stored).fields) if table.mode is MappingMode.ID else found
+
+
+def presented(table: TableSchema) -> list[Column]:
+    """The table's columns, made of those that `file_schema` asks for and the partition columns by physical name."""
+    columns = []
+    for logical, physical in zip(table.logical, table.physical, strict=True):
+        column = named(physical.name)
+        if physical.name not in table.partition_keys:
+            column = _shown(column, physical.type, logical.type, _digits(physical))
+        if table.mode is MappingMode.ID:
+            # A cast to its own type, so that the id does not follow the column into other files.
+            column = column.cast(spark_type(logical.type))
+        columns.append(column.alias(logical.name))
+    return columns
+
+
+def _shown(column: Column, physical: DataType, logical: DataType, digits: int) -> Column:
+    """A column that was asked for, in the table's type; it is left alone where it has that already."""
+    asked, target = _asked(physical, digits), spark_type(logical)
+    match physical, logical:
+        case _ if asked is None:
+            return F.lit(None).cast(target)
+        case StructType(own_members), StructType(members) if _has_void(physical):
+            shown = [
+                _shown(column.getField(own.name), own.type, member.type, _digits(own)).alias(member.name)
+                for own, member in zip(own_members, members, strict=True)
+            ]
+            return F.when(column.isNotNull(), F.struct(*shown))
+        case ArrayType(own), ArrayType(element) if _has_void(physical):
+            return F.transform(column, lambda item: _shown(item, own, element, digits))
+        case MapType(own_key, own), MapType(key, value) if _has_void(physical):
+            keys = F.transform(F.map_keys(column), lambda item: _shown(item, own_key, key, digits))
+            values = F.transform(F.map_values(column), lambda item: _shown(item, own, value, digits))
+            return F.map_from_arrays(keys, values)
+        case _:
+            return column if spark_type(asked) == target else column.cast(target)
+
+
+def _asked(data_type: DataType, digits: int) -> DataType | None:
+    """The type that is asked of files, in which decimals have `digits` before the point; None where no file has any."""
+    match data_type:
+        case StructType(fields):
+            members = _asked_members(fields)
+            return StructType(members) if members else None
+        case ArrayType(element, contains_null):
+            own = _asked(element, digits)
+            return None if own is None else ArrayType(own, contains_null)
+        case MapType(key, value, contains_null):
+            own_key, own_value = _asked(key, digits), _asked(value, digits)
+            return None if own_key is None or own_value is None else MapType(own_key, own_value, contains_null)
+        case DecimalType(precision, scale):
+            return DecimalType(min(max(precision, digits + scale), _MOST_DIGITS), scale)
+        case _:
+            return None if data_type == _VOID else data_type
+
+
+def _asked_members(fields: Iterable[StructField]) -> tuple[StructField, ...]:
+    found = ((f, _asked(f.type, _digits(f))) for f in fields)
+    return tuple(StructField(f.name, own, f.nullable, f.metadata) for f, own in found if own is not None)
+
+
+def _digits(field: StructField) -> int:
+    """The digits before the point that a decimal needs which was an integer; 0 for a field that never was one."""
+    changes = field.metadata.get(TYPE_CHANGES) or ()
+    return max((_DIGITS_OF_INTEGERS.get(change.get("fromType"), 0) for change in changes), default=0)
+
+
+def _has_void(data_type: DataType) -> bool:
+    match data_type:
+        case StructType(fields):
+            return any(_has_void(f.type) for f in fields)
+        case ArrayType(element):
+            return _has_void(element)
+        case MapType(key, value):
+            return _has_void(key) or _has_void(value)
+        case _:
+            return data_type == _VOID
+
+
+def _with_ids(found: Any, own: DataType) -> Any:
+    """A Spark type with `parquet.field.id` in the metadata of its fields, at every depth."""
+    match own:
+        case StructType(fields):
+            members = []
+            for spark_field, field in zip(found.fields, fields, strict=True):
+                number = field_id(field.metadata)
+                by_id = {} if number is None else {"parquet.field.id": number}
+                data_type = _with_ids(spark_field.dataType, field.type)
+                members.append(spark_types.StructField(spark_field.name, data_type, True, by_id))
+            return spark_types.StructType(members)
+        case ArrayType(element):
+            return spark_types.ArrayType(_with_ids(found.elementType, element), True)
+        case MapType(key, value):
+            return spark_types.MapType(_with_ids(found.keyType, key), _with_ids(found.valueType, value), True)
+        case _:
+            return found

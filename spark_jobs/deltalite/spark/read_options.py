@@ -1,0 +1,119 @@
+"""Options of a reader, by the names that Delta's own reader has for them.
+
+Names have no case. The constructor is the gate: options that exist make sense together, and whether the table has such
+a version is the table's own question. Times are ISO 8601, and mean UTC without a zone. Nothing here knows Spark.
+delta-spark: `DeltaOptions`, `DeltaDataSource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Self
+
+from deltalite.errors import InvalidRequestError
+from deltalite.storage.versioned_path import parse_moment_ms
+
+_KNOWN = {
+    "versionAsOf": "version_as_of",
+    "timestampAsOf": "timestamp_as_of",
+    "readChangeFeed": "read_change_feed",
+    "readChangeData": "read_change_feed",
+    "startingVersion": "starting_version",
+    "startingTimestamp": "starting_timestamp",
+    "endingVersion": "ending_version",
+    "endingTimestamp": "ending_timestamp",
+}
+_FIELD_OF = {name.lower(): attribute for name, attribute in _KNOWN.items()}
+_NAME_OF = {attribute: name for name, attribute in reversed(_KNOWN.items())}
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What to read: the table (at a version or time), or the changes from a version or time to another, inclusive."""
+
+    version_as_of: int | None = None
+    timestamp_as_of: str | datetime | None = None
+    read_change_feed: bool = False
+    starting_version: int | None = None
+    starting_timestamp: str | datetime | None = None
+    ending_version: int | None = None
+    ending_timestamp: str | datetime | None = None
+
+    def __post_init__(self) -> None:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {name for name, value in values.items() if value is not None and value is not False}
+        for one, other in (
+            ("version_as_of", "timestamp_as_of"),
+            ("starting_version", "starting_timestamp"),
+            ("ending_version", "ending_timestamp"),
+            ("version_as_of", "read_change_feed"),
+            ("timestamp_as_of", "read_change_feed"),
+        ):
+            if {one, other} <= given:
+                raise InvalidRequestError(
+                    f"The options {_NAME_OF[one]} and {_NAME_OF[other]} are both given.", remedy="Keep one of them."
+                )
+        feed = sorted(name for name in given if name.startswith(("starting_", "ending_")))
+        if feed and not self.read_change_feed:
+            raise InvalidRequestError(
+                f"The option {_NAME_OF[feed[0]]} needs readChangeFeed.",
+                remedy="Add readChangeFeed=true to read changes, or leave the option out.",
+            )
+        if self.read_change_feed and not {"starting_version", "starting_timestamp"} & given:
+            raise InvalidRequestError(
+                "The option readChangeFeed needs to know from where on.",
+                remedy="Give startingVersion or startingTimestamp.",
+            )
+        first, last = self.starting_version, self.ending_version
+        if first is not None and last is not None and first > last:
+            raise InvalidRequestError(
+                f"startingVersion {first} lies behind endingVersion {last}.", remedy="Give the versions in order."
+            )
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Self:
+        """Options as a user writes them: names in any case, values as text or as what they mean.
+
+        Raises:
+            InvalidRequestError: a name is unknown or given twice, a value is malformed, or two exclude each other.
+        """
+        values: dict[str, Any] = {}
+        spelled: dict[str, str] = {}
+        for name, value in options.items():
+            attribute = _FIELD_OF.get(str(name).lower())
+            if attribute is None:
+                raise InvalidRequestError(
+                    f"The option {name!r} is not known.", remedy=f"Known options are {', '.join(_KNOWN)}."
+                )
+            if attribute in values:
+                raise InvalidRequestError(
+                    f"The options {spelled[attribute]} and {name} are the same one.", remedy="Keep one of them."
+                )
+            spelled[attribute] = name
+            values[attribute] = _value(name, attribute, value)
+        return cls(**values)
+
+
+def _value(name: str, attribute: str, value: Any) -> Any:
+    if attribute == "read_change_feed":
+        found = value if isinstance(value, bool) else _TRUTH.get(str(value).strip().lower())
+        if found is None:
+            raise InvalidRequestError(f"The option {name} is {value!r}.", remedy="Give true or false.")
+        return found
+    if attribute.endswith("_version") or attribute == "version_as_of":
+        return _version(name, value)
+    try:
+        parse_moment_ms(value)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"The option {name} cannot be used. {error.problem}", remedy=error.remedy) from error
+    return value
+
+
+def _version(name: str, value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()):
+        raise InvalidRequestError(f"The option {name} is {value!r}.", remedy="Give a version, 0 or more.")
+    return int(text)

@@ -1,0 +1,79 @@
+"""Which rows of a data file a scan gives: all, all but some, or only some.
+
+Rows are known by their position in the file. For a join Spark is given 64 of them at a time: a word holds the positions
+`64 * word` to `64 * word + 63`, and a row of a marked file looks its word up by file and position. The words are made
+in columns, never row by row, and go to the JVM in one piece; executors run no Python. Protocol: Deletion Vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.storage.log_store import LogStore
+
+# About 100 MB in each executor. Above it Spark chooses the join, and does not have to keep the words in memory.
+MOST_BROADCAST_WORDS = 500_000
+_WORD = pa.schema([("file", pa.string()), ("word", pa.int64()), ("bits", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSelection:
+    """The rows at `positions` (increasing, from 0) are left out; with `only` they are the ones that are given."""
+
+    positions: pa.Int64Array
+    only: bool = False
+
+
+def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
+    """For each row of a table of files that has a deletion vector: what the vector leaves out.
+
+    Raises:
+        CorruptDataFileError: a vector is missing or damaged.
+    """
+    vectors = files["deletionVector"]
+    found = {}
+    for row in pc.indices_nonzero(pc.is_valid(vectors)).to_pylist():
+        positions = deleted_rows(store, vectors[row].as_py())
+        if len(positions):
+            found[row] = RowSelection(positions=positions)
+    return found
+
+
+def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
+    """The words of positions by file: `file` (string), `word` (int64) and `bits` (int64, bit 0 is the first row)."""
+    tables = [_words(file, positions) for file, positions in selected if len(positions)]
+    return pa.concat_tables([_WORD.empty_table(), *tables])
+
+
+def _words(file: str, positions: pa.Int64Array) -> pa.Table:
+    # Unsigned, since Arrow does not shift into the sign. Different bits have no carry, so their sum is their union.
+    bits = pc.shift_left(pa.scalar(1, pa.uint64()), pc.bit_wise_and(positions, 63).cast(pa.uint64()))
+    words = pa.table({"word": pc.shift_right(positions, 6), "bits": bits}).group_by("word").aggregate([("bits", "sum")])
+    words = words.combine_chunks()
+    signed = [chunk.view(pa.int64()) for chunk in words["bits_sum"].chunks]
+    return pa.table([pa.repeat(file, words.num_rows), words["word"], pa.chunked_array(signed, pa.int64())], _WORD)
+
+
+def selected(
+    rows: DataFrame, file: Column, position: Column, words: pa.Table, *, only: bool, names: Mapping[str, str]
+) -> DataFrame:
+    """The rows whose bit is not set (set, with `only`) in the word for their file and position.
+
+    `names` has for `file`, `word` and `bits` names that no column of `rows` has; the columns stay in the result.
+    """
+    spark = rows.sparkSession
+    frame = spark.createDataFrame(words.rename_columns([names[name] for name in _WORD.names]))
+    if words.num_rows <= MOST_BROADCAST_WORDS:
+        frame = F.broadcast(frame)
+    is_same = (file == frame[names["file"]]) & (F.shiftright(position, 6) == frame[names["word"]])
+    bit = F.getbit(frame[names["bits"]], position.bitwiseAND(63).cast("int"))
+    if only:
+        return rows.join(frame, is_same, "inner").where(bit == 1)
+    return rows.join(frame, is_same, "left_outer").where(frame[names["bits"]].isNull() | (bit == 0))

@@ -1,0 +1,45 @@
+"""Two replays, one answer: Spark's replay of a log gives the files and tombstones of the columnar one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+import deltalite.spark as delta
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.snapshot import Snapshot
+from deltalite.spark.distributed_replay import replayed_files, replayed_tombstones
+from deltalite.storage.opening import open_store
+from tests.support.golden import names
+
+
+def facts(row):
+    """All that a row says, comparably: maps have no order, and statistics are compared by their meaning."""
+    known = {**row, "partitionValues": sorted((row["partitionValues"] or {}).items())}
+    known["deletionVector"] = json.dumps(row["deletionVector"], sort_keys=True)
+    known["tags"] = sorted((row.get("tags") or {}).items())
+    known["stats"] = parse_stats(row.get("stats")) if "stats" in row else None
+    return repr(sorted(known.items()))
+
+
+def as_counted(rows):
+    return Counter(facts(row) for row in rows)
+
+
+@pytest.mark.parametrize("name", names("read", "log-only"))
+def test_a_log_replayed_by_spark_has_the_same_files_and_tombstones(spark, golden, name):
+    snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
+    for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):
+        found = replay(spark, snapshot.store, snapshot.segment).collect()
+        assert as_counted(row.asDict(recursive=True) for row in found) == as_counted(
+            columnar.to_pylist(maps_as_pydicts="lossy")
+        )
+
+
+def test_the_files_of_a_version_are_a_data_frame(spark, golden):
+    table = str(golden / "tables" / "delta-golden" / "v2-checkpoint-json")
+    files = delta.files(spark, f"{table}@v1")
+    assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]
+    assert files.count() == Snapshot.load(open_store(table), 1).files.num_rows

@@ -1,0 +1,102 @@
+"""Tables that other engines wrote, through Spark: the rows of every reader at each version, or refused by name."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, StructType, VariantVal
+
+import deltalite.spark as delta
+from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, UnsupportedFeatureError
+from deltalite.spark.errors import reading_table
+from tests.support.golden import assert_same_rows, meta_of, names
+
+pytestmark = pytest.mark.spark
+
+VARIANT = StructType().add("metadata", BinaryType()).add("value", BinaryType())
+EXPECTED_FAILURES = {}
+"""By the table's name: one sentence with the reason."""
+
+
+def rows_of_table(spark, golden, name, **at):
+    path = str(golden / "tables" / name)
+    with reading_table(path):
+        frame = delta.read(spark, path, **at)
+        return arrow_with_variants(frame) if '"variant"' in frame.schema.json() else frame.toArrow()
+
+
+def arrow_with_variants(frame):
+    """PySpark's `toArrow` fails for a variant that is null."""
+    return pa.Table.from_pylist([unpacked(row) for row in frame.collect()], arrow_schema(frame.schema))
+
+
+def arrow_schema(struct):
+    text = struct.json().replace('"variant"', json.dumps(VARIANT.jsonValue()))
+    return to_arrow_schema(StructType.fromJson(json.loads(text)))
+
+
+def unpacked(value):
+    match value:
+        case VariantVal():
+            return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
+        case Row():
+            return {name: unpacked(value[name]) for name in value.__fields__}
+        case list():
+            return [unpacked(item) for item in value]
+        case dict():
+            return [(unpacked(key), unpacked(item)) for key, item in value.items()]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("name", names("read"))
+def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, golden, name):
+    if name in EXPECTED_FAILURES:
+        pytest.xfail(EXPECTED_FAILURES[name])
+    expected = golden / "expected" / name
+    assert_same_rows(rows_of_table(spark, golden, name), pq.read_table(expected / "data.parquet"))
+    latest = meta_of(golden, name)["version"]
+    for stated in sorted(expected.glob("versions/*.parquet")):
+        if (version := int(stated.stem)) != latest:
+            got = rows_of_table(spark, golden, name, version_as_of=version)
+            assert_same_rows(got, pq.read_table(stated))
+
+
+@pytest.mark.parametrize("name", names("must-error"))
+def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(spark, golden, name):
+    with pytest.raises(TableError) as caught:
+        rows_of_table(spark, golden, name)
+    assert caught.value.remedy and not caught.value.retryable
+
+
+@pytest.mark.parametrize("name", names("must-refuse"))
+def test_a_table_of_another_protocol_is_refused_by_name(spark, golden, name):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        rows_of_table(spark, golden, name)
+    assert any(
+        word in caught.value.problem for word in (*(meta_of(golden, name)["reader_features"] or ()), "version", "type")
+    )
+
+
+@pytest.mark.parametrize("name", names("log-only"))
+def test_a_table_without_its_data_files_is_never_read_as_fewer_rows(spark, golden, name):
+    if meta_of(golden, name)["num_files"]:
+        with pytest.raises(CorruptDataFileError):
+            rows_of_table(spark, golden, name)
+
+
+@pytest.mark.parametrize("name", names("either", "read-count-only"))
+def test_a_table_that_readers_differ_on_gives_the_stated_rows_or_an_error(spark, golden, name):
+    try:
+        rows = rows_of_table(spark, golden, name)
+    except DeltaLiteError:
+        return
+    assert rows.num_rows == meta_of(golden, name)["num_rows"]
+    data = golden / "expected" / name / "data.parquet"
+    if data.is_file():
+        assert_same_rows(rows, pq.read_table(data))

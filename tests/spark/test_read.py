@@ -1,0 +1,251 @@
+"""`read` and `changes`: options of Delta's reader, predicates that choose files, and the change data feed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+
+import pyarrow as pa
+import pytest
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, TimestampOutOfRangeError
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import Source
+from tests.support.golden import names, rows_of
+from tests.support.tables import data_file, hand_made, ordered, put, rows, schema_json, values
+from tests.support.vectors import inline
+
+pytestmark = pytest.mark.spark
+
+NOON_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def versions(spark, tmp_path_factory):
+    """Three versions, an hour apart from noon on, each with the rows of the ones before and one more."""
+    table = tmp_path_factory.mktemp("read") / "t"
+    for n in range(3):
+        put(spark, table, values("id, day", f"{n}, 'd{n}'"), partition_by=("day",))
+        moment = (NOON_MS + n * HOUR_MS) / 1000
+        os.utime(table / commit_name(n), (moment, moment))
+    return table
+
+
+def ids(frame):
+    return sorted(row.id for row in frame.collect())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0, 1, 2]),
+        ({"versionAsOf": 1}, [0, 1]),
+        ({"VERSIONASOF": " 0 "}, [0]),
+        ({"timestampAsOf": "2026-01-01 13:30:00"}, [0, 1]),
+        ({"timestampasof": "2026-01-01T14:30:00+02:00"}, [0]),
+        ({"timestampAsOf": dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)}, [0]),
+        ({"readChangeFeed": "false", "versionAsOf": "1"}, [0, 1]),
+    ],
+)
+def test_options_choose_a_version(spark, versions, options, expected):
+    assert ids(delta.read(spark, str(versions), options=options)) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"options": {"mergeSchema": "true"}}, "'mergeSchema' is not known.*versionAsOf"),
+        ({"options": {"versionAsOf": 1, "versionasof": 1}}, "versionAsOf and versionasof are the same"),
+        ({"options": {"readChangeFeed": "true", "readChangeData": "true"}}, "are the same"),
+        ({"options": {"versionAsOf": 1, "timestampAsOf": "2026-01-01"}}, "versionAsOf and timestampAsOf"),
+        ({"options": {"versionAsOf": "-1"}}, "versionAsOf is '-1'"),
+        ({"options": {"versionAsOf": "1.0"}}, "versionAsOf is '1.0'"),
+        ({"options": {"versionAsOf": True}}, "versionAsOf is True"),
+        ({"options": {"timestampAsOf": "yesterday"}}, "timestampAsOf cannot be used.*yesterday"),
+        ({"options": {"startingVersion": 0}}, "startingVersion needs readChangeFeed"),
+        ({"options": {"endingTimestamp": "2026-01-01"}}, "endingTimestamp needs readChangeFeed"),
+        ({"options": {"readChangeFeed": "yes"}}, "readChangeFeed is 'yes'"),
+        ({"options": {"readChangeFeed": "true"}}, "needs to know from where on"),
+        ({"options": {"readChangeFeed": True, "endingVersion": 1}}, "needs to know from where on"),
+        ({"options": {"readChangeFeed": True, "startingVersion": "latest"}}, "startingVersion is 'latest'"),
+        ({"options": {"readChangeFeed": True, "startingVersion": 2, "endingVersion": 1}}, "2 lies behind .* 1"),
+        (
+            {"options": {"readChangeFeed": True, "startingVersion": 0, "startingTimestamp": "2026-01-01"}},
+            "startingVersion and startingTimestamp",
+        ),
+        (
+            {"options": {"readChangeFeed": True, "startingVersion": 0, "versionAsOf": 1}},
+            "versionAsOf and readChangeFeed",
+        ),
+        ({"options": {"readChangeFeed": True, "startingVersion": 0}, "version_as_of": 1}, "asks for changes"),
+        ({"options": {"versionAsOf": 1}, "version_as_of": 1}, "version_as_of is given as an option too"),
+        ({"options": {"versionAsOf": 1}, "timestamp_as_of": "2026-01-01"}, "more than one version or time"),
+        ({"where": "nobody = 1"}, "where is not a predicate on this table.*nobody"),
+        ({"where": "rand() > 0.5"}, "where is not deterministic"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(spark, versions, arguments, said):
+    with pytest.raises(InvalidRequestError, match=said):
+        delta.read(spark, str(versions), **arguments)
+
+
+@pytest.mark.parametrize("suffix", ["@v1", "@20260101130000000"])
+def test_a_version_in_the_path_and_one_beside_it_are_refused(spark, versions, suffix):
+    assert ids(delta.read(spark, f"{versions}{suffix}")) == [0, 1]
+    for arguments in ({"version_as_of": 1}, {"options": {"versionAsOf": 1}}, {"timestamp_as_of": "2026-01-01"}):
+        with pytest.raises(InvalidRequestError, match="more than one version or time"):
+            delta.read(spark, f"{versions}{suffix}", **arguments)
+    with pytest.raises(InvalidRequestError, match="names one version"):
+        delta.read(spark, f"{versions}{suffix}", options={"readChangeFeed": True, "startingVersion": 0})
+    with pytest.raises(InvalidRequestError, match="names one version"):
+        delta.changes(spark, f"{versions}{suffix}", 0)
+
+
+def test_a_predicate_chooses_files_by_the_log_and_rows_by_itself(spark, tmp_path, way):
+    table = tmp_path / "t"
+    adds = []
+    for n in range(4):
+        stats = {"numRecords": 2, "minValues": {"id": 10 * n}, "maxValues": {"id": 10 * n + 1}, "nullCount": {"id": 0}}
+        file = data_file(table, f"x/{n}.parquet", id=[10 * n, 10 * n + 1])
+        adds.append(file | {"partitionValues": {"day": f"d{n % 2}"}, "stats": json.dumps(stats)})
+    hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
+
+    def read(where):
+        frame = delta.read(spark, str(table), where=where)
+        return ids(frame), {os.path.basename(file) for file in frame.inputFiles()}
+
+    assert read("id = 21") == ([21], {"2.parquet"})
+    assert read("day = 'd1'") == ([10, 11, 30, 31], {"1.parquet", "3.parquet"})
+    assert read("day = 'd1' AND id < 11") == ([10], {"1.parquet"})
+    assert read("id > 100") == ([], set())
+    assert read("length(concat(day, id)) = 3") == ([0, 1], {f"{n}.parquet" for n in range(4)})
+
+
+@pytest.fixture
+def feed(tmp_path):
+    """Rows are inserted, some deleted by a vector, some of these brought back by the next, and one updated by `cdc`."""
+    table = tmp_path / "feed"
+    add = data_file(table, "1.parquet", id=list(range(130))) | {"partitionValues": {"p": "2026-01-01"}}
+    hand_made(
+        table,
+        schema_json(("id", "long"), ("p", "date")),
+        [add],
+        ("p",),
+        features=("deletionVectors",),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
+    first = table / commit_name(0)
+    first.write_text(first.read_text().replace('"writerFeatures": [', '"writerFeatures": ["changeDataFeed", '))
+    before = None
+    for version, gone in ((1, [0, 63, 64]), (2, [0, 65])):
+        vector = inline(gone)
+        actions = [
+            {"remove": {"path": add["path"], "dataChange": True, "deletionVector": before}},
+            {"add": {"modificationTime": 0, "dataChange": True, **add, "deletionVector": vector}},
+        ]
+        (table / commit_name(version)).write_text("\n".join(map(json.dumps, actions)))
+        before = vector
+    recorded = data_file(
+        table,
+        "_change_data/1.parquet",
+        pa.table({"id": [1, 1001], "_change_type": ["update_preimage", "update_postimage"]}),
+    )
+    actions = [
+        {"cdc": recorded | {"partitionValues": {"p": "2026-01-01"}, "dataChange": False}},
+        {"add": {**add, "path": "2.parquet", "modificationTime": 0, "dataChange": True}},
+    ]
+    (table / commit_name(3)).write_text("\n".join(map(json.dumps, actions)))
+    for version in range(4):
+        moment = (NOON_MS + version * HOUR_MS) / 1000
+        os.utime(table / commit_name(version), (moment, moment))
+    return table
+
+
+CHANGES = [
+    *((0, "insert", n) for n in range(130)),
+    *((1, "delete", n) for n in (0, 63, 64)),
+    (2, "delete", 65),
+    *((2, "insert", n) for n in (63, 64)),
+    (3, "update_preimage", 1),
+    (3, "update_postimage", 1001),
+]
+
+
+def in_versions(first, last):
+    return ordered(change for change in CHANGES if first <= change[0] <= last)
+
+
+def seen(frame):
+    return ordered(frame.select("_commit_version", "_change_type", "id").collect())
+
+
+def test_changes_are_the_rows_that_changed_and_how(spark, feed, way):
+    frame = delta.changes(spark, str(feed), 0)
+    assert frame.columns == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
+    assert [frame.schema[n].dataType.simpleString() for n in range(1, 5)] == ["date", "string", "bigint", "timestamp"]
+    assert seen(frame) == in_versions(0, 3)
+    moments = frame.selectExpr("p", "_commit_version", "unix_millis(_commit_timestamp)").distinct().collect()
+    assert {tuple(row) for row in moments} == {(dt.date(2026, 1, 1), n, NOON_MS + n * HOUR_MS) for n in range(4)}
+    assert seen(delta.changes(spark, str(feed), 1, 2)) == in_versions(1, 2)
+    assert seen(delta.changes(spark, str(feed), 3)) == in_versions(3, 3)
+    without_spark = pa.Table.from_batches(list(DeltaTable(str(feed)).changes(from_version=0)))
+    assert rows_of(frame.toArrow()) == rows_of(without_spark)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingVersion": "1"}, (1, 3)),
+        ({"startingVersion": 1, "endingVersion": "2"}, (1, 2)),
+        ({"startingTimestamp": "2026-01-01T13:00:00Z"}, (1, 3)),
+        ({"startingTimestamp": "2026-01-01T13:00:00.001Z"}, (2, 3)),
+        ({"startingTimestamp": "2000-01-01", "endingTimestamp": "2026-01-01T13:59:00Z"}, (0, 1)),
+        ({"startingVersion": 2, "endingTimestamp": "2026-06-01"}, (2, 3)),
+    ],
+)
+def test_options_choose_a_range_of_changes(spark, feed, options, expected):
+    assert seen(delta.read(spark, str(feed), options={"readChangeFeed": "true", **options})) == in_versions(*expected)
+
+
+def test_changes_can_be_filtered_by_how_and_when_they_were_made(spark, feed):
+    options = {"readChangeData": True, "startingVersion": 0}
+    frame = delta.read(spark, str(feed), options=options, where="_change_type = 'delete' AND _commit_version > 1")
+    assert seen(frame) == [(2, "delete", 65)]
+    with pytest.raises(InvalidRequestError, match="where is not a predicate"):
+        delta.read(spark, str(feed), options=options, where="_change = 'delete'")
+
+
+def test_changes_that_are_not_there_are_no_empty_result(spark, feed, versions):
+    with pytest.raises(TimestampOutOfRangeError, match="no version at or after"):
+        delta.read(spark, str(feed), options={"readChangeFeed": "true", "startingTimestamp": "2026-06-01"})
+    with pytest.raises(ChangeFeedUnavailableError):
+        delta.changes(spark, str(versions), 0)
+
+
+def test_a_change_that_does_not_say_how_is_an_error(spark, feed):
+    data_file(feed, "_change_data/1.parquet", pa.table({"id": [1, 2], "_change_type": ["insert", None]}))
+    with pytest.raises(Exception, match="rows without _change_type"):
+        delta.changes(spark, str(feed), 3).collect()
+
+
+def test_changes_are_a_source_of_a_write(spark, feed, tmp_path):
+    source = Source(format="delta", path=str(feed), changes_from_version=1, changes_to_version=2)
+    query = "SELECT id, _change_type AS how, _commit_version AS version FROM source"
+    put(spark, tmp_path / "copy", query, sources={"source": source})
+    assert ordered((version, how, n) for n, how, version in rows(tmp_path / "copy")) == in_versions(1, 2)
+
+
+@pytest.mark.parametrize("name", [n for n in names("read") if "cdf" in n or "cdc" in n] or names())
+def test_changes_of_other_engines_are_those_that_are_read_without_spark(spark, golden, name):
+    table = str(golden / "tables" / name)
+    try:
+        expected = pa.Table.from_batches(list(DeltaTable(table).changes(from_version=0)))
+    except Exception as refused:  # noqa: BLE001  the same error is expected of both
+        with pytest.raises(type(refused)):
+            delta.changes(spark, table, 0)
+        return
+    assert rows_of(delta.changes(spark, table, 0).toArrow()) == rows_of(expected)

@@ -1,0 +1,476 @@
+"""What table features change about data files, read in both ways: deleted rows, mapped columns, wider types and more.
+
+Tables are made by hand, and what is expected is computed here, without any reader of ours.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deltalite.spark as delta
+from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedStorageError
+from deltalite.protocol.schema import parse_type
+from deltalite.protocol.type_changes import is_widening
+from deltalite.snapshot import Snapshot
+from deltalite.spark import row_selection
+from deltalite.spark.errors import reading_table
+from deltalite.spark.row_selection import RowSelection
+from deltalite.spark.scan import scan, scan_rows
+from deltalite.spark.session import settings
+from deltalite.storage.opening import open_store
+from tests.support.tables import data_file, hand_made, ordered, schema_json
+from tests.support.vectors import inline
+
+pytestmark = pytest.mark.spark
+
+DELETED = {"features": ("deletionVectors",)}
+
+
+def read(spark, table, **at):
+    with reading_table(str(table)):
+        return ordered(delta.read(spark, str(table), **at).collect())
+
+
+def plan_of(frame):
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def numbered(table, name, first, count, **columns):
+    """A file of `count` rows with consecutive ids, in several row groups."""
+    values = pa.table({"id": pa.array(range(first, first + count), pa.int64()), **columns})
+    (table / name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(values, table / name, row_group_size=300)
+    return {"path": name, "size": (table / name).stat().st_size}
+
+
+@pytest.fixture
+def marked(tmp_path):
+    """Three files: rows at the ends of words and row groups are deleted, no rows, and all of them."""
+    table = tmp_path / "t"
+    gone = [0, 1, 62, 63, 64, 127, 128, 299, 300, 640, 998, 999]
+    adds = [
+        numbered(table, "1.parquet", 0, 1000) | {"deletionVector": inline(gone)},
+        numbered(table, "2.parquet", 1000, 10),
+        numbered(table, "3.parquet", 2000, 70) | {"deletionVector": inline(range(70))},
+    ]
+    hand_made(table, schema_json(("id", "long")), adds, **DELETED)
+    return table, [(n,) for n in [*(n for n in range(1000) if n not in gone), *range(1000, 1010)]]
+
+
+def test_deleted_rows_are_left_out(spark, marked, way):
+    table, expected = marked
+    assert read(spark, table) == ordered(expected)
+    frame = delta.read(spark, str(table))
+    assert frame.count() == len(expected)
+    # Row groups that are passed over still count as rows of the file; so do splits.
+    assert {row.id for row in frame.where("id >= 995 AND id < 1001").collect()} == {995, 996, 997, 1000}
+    with settings(spark, {"spark.sql.files.maxPartitionBytes": "4000", "spark.sql.files.openCostInBytes": "1"}):
+        assert read(spark, table) == ordered(expected)
+
+
+def test_only_files_with_a_deletion_vector_are_joined(spark, marked):
+    table, _ = marked
+    plan = plan_of(delta.read(spark, str(table)))
+    assert plan.count("FileScan parquet") == 2 and plan.count("BroadcastHashJoin") == 1
+    files = Snapshot.load(open_store(str(table)))
+    plain = scan(spark, files, files.files.slice(1, 1))
+    assert "Join" not in plan_of(plain) and "Union" not in plan_of(plain)
+
+
+def test_many_deleted_rows_are_not_broadcast_by_force(spark, marked, monkeypatch):
+    table, expected = marked
+    monkeypatch.setattr(row_selection, "MOST_BROADCAST_WORDS", 0)
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        frame = delta.read(spark, str(table))
+        assert "SortMergeJoin" in plan_of(frame)
+        assert ordered(frame.collect()) == ordered(expected)
+
+
+def test_deleted_rows_of_files_that_have_their_partition_values_by_name(spark, tmp_path, way):
+    table = tmp_path / "t"
+    adds = [
+        numbered(table, f"x/{n} %.parquet", 10 * n, 3) | {"path": f"x/{n}%20%25.parquet", "partitionValues": {"p": day}}
+        for n, day in enumerate(["-9999-12-31", None, "2026-01-01", "10000-01-01"])
+    ]
+    for n, add in enumerate(adds):
+        add["deletionVector"] = inline([n % 3])
+    hand_made(table, schema_json(("p", "date"), ("id", "long")), adds, ("p",), **DELETED)
+    found = delta.read(spark, str(table)).selectExpr("id", "CAST(p AS STRING)").collect()
+    assert ordered(found) == ordered(
+        (10 * n + row, day)
+        for n, day in enumerate(["-9999-12-31", None, "2026-01-01", "+10000-01-01"])
+        for row in range(3)
+        if row != n % 3
+    )
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_a_caller_says_which_rows_of_which_file(spark, tmp_path, way, only):
+    """Also twice of one file, as changes of several versions need it."""
+    table = tmp_path / "t"
+    hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 200)])
+    snapshot = Snapshot.load(open_store(str(table)))
+    files = pa.concat_tables([snapshot.files] * 3)
+    chosen = {
+        0: RowSelection(positions=pa.array([1, 64, 199], pa.int64()), only=only),
+        1: RowSelection(positions=pa.array([2, 64], pa.int64()), only=only),
+    }
+    by_file = {"version": pa.array([5, 6, 7], pa.int64())}
+    found = scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=chosen, by_file=by_file).collect()
+    expected = [
+        (n, version)
+        for version, positions in ((5, {1, 64, 199}), (6, {2, 64}))
+        for n in range(200)
+        if (n in positions) is only
+    ]
+    assert ordered(found) == ordered([*expected, *((n, 7) for n in range(200))])
+
+
+def test_words_hold_every_position(spark):
+    positions = pa.array([0, 1, 63, 64, 127, 4_294_967_296, 2**40 + 63], pa.int64())
+    words = row_selection.words_of([("a", positions), ("b", pa.array([], pa.int64()))]).to_pylist()
+    found = [64 * row["word"] + bit for row in words for bit in range(64) if row["bits"] >> bit & 1]
+    assert found == positions.to_pylist() and {row["file"] for row in words} == {"a"}
+
+
+def test_a_vector_that_is_not_there_is_an_error(spark, tmp_path):
+    table = tmp_path / "t"
+    lost = {
+        "storageType": "u",
+        "pathOrInlineDv": "vBn[lx{q8@P<9BNH/isA",
+        "offset": 1,
+        "sizeInBytes": 36,
+        "cardinality": 2,
+    }
+    hand_made(
+        table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 5) | {"deletionVector": lost}], **DELETED
+    )
+    with pytest.raises(CorruptDataFileError):
+        delta.read(spark, str(table))
+
+
+def field(name, data_type, number, physical, **metadata):
+    mapped = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical, **metadata}
+    return {"name": name, "type": data_type, "nullable": True, "metadata": mapped}
+
+
+def struct(*fields):
+    return {"type": "struct", "fields": list(fields)}
+
+
+def mapped(mode):
+    return {"features": ("columnMapping",), "configuration": {"delta.columnMapping.mode": mode}}
+
+
+def test_mapped_columns_at_every_depth(spark, tmp_path, way):
+    inner = struct(field("a b", "long", 4, "p4"), field("C", "string", 5, "p5"))
+    schema = struct(
+        field("day.", "string", 1, "p1"),
+        field("p1", "long", 2, "p2"),
+        field("s", inner, 3, "p3"),
+        field("l", {"type": "array", "elementType": inner, "containsNull": True}, 6, "p6"),
+        field("m", {"type": "map", "keyType": "string", "valueType": inner, "valueContainsNull": True}, 7, "p7"),
+    )
+    member = pa.struct([("p4", pa.int64()), ("p5", pa.string())])
+    item = {"p4": 1, "p5": "x"}
+    content = pa.table(
+        {
+            "p2": [10, 20],
+            "p3": pa.array([item, None], member),
+            "p6": pa.array([[item, None], None], pa.list_(member)),
+            "p7": pa.array([[("k", item)], []], pa.map_(pa.string(), member)),
+        }
+    )
+    table = tmp_path / "t"
+    adds = [data_file(table, "1.parquet", content) | {"partitionValues": {"p1": "d"}}]
+    hand_made(table, json.dumps(schema), adds, ("day.",), **mapped("name"))
+    frame = delta.read(spark, str(table))
+    shown = {"a b": 1, "C": "x"}
+    assert [row.asDict(recursive=True) for row in frame.orderBy("p1").collect()] == [
+        {"day.": "d", "p1": 10, "s": shown, "l": [shown, None], "m": {"k": shown}},
+        {"day.": "d", "p1": 20, "s": None, "l": None, "m": {}},
+    ]
+    narrow = frame.where("p1 > 15 AND `day.` = 'd'").select("p1")
+    plan = plan_of(narrow)
+    assert "GreaterThan(p2,15)" in plan and "ReadSchema: struct<p2:bigint>" in plan
+    assert ("PartitionFilters: [isnotnull(p1" in plan) is (way == "native")
+    assert [tuple(row) for row in narrow.collect()] == [(20,)]
+
+
+def with_ids(**columns):
+    """Columns as `name=(id, values)`, with the ids in the file; None for none."""
+    fields = [
+        pa.field(name, pa.int64(), metadata=None if number is None else {"PARQUET:field_id": str(number)})
+        for name, (number, _) in columns.items()
+    ]
+    return pa.table([values for _, values in columns.values()], schema=pa.schema(fields))
+
+
+def test_columns_are_found_by_id_whatever_their_names(spark, tmp_path, way):
+    """In a file of another writer the names may be those of other columns, and filters are not pushed by name."""
+    table = tmp_path / "t"
+    adds = [
+        data_file(table, "1.parquet", with_ids(a=(2, [1, 2]), b=(1, [10, 20]))),
+        data_file(table, "2.parquet", with_ids(a=(1, [30]), b=(2, [3]))),
+        data_file(table, "3.parquet", with_ids(b=(7, [99]), a=(1, [40]))),
+    ]
+    hand_made(table, json.dumps(struct(field("x", "long", 1, "a"), field("y", "long", 2, "b"))), adds, **mapped("id"))
+    assert read(spark, table) == ordered([(10, 1), (20, 2), (30, 3), (40, None)])
+    frame = delta.read(spark, str(table))
+    assert ordered(frame.where("x >= 20 AND y < 9").collect()) == [(20, 2), (30, 3)]
+    assert ordered(frame.where("y IS NULL").collect()) == [(40, None)]
+    assert all(not f.metadata for f in frame.schema.fields)
+    # The session is the user's: nothing of it was changed, and its views find the frame.
+    assert spark.conf.get("spark.sql.parquet.fieldId.read.enabled") == "false"
+    frame.createOrReplaceTempView("by_id")
+    with settings(spark, {"spark.sql.parquet.enableVectorizedReader": "false"}):
+        assert ordered(spark.sql("SELECT x FROM by_id WHERE y = 1").collect()) == [(10,)]
+    spark.catalog.dropTempView("by_id")
+
+
+def test_a_file_without_ids_is_no_file_of_nulls(spark, tmp_path, way):
+    table = tmp_path / "t"
+    adds = [data_file(table, "1.parquet", with_ids(a=(None, [1])))]
+    hand_made(table, json.dumps(struct(field("x", "long", 1, "a"))), adds, **mapped("id"))
+    with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
+        read(spark, table)
+
+
+NARROW = {
+    "byte": (pa.int8(), [1, -128, None]),
+    "short": (pa.int16(), [1, -32768, None]),
+    "integer": (pa.int32(), [1, -(2**31), None]),
+    "long": (pa.int64(), [1, -(2**63), None]),
+    "float": (pa.float32(), [1.5, -0.25, None]),
+    "date": (pa.date32(), [dt.date(2026, 3, 8), dt.date(1, 1, 1), None]),
+    "decimal(4,2)": (pa.decimal128(4, 2), [Decimal("12.34"), Decimal("-99.99"), None]),
+    "decimal(12,2)": (pa.decimal128(12, 2), [Decimal("12.34"), Decimal("-9999999999.99"), None]),
+    "decimal(22,2)": (pa.decimal128(22, 2), [Decimal("12.34"), Decimal("-99999999999999999999.99"), None]),
+}
+WIDE = [
+    "short", "integer", "long", "double", "timestamp_ntz", "decimal(3,0)", "decimal(4,1)", "decimal(5,0)",
+    "decimal(10,0)", "decimal(12,2)", "decimal(12,6)", "decimal(20,0)", "decimal(21,1)", "decimal(22,2)",
+    "decimal(38,10)",
+]  # fmt: skip
+PAIRS = [(old, new) for old in NARROW for new in WIDE if old != new and is_widening(parse_type(old), parse_type(new))]
+ARROW = {
+    "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "double": pa.float64(),
+    "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+
+
+def widened(value, new):
+    match value:
+        case None:
+            return None
+        case dt.date():
+            return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001  it has no zone
+        case _ if new.startswith("decimal"):
+            return Decimal(value)
+        case _:
+            return float(value) if new == "double" else value
+
+
+def arrow_type(name):
+    return pa.decimal128(*json.loads(name.replace("decimal(", "[").replace(")", "]"))) if "(" in name else ARROW[name]
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
+    """Every pair of types, as a column and inside of others, beside a file that has the new type already."""
+    table = tmp_path / "t"
+    table.mkdir()
+    fields, old_columns, new_columns = [], {}, {}
+    expected = [[], []]
+    for n, (old, new) in enumerate(PAIRS):
+        change = {"fromType": old, "toType": new}
+        member = {"name": "f", "type": new, "nullable": True, "metadata": {"delta.typeChanges": [change]}}
+        inside = struct(member)
+        fields += [
+            member | {"name": f"c{n}"},
+            {"name": f"s{n}", "type": inside, "nullable": True, "metadata": {}},
+            {
+                "name": f"a{n}",
+                "type": {"type": "array", "elementType": new, "containsNull": True},
+                "nullable": True,
+                "metadata": {"delta.typeChanges": [change | {"fieldPath": "element"}]},
+            },
+            {
+                "name": f"m{n}",
+                "type": {"type": "map", "keyType": "string", "valueType": new, "valueContainsNull": True},
+                "nullable": True,
+                "metadata": {"delta.typeChanges": [change | {"fieldPath": "value"}]},
+            },
+        ]
+        kind, values = NARROW[old]
+        for columns, own, content, rows in (
+            (old_columns, kind, values, expected[0]),
+            (new_columns, arrow_type(new), [widened(value, new) for value in values], expected[1]),
+        ):
+            columns |= {
+                f"c{n}": pa.array(content, own),
+                f"s{n}": pa.array([{"f": value} for value in content], pa.struct([("f", own)])),
+                f"a{n}": pa.array([[value] for value in content], pa.list_(own)),
+                f"m{n}": pa.array([[("k", value)] for value in content], pa.map_(pa.string(), own)),
+            }
+            rows.append([widened(value, new) for value in values])
+    adds = []
+    for name, columns in (("old.parquet", old_columns), ("new.parquet", new_columns)):
+        pq.write_table(pa.table(columns), table / name, use_dictionary=dictionary)
+        adds.append({"path": name, "size": (table / name).stat().st_size})
+    hand_made(table, json.dumps(struct(*fields)), adds, features=("typeWidening", "timestampNtz"))
+    frame = delta.read(spark, str(table))
+    types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+    spelled = {"short": "smallint", "integer": "int", "long": "bigint"}
+    assert [types[f"c{n}"] for n in range(len(PAIRS))] == [spelled.get(new, new) for _, new in PAIRS]
+    found = [row.asDict(recursive=True) for row in frame.collect()]
+    assert len(found) == 6
+    for n, pair in enumerate(PAIRS):
+        values = Counter(expected[0][n] * 2)
+        assert Counter(row[f"c{n}"] for row in found) == values, pair
+        assert Counter(row[f"s{n}"]["f"] for row in found) == values, pair
+        assert Counter(row[f"a{n}"][0] for row in found) == values, pair
+        assert Counter(row[f"m{n}"]["k"] for row in found) == values, pair
+    second = [f"c{n} = CAST('{expected[0][n][1]}' AS {types[f'c{n}']})" for n in range(len(PAIRS))]
+    assert frame.where(" AND ".join(second)).count() == 2
+
+
+def test_void_columns_are_nulls_and_stand_in_no_file(spark, tmp_path, way):
+    part = struct({"name": "v", "type": "void", "nullable": True, "metadata": {}}, field("a", "integer", 1, "a"))
+    empty = struct({"name": "v", "type": "void", "nullable": True, "metadata": {}})
+    schema = schema_json(
+        ("id", "long"),
+        ("v", "void"),
+        ("s", part),
+        ("l", {"type": "array", "elementType": part, "containsNull": True}),
+        ("m", {"type": "map", "keyType": "string", "valueType": part, "valueContainsNull": True}),
+        ("e", empty),
+    )
+    kept = pa.struct([("a", pa.int32())])
+    content = pa.table(
+        {
+            "id": [1, 2],
+            "s": pa.array([{"a": 7}, None], kept),
+            "l": pa.array([[{"a": 8}, None], None], pa.list_(kept)),
+            "m": pa.array([[("k", {"a": 9})], None], pa.map_(pa.string(), kept)),
+        }
+    )
+    table = tmp_path / "t"
+    hand_made(table, schema, [data_file(table, "1.parquet", content)])
+    frame = delta.read(spark, str(table))
+    assert frame.schema["v"].dataType.simpleString() == "void"
+    assert frame.schema["s"].dataType.simpleString() == "struct<v:void,a:int>"
+    assert [row.asDict(recursive=True) for row in frame.orderBy("id").collect()] == [
+        {
+            "id": 1, "v": None, "s": {"v": None, "a": 7}, "l": [{"v": None, "a": 8}, None],
+            "m": {"k": {"v": None, "a": 9}}, "e": None,
+        },
+        {"id": 2, "v": None, "s": None, "l": None, "m": None, "e": None},
+    ]  # fmt: skip
+    with settings(spark, {"spark.sql.parquet.enableVectorizedReader": "false"}):
+        assert frame.where("v IS NULL AND s.v IS NULL").count() == 2
+
+
+def test_variants_keep_their_bytes(spark, tmp_path, way):
+    table = tmp_path / "t"
+    rows = spark.sql('SELECT 1 AS id, parse_json(\'{"a": [1, null, "x"]}\') AS v UNION ALL SELECT 2, NULL')
+    rows.coalesce(1).write.parquet(str(table))
+    (file,) = table.glob("*.parquet")
+    add = {"path": file.name, "size": file.stat().st_size}
+    hand_made(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantType",))
+    frame = delta.read(spark, str(table)).selectExpr("id", "to_json(v)", "variant_get(v, '$.a[0]', 'int')")
+    assert ordered(frame.collect()) == ordered([(1, '{"a":[1,null,"x"]}', 1), (2, None, None)])
+
+
+def test_files_in_the_old_calendar_show_the_days_that_were_meant(spark, tmp_path, way):
+    """Spark marks such files; without the mark the new calendar is meant, whatever the session says."""
+    table = tmp_path / "t"
+    with settings(
+        spark,
+        {
+            "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+            "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+            "spark.sql.parquet.outputTimestampType": "INT96",
+        },
+    ):
+        rows = spark.sql("SELECT DATE'1000-01-05' AS d, TIMESTAMP'1000-01-05 01:02:03.000004' AS t")
+        rows.coalesce(1).write.parquet(str(table))
+    (file,) = table.glob("*.parquet")
+    plain = data_file(table, "plain/1.parquet", d=[dt.date(1000, 1, 5)], t=pa.array([None], pa.timestamp("us", "UTC")))
+    adds = [{"path": file.name, "size": file.stat().st_size}, plain]
+    hand_made(table, schema_json(("d", "date"), ("t", "timestamp")), adds)
+    found = delta.read(spark, str(table)).selectExpr("CAST(d AS STRING)", "CAST(t AS STRING)").collect()
+    assert ordered(found) == ordered([("1000-01-05", "1000-01-05 01:02:03.000004"), ("1000-01-05", None)])
+
+
+def test_the_end_of_a_file_is_read_whatever_size_the_log_says(spark, tmp_path, way):
+    """Spark would pass over row groups behind the end that it is told, and over files of no bytes."""
+    table = tmp_path / "t"
+    adds = [
+        numbered(table, "1.parquet", 0, 1000) | {"size": 1000},
+        numbered(table, "2.parquet", 1000, 10) | {"size": 0},
+        numbered(table, "3.parquet", 1010, 10) | {"size": 10**9},
+    ]
+    hand_made(table, schema_json(("id", "long")), adds)
+    assert read(spark, table) == ordered((n,) for n in range(1020))
+
+
+def test_a_file_of_no_bytes_is_an_error(spark, tmp_path):
+    table = tmp_path / "t"
+    hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 10)])
+    (table / "1.parquet").write_bytes(b"")
+    with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
+        read(spark, table)
+
+
+def test_paths_are_found_however_they_are_spelled(spark, tmp_path, way):
+    table = tmp_path / "t"
+    adds = []
+    for n, spelled in enumerate(["a/../1.parquet", "./2.parquet", "b//3.parquet", "c%2F4.parquet"]):
+        real = ["1.parquet", "2.parquet", "b/3.parquet", "c/4.parquet"][n]
+        adds.append(numbered(table, real, n, 1) | {"path": spelled, "partitionValues": {"p": "x"}})
+    (table / "a").mkdir()
+    hand_made(table, schema_json(("id", "long"), ("p", "string")), adds, ("p",))
+    assert read(spark, table) == [(n, "x") for n in range(4)]
+    snapshot = Snapshot.load(open_store(str(table)))
+    assert scan(spark, snapshot, file_column="__file").select("__file").distinct().count() == 4
+
+
+def test_files_elsewhere_are_refused_by_their_address(spark, tmp_path):
+    table = tmp_path / "t"
+    hand_made(table, schema_json(("id", "long")), [{"path": "s3://bucket/1.parquet", "size": 1}])
+    with pytest.raises(UnsupportedStorageError, match=r"s3://bucket/1\.parquet"):
+        delta.read(spark, str(table))
+
+
+@pytest.mark.parametrize(
+    ("data_type", "text"),
+    [("integer", "1_0x"), ("decimal(3,0)", "12345"), ("date", "2026-02-30"), ("date", "-9999-13-31"), ("byte", "300")],
+)
+def test_a_partition_value_of_another_type_is_no_null(spark, tmp_path, data_type, text):
+    table = tmp_path / "t"
+    adds = [numbered(table, "1.parquet", 0, 1) | {"partitionValues": {"p": text}}]
+    hand_made(table, schema_json(("id", "long"), ("p", data_type)), adds, ("p",))
+    with pytest.raises(CorruptLogError, match=text), settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        delta.read(spark, str(table))
+
+
+def test_a_vector_is_read_once_when_the_frame_is_made(spark, marked, monkeypatch):
+    table, expected = marked
+    calls = []
+
+    def counted(store, descriptor):
+        calls.append(descriptor)
+        return deleted_rows(store, descriptor)
+
+    monkeypatch.setattr(row_selection, "deleted_rows", counted)
+    frame = delta.read(spark, str(table))
+    assert (frame.count(), frame.count(), len(calls)) == (len(expected), len(expected), 2)

@@ -1,0 +1,69 @@
+"""The golden tables: which there are, what a reader must see of them, and how rows are compared."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+# Where the fixture `golden` looks too; without it there is nothing to parametrise, and one test says so.
+GOLDEN = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
+MANIFEST = GOLDEN / "manifest.jsonl"
+EXPECT = (
+    {e["name"]: e["expect"] for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
+)
+MANY_ROWS = 50_000
+
+
+def names(*kinds):
+    return sorted(name for name, expect in EXPECT.items() if expect in kinds) or ["golden tables are missing"]
+
+
+def meta_of(golden, name):
+    return json.loads((golden / "expected" / name / "meta.json").read_text())
+
+
+def plain(column):
+    """Times as numbers, since some lie beyond Python's calendar; maps without an order."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.int64()).to_pylist()
+    if pa.types.is_date(kind):
+        return column.cast(pa.int32()).to_pylist()
+    return [unordered(value, kind) for value in column.to_pylist()] if pa.types.is_nested(kind) else column.to_pylist()
+
+
+def unordered(value, kind):
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return sorted(((unordered(k, kind.key_type), unordered(v, kind.item_type)) for k, v in value), key=repr)
+    if pa.types.is_list(kind):
+        return [unordered(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {f.name: unordered(value[f.name], f.type) for f in kind}
+    return value
+
+
+def rows_of(table):
+    """The rows as a multiset; `repr` tells apart what `==` does not: -0.0 from 0.0, and NaN is itself."""
+    columns = [plain(table[name]) for name in sorted(table.column_names)]
+    return Counter(map(repr, zip(*columns, strict=True)))
+
+
+def assert_same_rows(got, expected):
+    assert got.column_names == expected.column_names
+    simple = [f.name for f in expected.schema if not pa.types.is_nested(f.type) and not pa.types.is_null(f.type)]
+    assert [got.schema.field(n).type for n in simple] == [expected.schema.field(n).type for n in simple]
+    assert got.num_rows == expected.num_rows
+    if got.num_rows > MANY_ROWS:  # of decimals only: Arrow compares them a hundred times faster
+        order = [(n, "ascending") for n in simple]
+        assert simple == expected.column_names and got.sort_by(order).cast(expected.schema).equals(
+            expected.sort_by(order)
+        )
+        return
+    assert rows_of(got) == rows_of(expected)

@@ -1,0 +1,95 @@
+"""A folder of data files and the table of files that names them, for tests of the reader."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltalite.columnar.data_file import DataFile, data_files
+from deltalite.columnar.reader import read_files
+from deltalite.log.file_table import DELETION_VECTOR
+from deltalite.protocol.arrow_schema import schema_from_arrow
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.paths import encode_path
+from deltalite.protocol.schema import DataType, StructField, StructType
+from deltalite.storage.local import LocalLogStore
+
+
+def struct_of(**columns: DataType) -> StructType:
+    return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
+
+
+def field_with(name: str, kind: DataType, **metadata: Any) -> StructField:
+    """A column with the metadata of column mapping: `physical` and `id`."""
+    keys = {"physical": "delta.columnMapping.physicalName", "id": "delta.columnMapping.id"}
+    return StructField(name, kind, metadata={keys[key]: value for key, value in metadata.items()})
+
+
+def with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    """A field of a file with its Parquet field id."""
+    return pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+
+
+class Lake:
+    """Data files in a folder, read as one table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store = folder, LocalLogStore(str(folder))
+        self.rows: list[tuple[str, list[tuple[str, str | None]], Any]] = []
+
+    def add(
+        self,
+        table: pa.Table,
+        name: str = "f.parquet",
+        partition_values: dict[str, str | None] | None = None,
+        deletion_vector: Any = None,
+        **options: Any,
+    ) -> Lake:
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, self.folder / name, **options)
+        return self.name(encode_path(name), partition_values, deletion_vector)
+
+    def name(
+        self, path: str, partition_values: dict[str, str | None] | None = None, deletion_vector: Any = None
+    ) -> Lake:
+        self.rows.append((path, list((partition_values or {}).items()), deletion_vector))
+        return self
+
+    @property
+    def files(self) -> pa.Table:
+        paths, values, vectors = zip(*self.rows, strict=True) if self.rows else ((), (), ())
+        return pa.table(
+            {
+                "path": pa.array(paths, pa.string()),
+                "partitionValues": pa.array(values, pa.map_(pa.string(), pa.string())),
+                "deletionVector": pa.array(vectors, DELETION_VECTOR),
+            }
+        )
+
+    def parts(self, **changes: Any) -> list[DataFile]:
+        return [dataclasses.replace(file, **changes) for file in data_files(self.files)]
+
+    def batches(
+        self,
+        schema: StructType | pa.Schema | TableSchema,
+        partition_columns: Any = (),
+        files: Any = None,
+        **options: Any,
+    ) -> Any:
+        if isinstance(schema, pa.Schema):
+            schema = schema_from_arrow(schema)
+        if isinstance(schema, StructType):
+            schema = TableSchema(logical=schema, partition_columns=tuple(partition_columns))
+        return read_files(self.store, self.parts() if files is None else files, schema, **options)
+
+    def read(self, schema: Any, partition_columns: Any = (), **options: Any) -> pa.Table | None:
+        batches = list(self.batches(schema, partition_columns, **options))
+        return pa.Table.from_batches(batches) if batches else None
+
+    def rows_of(self, schema: Any, partition_columns: Any = (), **options: Any) -> list[dict[str, Any]]:
+        found = self.read(schema, partition_columns, **options)
+        return [] if found is None else found.to_pylist()

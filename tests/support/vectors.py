@@ -1,0 +1,47 @@
+"""Deletion vectors for tests, made with the reference implementation of roaring bitmaps."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from pyroaring import BitMap64
+
+from deltalite.columnar.roaring import PORTABLE_MAGIC
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def z85(data: bytes) -> str:
+    """Bytes, a multiple of four, as text in Z85."""
+    numbers = (number for (number,) in struct.iter_unpack(">I", data))
+    return "".join(_ALPHABET[number // 85**power % 85] for number in numbers for power in (4, 3, 2, 1, 0))
+
+
+def vector(rows: Iterable[int]) -> bytes:
+    """The serialized bitmap of these rows, with its magic number."""
+    return struct.pack("<I", PORTABLE_MAGIC) + BitMap64(rows).serialize()
+
+
+def framed(data: bytes) -> bytes:
+    """A serialized bitmap as it stands in a file, between its size and its checksum."""
+    return struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+
+
+def vector_file(*vectors: bytes) -> tuple[bytes, list[int]]:
+    """The bytes of a deletion vector file, and where each vector begins."""
+    content, offsets = b"\x01", []
+    for data in vectors:
+        offsets.append(len(content))
+        content += framed(data)
+    return content, offsets
+
+
+def inline(rows: Iterable[int]) -> dict[str, Any]:
+    """The descriptor of a vector that stands in the log itself."""
+    kept = sorted(set(rows))
+    data = vector(kept)
+    text = z85(data + bytes(-len(data) % 4))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(kept)}

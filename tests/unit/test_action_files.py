@@ -1,0 +1,177 @@
+"""A JSON file of the log is read in blocks of whole lines, however large it or one of its lines is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.errors import CorruptLogError, StorageError, VersionGapError
+from deltalite.log import action_files
+from deltalite.log.action_files import FileTableBuilder, read_actions, read_blocks
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
+from deltalite.protocol.actions import AddFile, RemoveFile, iter_raw_actions
+from tests.unit.builders import Requests, new_store
+
+
+def stored(data):
+    store = new_store()
+    store.files["_delta_log/x.json"] = (data, 0)
+    return store
+
+
+@given(data=st.binary(max_size=200), newlines=st.lists(st.integers(0, 200), max_size=8), block=st.integers(1, 64))
+def test_blocks_are_whole_lines_and_together_the_file(data, newlines, block):
+    for place in newlines:
+        data = data[:place] + b"\n" + data[place:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(action_files, "_BLOCK_BYTES", block)
+        blocks = list(read_blocks(stored(data), "_delta_log/x.json"))
+    assert b"".join(blocks) == data
+    assert all(block.endswith(b"\n") for block in blocks[:-1])
+
+
+def lines(count):
+    return b"\n".join(json.dumps({"add": {"path": f"p{n}", "size": n}}).encode() for n in range(count))
+
+
+@pytest.mark.parametrize("block", [10, 100, 1_000_000])
+def test_actions_and_the_numbers_of_bad_lines_do_not_depend_on_the_blocks(monkeypatch, block):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", block)
+    data = lines(50)
+    assert list(read_actions(stored(data), "_delta_log/x.json")) == list(iter_raw_actions(data, "x"))
+    broken = data.replace(b'"p37"', b"p37")
+    with pytest.raises(CorruptLogError, match=r"Line 38 of _delta_log/x\.json"):
+        list(read_actions(stored(broken), "_delta_log/x.json"))
+
+
+def test_a_large_file_is_never_read_at_once(monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 100)
+    data = lines(50)
+    store = stored(data)
+    requests = Requests(store)
+    list(read_blocks(store, "_delta_log/x.json", len(data)))
+    list(read_blocks(store, "_delta_log/x.json"))
+    assert [operation for operation, _ in requests.seen] == ["open", "open"]
+    requests.seen.clear()
+    list(read_blocks(stored(data[:100]), "_delta_log/x.json", 100))
+    assert "open" not in {operation for operation, _ in requests.seen}
+
+
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(action_files, "_LONGEST_LINE_BYTES", 1000)
+    assert list(read_actions(stored(b'{"x":{"y":"' + b"z" * 900 + b'"}}'), "_delta_log/x.json"))
+    with pytest.raises(CorruptLogError, match="a line of more than 1000 bytes"):
+        list(read_blocks(stored(b"z" * 1200), "_delta_log/x.json"))
+
+
+@pytest.mark.parametrize("size", [None, 5])
+def test_a_file_that_is_gone_is_a_gap_and_a_storage_that_fails_is_not(size):
+    store = new_store()
+    with pytest.raises(VersionGapError, match=r"x\.json of memory://table vanished"):
+        list(read_blocks(store, "_delta_log/x.json", size))
+
+    def fail(operation, name):
+        raise OSError("no answer")
+
+    store.before = fail
+    if size is None:
+        with pytest.raises(StorageError, match="no answer"):
+            list(read_blocks(store, "_delta_log/x.json", size))
+
+
+@pytest.mark.parametrize(("cls", "types"), [(AddFile, ADD_TYPES), (RemoveFile, REMOVE_TYPES)])
+@pytest.mark.parametrize(("most", "block"), [(3, 10**6), (10**6, 100)])
+def test_bodies_become_a_table_of_all_columns_a_few_at_a_time(monkeypatch, cls, types, most, block):
+    monkeypatch.setattr(action_files, "_MOST_BODIES", most)
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", block)
+    builder = FileTableBuilder(cls)
+    assert builder.table().schema == pa.schema(list(types.items()))
+    for number in range(10):
+        builder.append({"path": f"p{number}", "size": number, "novelty": {}})
+        builder.end_block("x", 60)
+        assert len(builder._bodies) < 3
+    assert builder.table()["path"].to_pylist() == [f"p{number}" for number in range(10)]
+    assert builder.table().num_rows == 10
+
+
+@pytest.mark.parametrize("first", [{"path": "a"}, {"path": "a", "partitionValues": {"a": None}}])
+def test_a_malformed_body_is_named_with_its_file(first):
+    builder = FileTableBuilder(AddFile)
+    for body, name in ((first, "first.json"), ({"path": "a", "size": "x"}, "second.json"), (first, "third.json")):
+        builder.append(body)
+        builder.end_block(name, 1)
+    with pytest.raises(CorruptLogError, match=r"second\.json has a add whose `size` is 'x'"):
+        builder.table()
+
+
+# What is not one object a line takes the slow way, which says what is wrong or what is tolerated.
+ODD = [
+    b"", b"\n", b"\n\n", b" ", b'{"a":{}}\n\n{"b":{}}', b' {"a":{}}', b'{"a":{}} ', b'{"a":{}}\r\n{"b":{}}\r\n',
+    b'{"a":{},"b":{}}', b'{"a":null}', b'{"a":null,"b":{}}', b"{}", b'\xef\xbb\xbf{"a":{}}',
+    b'{"a":{"x":"\xed\xa0\x80"}}', b'{"a":\n{}}', b'{"a":{}}{"b":{}}', b'{"a":{}},{"b":{}}', b'[{"a":{}}]', b'{"a":[]}',
+    b'{"a":1}', b"1", b"x", b"{", b'{"a":{}}\n{', b"\xff", b'{"a":' + b"[" * 100_000, b'{"a":{}}\x00',
+]  # fmt: skip
+
+
+def outcome(read):
+    try:
+        return list(read())
+    except CorruptLogError as error:
+        return error.problem
+
+
+@pytest.mark.parametrize("data", ODD, ids=lambda data: repr(data[:30]))
+def test_odd_lines_are_tolerated_or_refused_as_everywhere(data):
+    expected = outcome(lambda: iter_raw_actions(data, "_delta_log/x.json"))
+    assert outcome(lambda: read_actions(stored(data), "_delta_log/x.json")) == expected
+
+
+@pytest.mark.parametrize(
+    "vector", [{"storageType": "\ud800"}, {"storageType": 1}, {"offset": "x"}, {"offset": 2**31}, {"cardinality": []}]
+)
+def test_what_only_arrow_finds_wrong_is_named_too(vector):
+    builder = FileTableBuilder(AddFile)
+    builder.append({"path": "a", "deletionVector": vector})
+    builder.end_block("x.json", 1)
+    with pytest.raises(CorruptLogError, match=r"x\.json has a malformed add"):
+        builder.table()
+
+
+_REPLAY = """
+import sys
+from deltalite.log.state import LogState
+from deltalite.storage.local import LocalLogStore
+def peak_kib():  # of this process alone: ru_maxrss begins with its parent's
+    status = open("/proc/self/status").read()
+    return int(status.split("VmHWM:")[1].split()[0])
+before = peak_kib()
+files = LogState.open(LocalLogStore(sys.argv[1])).files(["path", "size", "stats"])
+print(files.num_rows, peak_kib() - before)
+"""
+
+
+def test_a_large_commit_takes_a_small_multiple_of_itself(tmp_path):
+    """As Python objects its actions would take half as much again, and the more the larger it is."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    described = {"id": "x", "format": {}, "partitionColumns": [], "configuration": {}}
+    described["schemaString"] = json.dumps({"type": "struct", "fields": []})
+    stats = json.dumps({"numRecords": 1, "minValues": {f"c{n}": n for n in range(10)}})
+    with (log / f"{0:020d}.json").open("w") as file:
+        file.write(json.dumps({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}) + "\n")
+        file.write(json.dumps({"metaData": described}) + "\n")
+        for number in range(100_000):
+            body = {"path": f"part-{number:06d}.parquet", "partitionValues": {"day": "d", "hour": str(number)}}
+            file.write(json.dumps({"add": {**body, "size": 1, "stats": stats}}) + "\n")
+        size_bytes = file.tell()
+    done = subprocess.run([sys.executable, "-c", _REPLAY, str(tmp_path)], capture_output=True, text=True, check=True)
+    count, more_kib = map(int, done.stdout.split())
+    assert count == 100_000
+    assert more_kib * 1024 < 6 * size_bytes

@@ -1,0 +1,335 @@
+"""The change data feed of tables whose every commit is set: which rows, in which shape, and when there is none."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.change_feed import plan_changes, read_changes
+from deltalite.columnar.data_file import data_files
+from deltalite.columnar.reader import read_files
+from deltalite.errors import (
+    ChangeFeedUnavailableError,
+    CorruptDataFileError,
+    CorruptLogError,
+    InvalidRequestError,
+    TableNotFoundError,
+    VersionGapError,
+    VersionNotFoundError,
+)
+from deltalite.protocol.actions import AddCDCFile, Protocol
+from deltalite.protocol.file_names import commit_name
+from deltalite.storage.memory import MemoryLogStore
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.support.vectors import inline
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    Requests,
+    add,
+    info,
+    load,
+    metadata,
+    new_store,
+    put_raw,
+    remove,
+    struct,
+)
+
+RECORDS = Protocol(min_reader_version=1, min_writer_version=4)
+ON = {"delta.enableChangeDataFeed": "true"}
+OFF = {"delta.enableChangeDataFeed": "false"}
+VECTORS = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=("deletionVectors",),
+    writer_features=("deletionVectors", "changeDataFeed"),
+)
+
+
+def feed_of(*commits, protocol=RECORDS, files=None, **changes) -> MemoryLogStore:
+    """Version 0 with the feed on, then the commits; `files` are the rows of data files by name."""
+    store = new_store()
+    put_raw(store, 0, [protocol, metadata(ON, **changes)])
+    for version, actions in enumerate(commits, 1):
+        put_raw(store, version, actions)
+    for name, rows in (files or {}).items():
+        with_rows(store, name, rows)
+    return store
+
+
+def with_rows(store, name, rows):
+    buffer = io.BytesIO()
+    pq.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows), buffer)
+    store.files[name] = (buffer.getvalue(), NOON_MS)
+
+
+def ids(*numbers):
+    return pa.table({"id": pa.array(numbers, pa.int64()), "day": pa.nulls(len(numbers), pa.string())})
+
+
+def rows_of(store, *versions):
+    """(version, type, id) of each row of the feed."""
+    rows = pa.Table.from_batches(read_changes(plan := plan_changes(store, *versions)), plan.arrow_schema)
+    columns = ("_commit_version", "_change_type", "id")
+    return [tuple(row[name] for name in columns) for row in rows.to_pylist()]
+
+
+def cdc(path, **changes):
+    return AddCDCFile(path=path, **{"partition_values": {}, "size_bytes": 7, "data_change": False, **changes})
+
+
+def test_rows_come_in_the_order_of_versions_with_how_they_changed():
+    recorded = pa.table({"id": [1, 10], "_change_type": ["update_preimage", "update_postimage"]})
+    store = feed_of(
+        [add("a"), add("b")],
+        [remove("a", data_change=False), add("c", data_change=False)],
+        [remove("c"), add("d"), cdc("_change_data/1")],
+        [remove("b", deletion_vector=inline([0]))],
+        files={"a": ids(1), "b": ids(2, 3), "_change_data/1": recorded},
+    )
+    assert rows_of(store, 0) == [
+        (1, "insert", 1),
+        (1, "insert", 2),
+        (1, "insert", 3),
+        (3, "update_preimage", 1),
+        (3, "update_postimage", 10),
+        (4, "delete", 3),
+    ]
+    assert rows_of(store, 2, 3) == [(3, "update_preimage", 1), (3, "update_postimage", 10)]
+    assert rows_of(store, 0, 0) == rows_of(store, 2, 2) == []
+
+
+def test_batches_have_the_table_s_columns_then_the_change_its_version_and_its_time():
+    store = feed_of([add("a", partition_values={"day": "x"})], partition_columns=("day",), files={"a": ids(1)})
+    plan = plan_changes(store, 1)
+    (batch,) = read_changes(plan)
+    assert batch.schema == plan.arrow_schema == pa.schema(
+        {
+            "id": pa.int64(),
+            "day": pa.string(),
+            "_change_type": pa.string(),
+            "_commit_version": pa.int64(),
+            "_commit_timestamp": pa.timestamp("us", "UTC"),
+        }
+    )  # fmt: skip
+    committed = datetime.fromtimestamp(store.files[commit_name(1)][1] / 1000, tz=UTC)
+    assert batch.to_pylist() == [
+        {"id": 1, "day": "x", "_change_type": "insert", "_commit_version": 1, "_commit_timestamp": committed}
+    ]
+
+
+def test_the_time_of_a_change_is_the_one_that_time_travel_goes_by():
+    carried = Protocol(
+        min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp", "changeDataFeed")
+    )
+    on = ON | {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "2",
+        "delta.inCommitTimestampEnablementTimestamp": "7000",
+    }
+    store = feed_of(
+        [info(inCommitTimestamp=1), add("a")],
+        [info(inCommitTimestamp=7000), carried, metadata(on), add("b")],
+        [info(inCommitTimestamp=8000), add("c")],
+    )
+    for version in range(4):  # clocks that stand still do not make two versions share a time
+        store.files[commit_name(version)] = (store.files[commit_name(version)][0], 5000)
+    assert [f.timestamp_ms for f in plan_changes(store, 1).files] == [5001, 7000, 8000]
+    put_raw(store, 3, [add("c")])
+    with pytest.raises(CorruptLogError, match=f"{3:020}.json carries no valid inCommitTimestamp"):
+        plan_changes(store, 1)
+
+
+@given(states=st.lists(st.sets(st.integers(0, 5)), min_size=2, max_size=5))
+def test_a_version_and_the_changes_after_it_make_the_next_version(states):
+    """Whatever rows of a file are deleted and come back."""
+
+    def masked(deleted):
+        return inline(deleted) if deleted else None
+
+    commits = [[add("a", deletion_vector=masked(states[0]))]]
+    for old, new in pairwise(states):
+        changed = [] if old == new else [remove("a", deletion_vector=masked(old))]
+        commits.append([*changed, add("a", deletion_vector=masked(new), data_change=old != new)])
+    store = feed_of(*commits, protocol=VECTORS, files={"a": ids(*range(6))})
+    for version in range(2, len(states) + 1):
+        before, after = (rows_at(store, v) for v in (version - 1, version))
+        for _, kind, number in rows_of(store, version, version):
+            before[number] += 1 if kind == "insert" else -1
+        assert +before == after
+        assert min(before.values(), default=0) >= 0
+
+
+def rows_at(store, version):
+    snapshot = load(store, version)
+    batches = read_files(store, data_files(snapshot.files), snapshot.table_schema)
+    return Counter(number for batch in batches for number in batch["id"].to_pylist())
+
+
+@pytest.mark.parametrize("versions", [(-1,), (0, -1), (True,), ("0",), (None,), (1.0,), (0, "1")])
+def test_what_is_no_version_is_refused(versions):
+    with pytest.raises(InvalidRequestError, match=r"(from|to)_version is "):
+        plan_changes(feed_of([]), *versions)
+
+
+def test_a_range_must_be_in_order_and_its_versions_must_exist():
+    store = feed_of([], [])
+    with pytest.raises(InvalidRequestError, match="from_version 2 lies behind to_version 1"):
+        plan_changes(store, 2, 1)
+    for versions in ((3,), (3, 3), (0, 3), (7, 9)):
+        with pytest.raises(VersionNotFoundError, match="its newest is 2"):
+            plan_changes(store, *versions)
+    with pytest.raises(TableNotFoundError):
+        plan_changes(new_store(), 0)
+
+
+def test_changes_are_there_only_for_versions_that_recorded_them():
+    store = feed_of([add("a")], [metadata(OFF)], [add("b")], [metadata(ON)], [add("c")])
+    assert [f.path for f in plan_changes(store, 0, 1).files] == ["a"]
+    assert [f.path for f in plan_changes(store, 4).files] == ["c"]
+    for versions, named in (((0, 2), 2), ((1, 5), 2), ((2, 2), 2), ((3, 5), 3)):
+        with pytest.raises(ChangeFeedUnavailableError, match=f"Version {named} did not record its changes"):
+            plan_changes(store, *versions)
+
+
+@pytest.mark.parametrize(
+    "protocol", [PROTOCOL, Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly",))]
+)
+def test_the_property_is_inert_where_the_protocol_does_not_support_the_feed(protocol):
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 0 did not record"):
+        plan_changes(feed_of(protocol=protocol), 0)
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 1 did not record"):
+        plan_changes(feed_of([protocol]), 0)
+
+
+@pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
+def test_a_table_with_a_column_that_the_feed_needs_has_no_feed(name):
+    with pytest.raises(ChangeFeedUnavailableError, match=f"a column of its own called '{name.lower()}'"):
+        plan_changes(feed_of(schema=struct(**{"id": "long", name: "string"})), 0)
+
+
+def test_commits_that_were_cleaned_up_have_no_changes_though_their_version_can_be_read():
+    store = feed_of([add("a")], [add("b")], [add("c")])
+    write_checkpoint(load(store, 2), now_ms=NOON_MS)
+    for version in range(2):
+        store.delete(commit_name(version))
+    assert [f.path for f in plan_changes(store, 2).files] == ["b", "c"]
+    with pytest.raises(VersionNotFoundError, match=r"no longer holds the commit of version 0: .* is version 2"):
+        plan_changes(store, 0)
+    store.delete(commit_name(2))
+    with pytest.raises(VersionNotFoundError, match="Ask for changes from version 3 on"):
+        plan_changes(store, 2)
+    with pytest.raises(VersionNotFoundError, match="version 2, nor any later one of the range"):
+        plan_changes(store, 2, 2)
+
+
+def test_a_commit_below_the_oldest_checkpoint_cannot_begin_a_range():
+    store = feed_of([add("a")], [add("b")], [add("c")])
+    write_checkpoint(load(store, 2), now_ms=NOON_MS)
+    store.delete(commit_name(0))
+    with pytest.raises(VersionNotFoundError, match="oldest checkpoint is version 2"):
+        plan_changes(store, 1)
+
+
+def test_a_commit_that_is_missing_in_between_is_named():
+    store = feed_of([add("a")], [add("b")], [add("c")])
+    write_checkpoint(load(store, 2), now_ms=NOON_MS)
+    store.delete(commit_name(1))
+    with pytest.raises(VersionGapError, match=r"version 1 .* its commit is missing"):
+        plan_changes(store, 0)
+
+
+def test_rows_are_read_with_the_last_schema_of_the_range():
+    widened = metadata(ON, schema=struct(id="long", note="string"))
+    store = feed_of(
+        [add("a")],
+        [widened, add("b")],
+        schema=struct(id="integer"),
+        files={"a": pa.table({"id": pa.array([1], pa.int32())}), "b": pa.table({"id": [2], "note": ["x"]})},
+    )
+    assert plan_changes(store, 0, 1).arrow_schema.field("id").type == pa.int32()
+    rows = pa.Table.from_batches(read_changes(plan_changes(store, 0))).select(["id", "note"])
+    assert rows == pa.table({"id": [1, 2], "note": [None, "x"]})
+
+
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        (metadata(ON, schema=struct(id="long")), "the column 'day' was dropped"),
+        (metadata(ON, schema=struct(id="integer", day="string")), "the type of the column 'id' changed"),
+        (metadata(ON, partition_columns=("day",)), "the partition columns changed"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_as_the_last_one_is_refused_with_the_version_of_the_change(last, reason):
+    store = feed_of([add("a")], [metadata(ON | {"k": "v"})], [last, add("b")], [add("c")])
+    with pytest.raises(ChangeFeedUnavailableError, match=f"changes of version 0 .* in version 3 {reason}") as caught:
+        plan_changes(store, 0)
+    assert "up to version 2, and for those from 3 on" in caught.value.remedy
+    assert [f.path for f in plan_changes(store, 0, 2).files] == ["a"]
+    assert [f.path for f in plan_changes(store, 3).files] == ["b", "c"]
+
+
+def test_a_column_that_was_dropped_and_came_back_can_be_read():
+    store = feed_of([add("a")], [metadata(ON, schema=struct(id="long"))], [metadata(ON)], [add("b")])
+    assert [f.path for f in plan_changes(store, 0).files] == ["a", "b"]
+
+
+def test_a_remove_that_does_not_say_its_partition_is_looked_up_in_the_version_before():
+    store = feed_of(
+        [add("a", partition_values={"day": "x"}), add("b", partition_values={"day": "y"})],
+        [add("c", partition_values={"day": "z"}), remove("a"), remove("b", partition_values={"day": "y"})],
+        partition_columns=("day",),
+        files={"a": ids(1), "b": ids(2), "c": ids(3)},
+    )
+    plan = plan_changes(store, 2)
+    assert {f.path: f.partition_values["day"] for f in plan.files} == {"a": "x", "b": "y", "c": "z"}
+    put_raw(store, 3, [remove("nowhere")])
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 3 removes the file 'nowhere'"):
+        plan_changes(store, 0)
+
+
+def test_the_file_that_a_remove_means_is_the_one_with_its_deletion_vector():
+    one, two = inline([0]), inline([0, 1])
+    store = feed_of(
+        [add("a", partition_values={"day": "x"}, deletion_vector=one)],
+        [remove("a", deletion_vector=two)],
+        protocol=VECTORS,
+        partition_columns=("day",),
+    )
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 2 removes the file 'a' without"):
+        plan_changes(store, 0)
+    put_raw(store, 2, [remove("a", deletion_vector=one)])
+    assert plan_changes(store, 2).files[0].partition_values == {"day": "x"}
+
+
+def test_an_unpartitioned_table_needs_no_look_up():
+    store = feed_of([remove("a")])
+    requests = Requests(store)
+    assert plan_changes(store, 1).files[0].partition_values == {}
+    assert requests.seen.count(("read", f"{0:020}.json")) <= 2  # the snapshots of both ends
+
+
+def test_a_change_data_file_that_does_not_say_how_its_rows_changed_is_damaged():
+    for rows in (ids(1), pa.table({"id": [1, 2], "_change_type": ["insert", None]})):
+        store = feed_of([cdc("_change_data/1")], files={"_change_data/1": rows})
+        with pytest.raises(CorruptDataFileError, match="change data file of version 1"):
+            list(read_changes(plan_changes(store, 0)))
+
+
+def test_a_column_of_that_name_in_a_data_file_means_nothing():
+    store = feed_of([add("a")], files={"a": pa.table({"id": [1], "_change_type": ["delete"]})})
+    assert rows_of(store, 0) == [(1, "insert", 1)]
+
+
+def test_a_data_file_that_vacuum_has_removed_is_named():
+    with pytest.raises(CorruptDataFileError, match="gone"):
+        list(read_changes(plan_changes(feed_of([add("gone")]), 0)))

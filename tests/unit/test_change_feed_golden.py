@@ -1,0 +1,66 @@
+"""The change data feed of tables that other engines wrote: the rows that they see, or refused as they do."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, VersionNotFoundError
+from tests.support.golden import GOLDEN
+
+# `table-with-cdf` has no row, and a column that becomes NOT NULL: delta-spark and the kernel refuse its range.
+REFUSED = {
+    "delta-golden/deltalog-getChanges": "Version 0 did not record",
+    "delta-kernel-rs/table-with-cdf": "in version 4 the column 'id' became NOT NULL",
+    "delta-rs/checkpoint-cdf-table": "the oldest after it is version 3",
+}
+EXPECTED = GOLDEN / "expected"
+NAMES = sorted(file.parent.relative_to(EXPECTED).as_posix() for file in EXPECTED.rglob("cdf.json"))
+
+
+def expectation(name):
+    return json.loads((EXPECTED / name / "cdf.json").read_text())
+
+
+def multiset(table):
+    return Counter(repr(sorted(row.items())) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED] or ["golden tables are missing"])
+def test_the_rows_are_those_that_other_engines_see(golden, name):
+    expected = pq.read_table(golden / "expected" / name / "cdf.parquet")
+    table = DeltaTable(str(golden / "tables" / name))
+    found = pa.Table.from_batches(table.changes(expectation(name)["start_version"]))
+    assert found.column_names[:-1] == [*table.schema.names, "_change_type", "_commit_version"]
+    assert multiset(found.drop_columns(["_commit_timestamp"])) == multiset(expected)
+    assert found["_commit_timestamp"].null_count == 0
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_no_engine_gives_is_refused_at_once(golden, name):
+    with pytest.raises((ChangeFeedUnavailableError, VersionNotFoundError), match=REFUSED[name]):
+        DeltaTable(str(golden / "tables" / name)).changes(expectation(name)["start_version"])
+
+
+def test_the_feed_of_a_table_whose_log_begins_at_a_checkpoint(golden):
+    """The same table with its whole log gives the same rows."""
+    cleaned, whole = (
+        DeltaTable(str(golden / "tables" / "delta-rs" / n)) for n in ("checkpoint-cdf-table", "cdf-table")
+    )
+    found = pa.Table.from_batches(cleaned.changes(3, 3)).drop_columns(["_commit_timestamp"])
+    assert multiset(found) == multiset(pa.Table.from_batches(whole.changes(3)).drop_columns(["_commit_timestamp"]))
+
+
+def test_a_table_at_a_version_has_the_changes_up_to_it(golden):
+    path = str(golden / "tables" / "delta-rs" / "cdf-table")
+    table = DeltaTable(path, version=1)
+    found = pa.Table.from_batches(table.changes(0))
+    assert set(found["_commit_version"].to_pylist()) == {0, 1}
+    assert set(pa.Table.from_batches(table.changes(2, 3))["_commit_version"].to_pylist()) == {2, 3}
+    with pytest.raises(InvalidRequestError, match="from_version 2 lies behind to_version 1"):
+        table.changes(2)

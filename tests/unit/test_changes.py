@@ -1,0 +1,106 @@
+"""What one commit changed: recorded changes first, else data changes, and deletion vectors by their difference."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import CorruptLogError
+from deltalite.log.changes import ChangeType, changed_files
+from deltalite.protocol.actions import AddCDCFile
+from tests.unit.builders import add, info, metadata, remove, txn, vector
+
+OLD, NEW = vector("old"), vector("new", 1)
+DELETE, INSERT = ChangeType.DELETE, ChangeType.INSERT
+COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+def cdc(path, **changes):
+    return AddCDCFile(path=path, **{"partition_values": {}, "size_bytes": 7, "data_change": False, **changes})
+
+
+def changed(*actions):
+    """(type, path, rows left out, only rows) of each changed file."""
+    files = list(changed_files(actions, version=3, timestamp_ms=5))
+    assert {(f.version, f.timestamp_ms) for f in files} <= {(3, 5)}
+    return [(f.change_type, f.path, f.deletion_vector, f.only) for f in files]
+
+
+def test_recorded_changes_are_the_whole_truth():
+    assert changed(remove("a"), add("b"), cdc("_change_data/c"), cdc("_change_data/d")) == [
+        (None, "_change_data/c", None, None),
+        (None, "_change_data/d", None, None),
+    ]
+
+
+def test_without_recorded_changes_removed_files_were_deleted_and_added_ones_inserted():
+    assert changed(txn("x"), metadata(), add("a"), remove("b"), add("c", deletion_vector=NEW)) == [
+        (DELETE, "b", None, None),
+        (INSERT, "a", None, None),
+        (INSERT, "c", NEW, None),
+    ]
+    assert changed(info(operation="WRITE"), txn("x")) == []
+
+
+def test_rows_that_were_deleted_before_are_not_deleted_again_with_their_file():
+    assert changed(remove("a", deletion_vector=OLD)) == [(DELETE, "a", OLD, None)]
+
+
+def test_what_does_not_change_data_is_no_change():
+    rewritten = (remove("a", data_change=False), add("b", data_change=False))
+    assert changed(*rewritten) == []
+    assert changed(*rewritten, add("c")) == [(INSERT, "c", None, None)]
+
+
+def test_one_file_removed_and_added_changes_by_the_difference_of_its_deletion_vectors():
+    gone, back = (DELETE, "a", None, NEW), (INSERT, "a", None, OLD)
+    assert changed(remove("a"), add("a", deletion_vector=NEW)) == [gone]
+    assert changed(remove("a", deletion_vector=OLD), add("a")) == [back]
+    assert changed(add("a", deletion_vector=NEW), remove("a", deletion_vector=OLD)) == [
+        (DELETE, "a", OLD, NEW),
+        (INSERT, "a", NEW, OLD),
+    ]
+
+
+def test_two_spellings_of_a_path_are_one_file():
+    assert changed(remove("a%2Fb"), add("a/b", deletion_vector=NEW)) == [(DELETE, "a/b", None, NEW)]
+    assert changed(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW)) == [
+        (DELETE, "file:///t/a", None, NEW),
+    ]
+
+
+def test_a_pair_of_which_only_one_changes_data_is_that_one():
+    assert changed(remove("a", data_change=False), add("a", deletion_vector=NEW)) == [(INSERT, "a", NEW, None)]
+
+
+@pytest.mark.parametrize("same", [None, OLD])
+def test_one_file_removed_and_added_as_it_was_is_refused(same):
+    with pytest.raises(CorruptLogError, match="Version 3 adds and removes the file 'a' with one deletion vector"):
+        changed(remove("a", deletion_vector=same), add("a", deletion_vector=same))
+
+
+@pytest.mark.parametrize(
+    ("operation", "metrics", "counts"),
+    [
+        ("MERGE", dict.fromkeys(COUNTS, "0"), False),
+        ("MERGE", dict.fromkeys(COUNTS, 0), False),
+        ("UPDATE", dict.fromkeys(COUNTS, "0"), True),
+        ("MERGE", dict.fromkeys(COUNTS, "0") | {COUNTS[1]: "1"}, True),
+        ("MERGE", dict.fromkeys(COUNTS[:2], "0"), True),
+        ("MERGE", None, True),
+        ("MERGE", "0", True),
+    ],
+)
+def test_a_merge_that_changed_no_row_is_no_change_though_it_rewrote_files(operation, metrics, counts):
+    actions = (info(operation=operation, operationMetrics=metrics), remove("a"), add("b"))
+    assert bool(changed(*actions)) is counts
+    assert len(changed(*actions, cdc("c"))) == 1
+
+
+def test_partition_values_and_sizes_are_those_of_the_action():
+    with_values = (remove("a", partition_values={"day": "1"}, size_bytes=5), remove("b"), add("c", size_bytes=9))
+    files = list(changed_files(with_values, version=0, timestamp_ms=0))
+    assert [(f.path, f.partition_values, f.size_bytes) for f in files] == [
+        ("a", {"day": "1"}, 5),
+        ("b", None, None),
+        ("c", {}, 9),
+    ]

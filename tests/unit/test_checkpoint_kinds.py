@@ -1,0 +1,216 @@
+"""A checkpoint of any kind says what the commits say; one that cannot be read gives way to other files that say it."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.errors import CorruptCheckpointError, CorruptLogError
+from deltalite.log.checkpoint_reader import read_head, sidecar_names
+from deltalite.log.listing import CheckpointKind
+from deltalite.protocol.file_names import checkpoint_name, commit_name
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import NOON_MS, Requests, add, appended, create, load, new_store, paths, put
+from tests.unit.logs import facts, rich_store, to_json_lines, to_parquet, uuid_name, write_parts, write_v2
+
+KINDS = {
+    "classic": (CheckpointKind.CLASSIC, lambda store, v: write_checkpoint(load(store, v), now_ms=NOON_MS)),
+    "one part": (CheckpointKind.MULTI_PART, lambda store, v: write_parts(store, v, 1)),
+    "three parts": (CheckpointKind.MULTI_PART, lambda store, v: write_parts(store, v, 3)),
+    "classic name, V2 content": (CheckpointKind.CLASSIC, lambda store, v: write_v2(store, v, checkpoint_name(v))),
+    "classic name, sidecars": (
+        CheckpointKind.CLASSIC,
+        lambda store, v: write_v2(store, v, checkpoint_name(v), sidecars=2),
+    ),
+    "Parquet": (CheckpointKind.UUID_NAMED, lambda store, v: write_v2(store, v, uuid_name(v, "parquet"))),
+    "Parquet and a sidecar": (
+        CheckpointKind.UUID_NAMED,
+        lambda store, v: write_v2(store, v, uuid_name(v, "parquet"), sidecars=1),
+    ),
+    "JSON": (CheckpointKind.UUID_NAMED, lambda store, v: write_v2(store, v, uuid_name(v, "json"))),
+    "JSON and sidecars": (
+        CheckpointKind.UUID_NAMED,
+        lambda store, v: write_v2(store, v, uuid_name(v, "json"), sidecars=3),
+    ),
+}
+
+
+def without_commits(store, up_to):
+    for version in range(up_to + 1):
+        del store.files[commit_name(version)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_checkpoint_says_what_the_commits_say(kind):
+    store = rich_store()
+    put(store, add("later"), read_version=1)
+    expected = [facts(load(store, version)) for version in (1, 2)]
+    checkpoint_kind, write = KINDS[kind]
+    write(store, 1)
+    without_commits(store, 1)
+    for version, facts_of_version in zip((1, 2), expected, strict=True):
+        snapshot = load(store, version)
+        assert (snapshot.segment.checkpoint.version, snapshot.segment.checkpoint.kind) == (1, checkpoint_kind)
+        assert facts(snapshot) == facts_of_version
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+@pytest.mark.parametrize(
+    "spelled", ["{}", "_sidecars/{}", "_delta_log/_sidecars/{}", "file:/moved/since/_delta_log/_sidecars/{}"]
+)
+def test_sidecars_are_found_however_their_path_is_written(spelled, kind):
+    store = rich_store()
+    expected = facts(load(store))
+    names = write_v2(store, 1, uuid_name(1, kind), sidecars=2, spelled=spelled)
+    without_commits(store, 1)
+    assert facts(load(store)) == expected
+    checkpoint = load(store).segment.checkpoint
+    assert list(sidecar_names(store, checkpoint)) == names
+    assert read_head(store, checkpoint).sources == (uuid_name(1, kind), *names)
+
+
+def test_sidecars_are_not_opened_before_the_files_are_asked_for():
+    store = rich_store()
+    names = write_v2(store, 1, uuid_name(1, "json"), sidecars=2)
+    requests = Requests(store)
+    snapshot = load(store)
+    assert snapshot.transactions and snapshot.domains
+    opened = [name for operation, name in requests.seen if operation == "open"]
+    assert opened == [uuid_name(1, "json").rpartition("/")[2]]
+    assert snapshot.files.num_rows == 2
+    assert {("open", name.rpartition("/")[2]) for name in names} <= set(requests.seen)
+
+
+def cut_json(store, name):
+    store.files[name] = (store.files[name][0][:-20], 0)
+
+
+def cut_parquet(store, name):
+    store.files[name] = (store.files[name][0][:-20], 0)
+
+
+def emptied(store, name):
+    store.files[name] = (b"", 0)
+
+
+def gone(store, name):
+    del store.files[name]
+
+
+def text(content):
+    def damage(store, name):
+        store.files[name] = (content, 0)
+
+    return damage
+
+
+JSON, PARQUET = uuid_name(4, "json"), uuid_name(4, "parquet")
+DAMAGES = {
+    "half a JSON file": lambda store: damaged(store, JSON, cut_json),
+    "half a Parquet file": lambda store: damaged(store, PARQUET, cut_parquet),
+    "not Parquet at all": lambda store: damaged(store, PARQUET, text(b"x" * 100)),
+    "not UTF-8": lambda store: damaged(store, JSON, text(b"\xff\xfe\xfd\n")),
+    "another line": lambda store: damaged(store, JSON, text(b"[]\n")),
+    "a malformed action": lambda store: damaged(store, JSON, text(b'{"checkpointMetadata":{"version":4}}\n{"txn":{}}')),
+    "nothing but its version": lambda store: damaged(store, JSON, text(b'{"checkpointMetadata":{"version":4}}')),
+    "a malformed file": lambda store: damaged(
+        store, JSON, lambda store, name: text(store.files[name][0] + b'{"add":{"path":"a","size":"x"}}')(store, name)
+    ),
+    "a missing sidecar": lambda store: sidecar_damaged(store, gone),
+    "an empty sidecar": lambda store: sidecar_damaged(store, emptied),
+    "a damaged sidecar": lambda store: sidecar_damaged(store, cut_parquet),
+    "no version": lambda store: write_v2(store, 4, JSON, said=()),
+    "another version": lambda store: write_v2(store, 4, PARQUET, said=(3,)),
+    "two versions": lambda store: write_v2(store, 4, PARQUET, said=(4, 4)),
+    "a sidecar without a path": lambda store: write_v2(store, 4, JSON, sidecars=1, spelled=""),
+    "a sidecar that is a folder": lambda store: write_v2(store, 4, JSON, sidecars=1, spelled=".."),
+}
+
+
+def damaged(store, name, damage):
+    write_v2(store, 4, name)
+    damage(store, name)
+
+
+def sidecar_damaged(store, damage):
+    damage(store, write_v2(store, 4, JSON, sidecars=2)[1])
+
+
+@pytest.fixture
+def log():
+    """Versions 0 to 6 with a file each, and a checkpoint at 2."""
+    store = appended(create(new_store()), 6)
+    write_checkpoint(load(store, 2), now_ms=NOON_MS)
+    return store
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("instead", ["the same version's", "an older one", "the commits"])
+def test_a_checkpoint_that_cannot_be_read_gives_way_to_other_files_of_the_log(log, damage, instead, caplog):
+    DAMAGES[damage](log)
+    if instead == "the same version's":
+        rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(2)][0]))
+        log.files[checkpoint_name(4)] = (to_parquet(rows), 0)
+        without_commits(log, 4)  # so that nothing else would do
+        expected, used = ["f1", "f2", "f5", "f6"], 4
+    elif instead == "an older one":
+        without_commits(log, 2)
+        expected, used = [f"f{v}" for v in range(1, 7)], 2
+    else:
+        del log.files[checkpoint_name(2)]
+        expected, used = [f"f{v}" for v in range(1, 7)], None
+    with caplog.at_level(logging.WARNING):
+        snapshot = load(log)
+        assert paths(snapshot) == expected
+    assert (snapshot.segment.checkpoint and snapshot.segment.checkpoint.version) == used
+    assert snapshot.version == 6 and "Falling back" in caplog.text
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_checkpoint_that_cannot_be_read_is_named_where_nothing_else_leads_to_the_version(log, damage):
+    DAMAGES[damage](log)
+    without_commits(log, 4)
+    del log.files[checkpoint_name(2)]
+    with pytest.raises(CorruptLogError) as caught:
+        assert load(log).files
+    assert isinstance(caught.value, CorruptCheckpointError) and not caught.value.retryable
+
+
+def test_adds_of_a_json_checkpoint_may_have_their_statistics_as_an_object():
+    store = rich_store()
+    write_v2(store, 1, JSON.replace(f"{4:020d}", f"{1:020d}"))
+    name = uuid_name(1, "json")
+    lines = [json.loads(line) for line in store.files[name][0].splitlines()]
+    parsed = {"numRecords": 7, "minValues": {"id": 1, "x": 0.1}, "maxValues": {"id": 2}, "nullCount": {"id": 0}}
+    for line in lines:
+        if "add" in line and "stats" in line["add"]:
+            line["add"] |= {"stats": None, "stats_parsed": parsed}
+    store.files[name] = (b"\n".join(json.dumps(line).encode() for line in lines), 0)
+    stats = [json.loads(text) for text in load(store).files["stats"].to_pylist() if text]
+    # A double may have been a decimal once, rounded on its way.
+    assert stats == [{**parsed, "minValues": {"id": 1}}]
+
+
+def test_rows_of_other_kinds_and_unknown_columns_are_left_alone():
+    store = rich_store()
+    expected = facts(load(store))
+    write_v2(store, 1, uuid_name(1, "parquet"))
+    rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
+    novel = rows.append_column("novelty", pa.array([{"x": 1}] * rows.num_rows))
+    store.files[uuid_name(1, "parquet")] = (to_parquet(novel), 0)
+    without_commits(store, 1)
+    assert facts(load(store)) == expected
+    preferred = uuid_name(1, "json", "90a083e8-7026-4e79-81be-64bd76c43a11")
+    store.files[preferred] = (to_json_lines(novel), 0)
+    assert facts(load(store)) == expected
+    assert load(store).segment.checkpoint.names == (preferred,)
+
+
+def test_a_checkpoint_under_a_classic_name_is_of_its_version_too(log):
+    write_v2(log, 4, checkpoint_name(4), said=(3,))
+    assert load(log).segment.checkpoint.version == 2
+    assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]

@@ -1,0 +1,98 @@
+"""Column mapping: from the names that users see to those that files, partition values and statistics use."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import CorruptLogError, InvalidRequestError
+from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id, table_schema
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
+from tests.unit.builders import SCHEMA, metadata
+
+LONG = PrimitiveType("long")
+
+
+def mapped(name, kind=LONG, physical=None, number=1):
+    keys = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical or f"col-{name}"}
+    return StructField(name, kind, metadata=keys)
+
+
+INNER = StructType((mapped("x"), mapped("y")))
+LOGICAL = StructType(
+    (
+        mapped("id", number=7),
+        mapped("Day"),
+        mapped("place", INNER),
+        mapped("many", ArrayType(INNER)),
+        mapped("by_key", MapType(INNER, INNER)),
+    )
+)
+TABLE = TableSchema(logical=LOGICAL, partition_columns=("Day",), mode=MappingMode.NAME)
+
+
+def test_every_field_at_every_depth_has_its_physical_name_and_keeps_its_metadata():
+    inner = StructType((mapped("col-x", physical="col-x"), mapped("col-y", physical="col-y")))
+    assert TABLE.physical.names == ("col-id", "col-Day", "col-place", "col-many", "col-by_key")
+    assert [f.type for f in TABLE.physical][2:] == [inner, ArrayType(inner), MapType(inner, inner)]
+    assert field_id(TABLE.physical.fields[0].metadata) == 7
+
+
+def test_partition_values_are_kept_under_physical_names_and_are_in_no_file():
+    assert TABLE.partition_keys == {"col-Day": "col-Day"}
+    assert TABLE.data.names == ("col-id", "col-place", "col-many", "col-by_key")
+
+
+@pytest.mark.parametrize(
+    ("logical", "physical"),
+    [
+        (("ID",), ("col-id",)),
+        (("place", "X"), ("col-place", "col-x")),
+        (("nobody",), ("nobody",)),
+        (("place", "nobody", "x"), ("col-place", "nobody", "x")),
+        (("id", "x"), ("col-id", "x")),
+    ],
+)
+def test_a_path_is_translated_as_far_as_the_schema_knows_it(logical, physical):
+    assert TABLE.physical_path(logical) == physical
+
+
+def test_without_mapping_the_physical_schema_is_the_schema():
+    plain = TableSchema(logical=SCHEMA, partition_columns=("DAY",))
+    assert plain.physical is SCHEMA
+    assert plain.physical_path(("Id",)) == ("id",)
+    # The log has values under the metadata's spelling of the column.
+    assert plain.partition_keys == {"day": "DAY"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "supported", "found"),
+    [
+        ("name", True, MappingMode.NAME),
+        ("id", True, MappingMode.ID),
+        ("none", True, MappingMode.NONE),
+        ("name", False, MappingMode.NONE),
+    ],
+)
+def test_a_mode_is_inert_without_its_feature(mode, supported, found):
+    table = table_schema(metadata({"delta.columnMapping.mode": mode}), LOGICAL, mapped=supported)
+    assert table.mode is found
+
+
+def test_a_mode_that_does_not_exist_is_refused():
+    with pytest.raises(InvalidRequestError, match=r"delta\.columnMapping\.mode"):
+        table_schema(metadata({"delta.columnMapping.mode": "magic"}), LOGICAL, mapped=True)
+
+
+def test_a_mapped_field_without_a_physical_name_is_a_corrupt_log():
+    with pytest.raises(CorruptLogError, match="'id' has no physical name"):
+        TableSchema(logical=SCHEMA, mode=MappingMode.NAME)
+
+
+def test_a_partition_column_that_does_not_exist_is_a_corrupt_log():
+    with pytest.raises(CorruptLogError, match="partitioned by 'country'"):
+        TableSchema(logical=SCHEMA, partition_columns=("country",))
+
+
+@pytest.mark.parametrize("value", [None, True, "7", 7.0])
+def test_an_id_that_is_no_number_is_none(value):
+    assert field_id({"delta.columnMapping.id": value}) is None

@@ -1,0 +1,297 @@
+"""Time travel goes by the times of commits: those of their files, or those that they carry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite import watch
+from deltalite.errors import (
+    CorruptLogError,
+    InvalidRequestError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    VersionGapError,
+    VersionNotFoundError,
+)
+from deltalite.log.commit_times import InCommitTimes, Timeline, commit_times, in_commit_times, rebuildable
+from deltalite.log.listing import list_log
+from deltalite.log.segment import find_segment
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import checkpoint_name, commit_name, compaction_name
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.memory import MemoryLogStore
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    Requests,
+    add,
+    appended,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    put_raw,
+)
+
+CARRIED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+ENABLED = {"delta.enableInCommitTimestamps": "true"}
+LATER = ENABLED | {
+    "delta.inCommitTimestampEnablementVersion": "2",
+    "delta.inCommitTimestampEnablementTimestamp": "5000",
+}
+
+
+def at_file_times(store: MemoryLogStore, *times_ms: int) -> MemoryLogStore:
+    """The commits from 0 on with these modification times."""
+    for version, modified_ms in enumerate(times_ms):
+        store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
+    return store
+
+
+def carrying(*times_ms: int) -> MemoryLogStore:
+    """A table whose commits carry these times; their files are of the years after, and backwards."""
+    store = new_store()
+    for version, time_ms in enumerate(times_ms):
+        first = [CARRIED, metadata(ENABLED)] if version == 0 else [add(f"f{version}")]
+        put_raw(store, version, [info(inCommitTimestamp=time_ms, operation="WRITE"), *first])
+    return at_file_times(store, *(10**12 - version for version in range(len(times_ms))))
+
+
+def enabled_at_2() -> MemoryLogStore:
+    """Commits 0 and 1 at 1000 and 3000 by their files, 2 to 4 carry 5000, 6000 and 7000."""
+    store = new_store()
+    put_raw(store, 0, [PROTOCOL, metadata()])
+    put_raw(store, 1, [info(operation="WRITE"), add("f1")])
+    put_raw(store, 2, [info(inCommitTimestamp=5000), CARRIED, metadata(LATER)])
+    put_raw(store, 3, [info(inCommitTimestamp=6000), add("f3")])
+    put_raw(store, 4, [info(inCommitTimestamp=7000), add("f4")])
+    return at_file_times(store, 1000, 3000, 4000, 4000, 4000)
+
+
+def versions_at(store, *moments_ms: int) -> list[int]:
+    return [Snapshot.load_at(store, ms).version for ms in moments_ms]
+
+
+def test_without_carried_times_the_newest_commit_by_its_file_at_or_before_the_moment_is_meant():
+    """Clocks that jump back do not make two versions share a time: 1 counts as one millisecond after 0."""
+    store = at_file_times(appended(create(new_store()), 3), 5000, 4000, 9000, 9000)
+    assert versions_at(store, 5000, 5001, 8999, 9000, 9001, 10_000) == [0, 1, 1, 2, 3, 3]
+    for moment, says in ((4999, "the oldest that can be rebuilt is version 0, at 5000 ms"), (10**15, "future")):
+        with pytest.raises(TimestampOutOfRangeError, match=says):
+            Snapshot.load_at(store, moment)
+
+
+def test_carried_times_count_and_not_those_of_the_files():
+    store = carrying(1000, 2000, 3000)
+    assert versions_at(store, 1000, 1999, 2000, 2999, 3000, NOON_MS) == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(TimestampOutOfRangeError, match="version 0, at 1000 ms"):
+        Snapshot.load_at(store, 999)
+    with pytest.raises(TimestampOutOfRangeError, match="future"):
+        Snapshot.load_at(store, 10**15)
+
+
+def test_a_carried_time_ahead_of_the_clock_can_be_travelled_to():
+    ahead = 10**15 // 10
+    store = carrying(1000, ahead)
+    assert versions_at(store, ahead) == [1]
+    with pytest.raises(TimestampOutOfRangeError, match="future"):
+        Snapshot.load_at(store, ahead + 1)
+
+
+def test_a_moment_before_the_enablement_means_a_commit_before_it_and_a_later_one_never():
+    store = enabled_at_2()
+    assert versions_at(store, 1000, 2999, 3000, 4999, 5000, 5999, 6000, 7000, NOON_MS) == [0, 0, 1, 1, 2, 2, 3, 4, 4]
+    at_file_times(store, 8000, 9000)
+    assert versions_at(store, 5000, 9000) == [2, 4]
+    with pytest.raises(TimestampOutOfRangeError, match="version 0, at 8000 ms"):
+        Snapshot.load_at(store, 4999)
+
+
+def test_files_that_were_touched_after_the_enablement_do_not_hide_the_commits_that_carry_their_times():
+    store = new_store()
+    put_raw(store, 0, [PROTOCOL, metadata()])
+    for version in range(1, 6):
+        put_raw(store, version, [add(f"f{version}")])
+    on = LATER | {"delta.inCommitTimestampEnablementVersion": "6"}
+    put_raw(store, 6, [info(inCommitTimestamp=5000), CARRIED, metadata(on)])
+    put_raw(store, 7, [info(inCommitTimestamp=6000), add("f7")])
+    at_file_times(store, *(9000 + version for version in range(8)))
+    assert versions_at(store, 5000, 5999, 6000, 9003) == [6, 6, 7, 7]
+
+
+def test_a_moment_before_the_enablement_is_out_of_range_where_those_commits_are_gone():
+    store = enabled_at_2()
+    write_checkpoint(load(store, 3), now_ms=NOON_MS)
+    for version in range(3):
+        store.delete(commit_name(version))
+    assert versions_at(store, 6000, 7000) == [3, 4]
+    for moment in (3000, 5500):
+        with pytest.raises(TimestampOutOfRangeError, match="version 3, at 6000 ms"):
+            Snapshot.load_at(store, moment)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "configuration"),
+    [
+        (CARRIED, {}),
+        (CARRIED, {"delta.enableInCommitTimestamps": "false"}),
+        (PROTOCOL, ENABLED),
+        (Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp-preview",)), ENABLED),
+    ],
+)
+def test_carried_times_are_inert_without_the_feature_and_its_property(protocol, configuration):
+    assert in_commit_times(protocol, metadata(configuration)) is None
+    assert in_commit_times(CARRIED, metadata(ENABLED)) == InCommitTimes()
+
+
+@pytest.mark.parametrize("suffix", ["", "-preview"])
+def test_the_enablement_is_where_the_properties_say(suffix):
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=(f"inCommitTimestamp{suffix}",))
+    configuration = {f"{key}{suffix}": value for key, value in LATER.items()}
+    assert in_commit_times(protocol, metadata(configuration)) == InCommitTimes(first_version=2, enabled_at_ms=5000)
+
+
+def test_an_enablement_that_is_recorded_by_half_or_wrongly_is_refused():
+    for key in list(LATER)[1:]:
+        half = {k: v for k, v in LATER.items() if k != key}
+        with pytest.raises(CorruptLogError, match="by half"):
+            in_commit_times(CARRIED, metadata(half))
+        with pytest.raises(InvalidRequestError, match=key):
+            in_commit_times(CARRIED, metadata(LATER | {key: "two"}))
+
+
+@pytest.mark.parametrize(
+    "carried", [{}, *({"inCommitTimestamp": v} for v in (None, "5000", True, 5e3, -1, 10**18, []))]
+)
+def test_a_commit_that_should_carry_its_time_and_does_not_is_named(carried):
+    store = carrying(1000, 2000, 3000)
+    put_raw(store, 1, [info(timestamp=2000, **carried), add("f1")])
+    with pytest.raises(CorruptLogError, match=f"{1:020}.json carries no valid inCommitTimestamp"):
+        Snapshot.load_at(store, 2500)
+    put_raw(store, 1, [add("f1")])
+    with pytest.raises(CorruptLogError, match=f"{1:020}.json carries no valid inCommitTimestamp"):
+        Snapshot.load_at(store, 2500)
+
+
+def test_a_moment_among_many_carried_times_is_found_by_opening_few_commits():
+    store, count = MemoryLogStore(), 20_000
+    for version in range(count):
+        body = json.dumps({"commitInfo": {"inCommitTimestamp": 1000 + 10 * version}}).encode()
+        store.files[commit_name(version)] = (body, 5)
+    timeline = Timeline(store, InCommitTimes())
+    for moment, version in ((1000, 0), (1009, 0), (101_000, 10_000), (200_989, 19_998), (10**9, count - 1)):
+        requests = Requests(store)
+        assert timeline.newest_at(moment).version == version
+        assert len(requests.seen) <= 15
+    assert timeline.newest_at(999) is None
+    requests = Requests(store)
+    assert Timeline(store, None).newest_at(5000).version == 4995
+    assert [operation for operation, _ in requests.seen] == ["list"]
+
+
+@pytest.mark.parametrize("position", [0, 2000])
+def test_of_a_large_commit_only_the_head_is_read_unless_the_provenance_stands_elsewhere(position):
+    store = carrying(1000, 2000)
+    actions = [add(f"{'x' * 100}{number}") for number in range(2000)]
+    actions.insert(position, info(inCommitTimestamp=2000))
+    put_raw(store, 1, actions)
+    requests = Requests(store)
+    assert Timeline(store, InCommitTimes()).time_of(1) == 2000
+    assert [operation for operation, _ in requests.seen] == ["list", "open"] + ["read"] * (position > 0)
+
+
+def test_a_commit_that_vanishes_while_a_moment_is_looked_for_is_a_typed_error():
+    for padding in ("", "x" * 100_000):
+        store = carrying(1000, 2000)
+        put_raw(store, 1, [info(inCommitTimestamp=2000, userMetadata=padding), add("f1")])
+        timeline = Timeline(store, InCommitTimes())
+        store.delete(commit_name(1))
+        with pytest.raises(VersionGapError, match=f"{1:020}.json of .* vanished"):
+            timeline.newest_at(2000)
+
+
+def test_a_commit_below_the_oldest_checkpoint_is_no_target():
+    store = at_file_times(appended(create(new_store()), 5), 1000, 2000, 3000, 4000, 5000, 6000)
+    write_checkpoint(load(store, 3), now_ms=NOON_MS)
+    assert versions_at(store, 2000, 4500) == [1, 3]
+    store.delete(commit_name(0))
+    assert versions_at(store, 4500, 6000) == [3, 5]
+    for moment in (500, 2000, 3999):
+        with pytest.raises(TimestampOutOfRangeError, match="the oldest that can be rebuilt is version 3, at 4000 ms"):
+            Snapshot.load_at(store, moment)
+
+
+def test_the_times_of_commits_that_are_no_targets_still_order_the_others():
+    """Version 3 was pushed behind version 2 by a clock that jumped; that must not change when 0 is cleaned up."""
+    store = at_file_times(appended(create(new_store()), 4), 1000, 2000, 9000, 4000, 10_000)
+    write_checkpoint(load(store, 3), now_ms=NOON_MS)
+    assert versions_at(store, 9001) == [3]
+    store.delete(commit_name(0))
+    assert versions_at(store, 9001, 10_000) == [3, 4]
+    with pytest.raises(TimestampOutOfRangeError, match="version 3, at 9001 ms"):
+        Snapshot.load_at(store, 9000)
+
+
+def test_a_table_of_which_only_a_checkpoint_is_left_has_no_time():
+    store = appended(create(new_store()), 1)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in range(2):
+        store.delete(commit_name(version))
+    with pytest.raises(TimestampOutOfRangeError, match=r"has no version at 5 ms\."):
+        Snapshot.load_at(store, 5)
+
+
+@given(
+    commits=st.sets(st.integers(0, 7)),
+    checkpoints=st.sets(st.integers(0, 7)),
+    compactions=st.sets(st.tuples(st.integers(0, 6), st.integers(1, 7)).filter(lambda pair: pair[0] < pair[1])),
+)
+def test_what_can_be_rebuilt_is_what_a_segment_is_found_for(commits, checkpoints, compactions):
+    store = MemoryLogStore()
+    names = [
+        *map(commit_name, commits),
+        *map(checkpoint_name, checkpoints),
+        *(compaction_name(*c) for c in compactions),
+    ]
+    store.files = dict.fromkeys(names, (b"{}", 0))
+    found = []
+    for version in range(8):
+        try:
+            found.append(find_segment(store, version).version)
+        except (VersionGapError, VersionNotFoundError, TableNotFoundError):
+            continue
+    assert rebuildable(list_log(store, 0)) == found
+
+
+def test_commit_times_are_those_of_the_files_from_a_version_on():
+    store = at_file_times(appended(create(new_store()), 2), 5000, 4000, 9000)
+    assert [(t.version, t.timestamp_ms) for t in commit_times(store)] == [(0, 5000), (1, 5001), (2, 9000)]
+    assert [t.version for t in commit_times(store, 1)] == [1, 2]
+
+
+def test_the_version_at_a_moment_goes_by_carried_times_also_below_a_cleanup():
+    store = carrying(1000, 2000, 3000)
+    assert [watch.version_at(store, ms) for ms in (999, 1000, 2500, NOON_MS)] == [-1, 0, 1, 2]
+    write_checkpoint(load(store, 2), now_ms=NOON_MS)
+    store.delete(commit_name(0))
+    assert [watch.version_at(store, ms) for ms in (1999, 2500)] == [-1, 1]
+
+
+@pytest.mark.parametrize("name", ["uniform_hudi", "in_commit_timestamp_history_read"])
+def test_tables_of_other_engines_are_travelled_by_the_times_that_their_commits_carry(golden, name):
+    expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
+    store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
+    latest = Snapshot.load(store)
+    timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
+    carried = {int(version): time for version, time in expected["in_commit_timestamps"].items()}
+    assert {version: timeline.time_of(version) for version in carried} == carried
+    assert versions_at(store, *carried.values()) == list(carried)
+    with pytest.raises(TimestampOutOfRangeError, match="version 0"):
+        Snapshot.load_at(store, min(carried.values()) - 1)

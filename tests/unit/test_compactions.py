@@ -1,0 +1,141 @@
+"""Whichever files of the log a version is rebuilt from, it is the same version."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltalite.errors import CorruptLogError
+from deltalite.protocol.file_names import checkpoint_name, commit_name, compaction_name
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    Requests,
+    add,
+    appended,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    paths,
+    put,
+    put_raw,
+    remove,
+    txn,
+    vector,
+)
+from tests.unit.logs import facts, uuid_name, write_compaction, write_v2
+
+KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "v")]
+
+
+def action_of(kind, number, size):
+    path, unique = KEYS[number]
+    given = {"deletion_vector": vector(unique, 1)} if unique else {}
+    return add(path, size_bytes=size, **given) if kind == "add" else remove(path, **given)
+
+
+actions = st.dictionaries(st.integers(0, len(KEYS) - 1), st.sampled_from(["add", "remove"]), max_size=4)
+commits = st.lists(st.tuples(actions, st.integers(0, 2), st.booleans()), min_size=2, max_size=7)
+
+
+@given(commits=commits, data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_version_is_the_same_from_commits_compactions_and_checkpoints(commits, data):
+    store = new_store()
+    put_raw(store, 0, [PROTOCOL, metadata()])
+    for version, (files, app, changes) in enumerate(commits, 1):
+        made = [action_of(kind, number, version) for number, kind in files.items()]
+        more = [metadata({"k": str(version)})] if changes else []
+        put_raw(store, version, [*made, txn(f"app {app}", version), *more])
+    last = len(commits)
+    expected = [facts(load(store, version)) for version in range(last + 1)]
+    versions = st.integers(0, last)
+    for first, other in data.draw(st.lists(st.tuples(versions, versions), max_size=4), label="compactions"):
+        if first < other:
+            write_compaction(store, first, other)
+    for version, kind in data.draw(
+        st.lists(st.tuples(versions, st.sampled_from("cpj")), max_size=2), label="checkpoints"
+    ):
+        if kind == "c":
+            write_checkpoint(load(store, version), now_ms=NOON_MS)
+        else:
+            write_v2(store, version, uuid_name(version, "json" if kind == "j" else "parquet"), sidecars=version % 3)
+    for version in range(last + 1):
+        assert facts(load(store, version)) == expected[version]
+
+
+@pytest.fixture
+def log():
+    """Versions 0 to 6, and a compaction of 2 to 5; `f<version>` each, and 5 takes `f1` and `f3` away."""
+    store = appended(create(new_store()), 4)
+    put(store, remove("f1"), remove("f3"))
+    appended(store, 1)
+    write_compaction(store, 2, 5)
+    return store
+
+
+EXPECTED = ["f2", "f4", "f6"]
+
+
+def test_a_compaction_is_read_and_its_commits_are_not(log):
+    requests = Requests(log)
+    assert paths(load(log)) == EXPECTED
+    read = [name for operation, name in requests.seen if operation in ("read", "open")]
+    compaction = compaction_name(2, 5).rpartition("/")[2]
+    assert read == ["_last_checkpoint", f"{6:020d}.json", compaction, f"{1:020d}.json", f"{0:020d}.json"]
+
+
+def test_the_commits_that_a_compaction_covers_may_be_gone(log):
+    for version in (2, 3, 4):
+        del log.files[commit_name(version)]
+    assert paths(load(log)) == EXPECTED
+
+
+def test_the_provenance_comes_from_the_commit_that_a_compaction_covers(log):
+    put_raw(log, 7, [info(operation="LAST"), add("f7")])
+    write_compaction(log, 6, 7)
+    assert load(log).commit_info == {"operation": "LAST"}
+    del log.files[commit_name(7)]
+    snapshot = load(log)
+    assert (snapshot.version, snapshot.commit_info) == (7, None)
+    assert paths(snapshot) == ["f2", "f4", "f6", "f7"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"add":{}}', b'{"add":{"path":"a","size":"x"}}', b'{"txn":{}}'])
+def test_a_damaged_compaction_gives_way_to_the_commits(log, content, caplog):
+    log.files[compaction_name(2, 5)] = (content, 0)
+    with caplog.at_level(logging.WARNING):
+        assert paths(load(log)) == EXPECTED
+    assert compaction_name(2, 5) in caplog.text
+    del log.files[commit_name(4)]
+    with pytest.raises(CorruptLogError, match=compaction_name(2, 5)) as caught:
+        load(log)
+    assert type(caught.value) is CorruptLogError
+
+
+def test_a_compaction_that_vanished_gives_way_to_the_commits(log):
+    log.before = lambda operation, name: operation == "read" and "compacted" in name and log.files.pop(name, None)
+    assert paths(load(log)) == EXPECTED
+
+
+def test_a_damaged_commit_is_not_passed_over(log):
+    log.files[commit_name(6)] = (b'{"add":{"path":"a","size":"x"}}', 0)
+    with pytest.raises(CorruptLogError, match=f"{commit_name(6)} has a add whose `size` is 'x'"):
+        load(log)
+
+
+def test_of_one_file_in_one_commit_the_add_counts(log):
+    """The protocol forbids it; no reader takes it for a table without the file."""
+    for actions in ([add("x"), remove("x")], [remove("x"), add("x")], [remove("x"), add("x"), remove("x")]):
+        put_raw(log, 7, actions)
+        for _ in range(2):
+            assert paths(load(log)) == [*EXPECTED, "x"]
+            assert sorted(load(log).tombstones(["path"])["path"].to_pylist()) == ["f1", "f3"]
+            write_checkpoint(load(log), now_ms=NOON_MS)
+        del log.files[checkpoint_name(7)]

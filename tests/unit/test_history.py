@@ -1,0 +1,61 @@
+"""The history of a table names the times that time travel goes by."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.errors import CorruptLogError
+from deltalite.log.commit_times import InCommitTimes, in_commit_times
+from deltalite.log.history import read_history
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from tests.unit.builders import NOON_MS, appended, create, info, new_store, put_raw
+
+
+def times(store, in_commit):
+    return [
+        (entry["version"], entry["timestamp"]) for entry in read_history(store, up_to_version=9, in_commit=in_commit)
+    ]
+
+
+def moment(milliseconds):
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+
+
+def test_commits_that_carry_their_times_have_them_in_the_history_and_the_others_those_of_their_files():
+    store = appended(create(new_store()), 1)
+    put_raw(store, 2, [info(inCommitTimestamp=NOON_MS + 7, timestamp=1, operation="WRITE")])
+    by_file = times(store, None)
+    assert times(store, InCommitTimes(first_version=2, enabled_at_ms=NOON_MS + 7)) == [
+        (2, moment(NOON_MS + 7)),
+        *by_file[1:],
+    ]
+    assert by_file[0] == (2, moment(store.files[max(store.files)][1]))
+
+
+def test_a_commit_that_should_carry_its_time_and_does_not_is_named_when_it_is_reached():
+    store = create(new_store())
+    put_raw(store, 1, [info(timestamp=1)])
+    put_raw(store, 2, [info(inCommitTimestamp=NOON_MS)])
+    entries = read_history(store, up_to_version=2, in_commit=InCommitTimes())
+    assert next(entries)["version"] == 2
+    with pytest.raises(CorruptLogError, match=f"{1:020}.json"):
+        next(entries)
+
+
+@pytest.mark.parametrize("name", ["uniform_hudi", "in_commit_timestamp_history_read"])
+def test_the_history_of_tables_of_other_engines(golden, name):
+    expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
+    store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
+    latest = Snapshot.load(store)
+    found = dict(times(store, in_commit_times(latest.protocol, latest.metadata)))
+    table = DeltaTable(store.root)
+    assert found == {entry["version"]: entry["timestamp"] for entry in table.history()}
+    assert table.detail()["lastModified"] == found[latest.version]
+    assert len(found) == latest.version + 1
+    for version, time_ms in expected["in_commit_timestamps"].items():
+        assert found[int(version)] == moment(time_ms)

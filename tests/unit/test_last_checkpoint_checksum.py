@@ -1,0 +1,77 @@
+"""The checksum inside `_last_checkpoint`, by the protocol's own example and by what Spark and Databricks wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.log.last_checkpoint_checksum import canonical_md5, matches
+
+# PROTOCOL.md, section JSON checksum.
+EXAMPLE = (
+    """{"k0":"'v 0'", "checksum": "%s", "k1":{"k2": 2, "k3": ["v3", [1, 2], {"k4": "v4", "k5": ["v5", "v6", "v7"]}]}}"""
+)
+DIGEST = "6a92d155a59bf2eecbd4b4ec7fd1f875"
+
+
+def with_checksum(text: str) -> bytes:
+    """The object in `text`, with the checksum that its content gives."""
+    body = json.loads(text)
+    return f'{{"checksum":"{canonical_md5(body)}",{text.strip()[1:]}'.encode()
+
+
+def test_the_example_of_the_protocol():
+    assert matches((EXAMPLE % DIGEST).encode())
+    body = json.loads(EXAMPLE % DIGEST)
+    del body["checksum"]
+    assert canonical_md5(body) == DIGEST
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("v7", "v8"), ("'v 0'", "'v0'"), ('"k2": 2', '"k2": 3'), ("k4", "K4"), ("[1, 2]", "[2, 1]")]
+)
+def test_what_was_changed_does_not_match(old, new):
+    assert not matches((EXAMPLE % DIGEST).replace(old, new).encode())
+
+
+@pytest.mark.parametrize("checksum", ["", "adsaskfljadfkjadfkj", DIGEST.upper(), DIGEST[:-1]])
+def test_another_checksum_does_not_match(checksum):
+    assert not matches((EXAMPLE % checksum).encode())
+
+
+def test_without_a_checksum_there_is_nothing_to_compare():
+    assert matches(b'{"version":1,"size":3}')
+    assert matches(b'{"version":1,"size":3,"checksum":null}')
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"7", b"\xff", b'{"version":1,"version":2}', b'{"a":{"b":1,"b":1}}', b'{"a":NaN}',
+     b"[" * 100_000, b'{"checksum":7}', b'{"checksum":{}}', b'{"a":"\\ud800","checksum":"x"}'],
+)  # fmt: skip
+def test_what_is_no_json_object_or_has_a_key_twice_is_not_believed(data):
+    assert not matches(data)
+
+
+def test_only_the_checksum_at_the_top_is_left_out_and_order_and_space_do_not_count():
+    assert matches(with_checksum('{"b":{"checksum":"x"},"a":[true,null]}'))
+    assert matches(with_checksum('{"b":{"checksum":"x"},"a":[true,null]}').replace(b":", b" : "))
+    assert not matches(with_checksum('{"b":{"checksum":"x"}}').replace(b'"x"', b'"y"'))
+
+
+def test_numbers_count_as_they_are_written():
+    """`1.50` and `1.5` are one number, and two canonical forms."""
+    assert matches(b'{"a":1.5,"checksum":"%s"}' % canonical_md5({"a": 1.5}).encode())
+    assert not matches(b'{"a":1.50,"checksum":"%s"}' % canonical_md5({"a": 1.5}).encode())
+
+
+def test_every_checksum_of_another_engine_matches(golden):
+    seen = 0
+    for file in sorted((golden / "tables").rglob("_delta_log/_last_checkpoint")):
+        data = file.read_bytes()
+        if b'"checksum"' in data:
+            assert matches(data), file
+            assert not matches(data.replace(b'"size"', b'"Size"', 1)), file
+            seen += 1
+    assert seen > 40

@@ -1,0 +1,152 @@
+"""Statistics from a checkpoint's struct say what the JSON said, and never more."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.log.file_table import LISTING
+from deltalite.log.parsed_stats import stats_of_json, stats_texts
+from deltalite.log.state import LogState
+from deltalite.protocol.file_names import checkpoint_name
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import NOON_MS, add, create, load, new_store, put
+from tests.unit.logs import to_parquet
+
+NOON = datetime(2026, 1, 1, 12, 0, 0, 123_000, tzinfo=UTC)
+YEAR_10000_US = 253_402_300_800_000_000
+
+
+def text_of(value, kind):
+    """The `minValues` of a column `x` that holds `value`, as JSON text."""
+    parsed = pa.array([{"minValues": {"x": value}}], pa.struct([("minValues", pa.struct([("x", kind)]))]))
+    return stats_texts(pa.chunked_array([parsed])).to_pylist()[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "said"),
+    [
+        (2**62 + 1, pa.int64(), "4611686018427387905"),
+        (-1, pa.int8(), "-1"),
+        (0.1, pa.float64(), "0.1"),
+        (float("nan"), pa.float64(), None),
+        (float("inf"), pa.float32(), None),
+        (Decimal(f"{10**19}.{10**17}"), pa.decimal128(38, 18), f"{10**19}.{10**17}"),
+        (Decimal("1E-7"), pa.decimal128(10, 7), "0.0000001"),
+        ('ü"\n', pa.string(), '"ü\\"\\n"'),
+        (True, pa.bool_(), "true"),
+        (b"x", pa.binary(), None),
+        (None, pa.int64(), None),
+        (date(2026, 1, 2), pa.date32(), '"2026-01-02"'),
+        (date(1, 1, 1), pa.date32(), '"0001-01-01"'),
+        (NOON, pa.timestamp("us", "UTC"), '"2026-01-01T12:00:00.123Z"'),
+        (NOON.replace(microsecond=0), pa.timestamp("ms", "UTC"), '"2026-01-01T12:00:00.000Z"'),
+        (NOON + timedelta(microseconds=4), pa.timestamp("us", "Europe/Berlin"), '"2026-01-01T12:00:00.123004Z"'),
+        (NOON.replace(tzinfo=None), pa.timestamp("us"), '"2026-01-01T12:00:00.123"'),
+        (datetime(1, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"), '"0001-01-01T00:00:00.000Z"'),
+        (YEAR_10000_US, pa.timestamp("us", "UTC"), None),
+        (YEAR_10000_US - 1, pa.timestamp("us", "UTC"), '"9999-12-31T23:59:59.999999Z"'),
+        ({"y": 1, "z": None}, pa.struct([("y", pa.int64()), ("z", pa.int64())]), '{"y":1}'),
+        ([1], pa.list_(pa.int64()), None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_bound_is_said_exactly_or_not_at_all(value, kind, said):
+    expected = "{}" if said is None else '{"x":' + said + "}"
+    assert text_of(value, kind) == '{"minValues":' + expected + "}"
+
+
+def test_a_time_without_a_zone_is_an_instant_where_the_file_says_so():
+    kind = pa.struct([("maxValues", pa.struct([("x", pa.timestamp("us")), ("y", pa.timestamp("us"))]))])
+    noon = NOON.replace(tzinfo=None)
+    parsed = pa.chunked_array([pa.array([{"maxValues": {"x": noon, "y": noon}}], kind)])
+    assert json.loads(stats_texts(parsed, {"maxValues.x"})[0].as_py())["maxValues"] == {
+        "x": "2026-01-01T12:00:00.123Z",
+        "y": "2026-01-01T12:00:00.123",
+    }
+
+
+def test_absent_statistics_stay_absent_and_unknown_ones_are_left_out():
+    kind = pa.struct([("numRecords", pa.int64()), ("tightBounds", pa.bool_()), ("novelty", pa.int64())])
+    parsed = [None, {"numRecords": 3, "tightBounds": False, "novelty": 1}, {}]
+    assert stats_texts(pa.chunked_array([pa.array(parsed, kind)])).to_pylist() == [
+        None,
+        '{"numRecords":3,"tightBounds":false}',
+        "{}",
+    ]
+    assert stats_texts(pa.chunked_array([], kind)).to_pylist() == []
+
+
+@pytest.mark.parametrize(
+    ("parsed", "text"),
+    [
+        (None, None),
+        ("x", None),
+        ({"numRecords": 1, "novelty": 2}, '{"numRecords":1}'),
+        ({"minValues": {"a": 0.1, "b": {"c": 1.5, "d": 2}}}, '{"minValues":{"b":{"d":2}}}'),
+        ({"nullCount": {"a": 3}}, '{"nullCount":{"a":3}}'),
+    ],
+)
+def test_statistics_that_stand_in_json_as_an_object_lose_what_may_have_been_rounded(parsed, text):
+    assert stats_of_json(parsed) == text
+
+
+def with_both(body, keep_json):
+    """The body with a struct that tells itself from the JSON by a hundred records."""
+    count = json.loads(body["stats"])["numRecords"] + 100 if body["stats"] else None
+    parsed = None if count is None else {"numRecords": count}
+    return {**body, "stats": body["stats"] if keep_json else None, "stats_parsed": parsed}
+
+
+def with_struct(data, keep_json):
+    """A checkpoint whose `add.stats` are a struct; its JSON stays for the rows in `keep_json`."""
+    rows = pq.read_table(pa.BufferReader(data))
+    kind = pa.struct([*rows["add"].type, ("stats_parsed", pa.struct([("numRecords", pa.int64())]))])
+    bodies = [None if body is None else with_both(body, body["path"] in keep_json) for body in rows["add"].to_pylist()]
+    return to_parquet(rows.set_column(rows.schema.get_field_index("add"), "add", pa.array(bodies, kind)))
+
+
+@pytest.mark.parametrize("keep_json", [{"a", "b", "c"}, {"a"}, set()])
+def test_the_struct_is_used_only_where_the_json_is_missing(keep_json):
+    store = create(new_store(), add("a", stats='{"numRecords":1}'), add("b", stats='{"numRecords":2}'), add("c"))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], keep_json), 0)
+    put(store, add("d", stats='{"numRecords":4}'))
+    found = {row["path"]: row["stats"] for row in load(store).files.to_pylist()}
+    counts = {path: json.loads(stats)["numRecords"] if stats else None for path, stats in found.items()}
+    assert counts == {
+        "a": 1 if "a" in keep_json else 101,
+        "b": 2 if "b" in keep_json else 102,
+        "c": None,
+        "d": 4,
+    }
+    assert load(store).files_with(["path"]).num_rows == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delta-kernel-rs/v1-multi-part-struct-stats-only",
+        "delta-kernel-rs/v2-json-sidecars-struct-stats-only",
+        "delta-rs/delta-1.2.1-only-struct-stats",
+        "trino/databricks73/pruning/parquet_struct_statistics",
+    ],
+)
+def test_what_spark_wrote_as_a_struct_is_what_it_wrote_as_json(golden, name):
+    root = golden / "tables" / name
+    files = LogState.open(LocalLogStore(str(root))).files(LISTING)
+    written = {}
+    for commit in sorted((root / "_delta_log").glob("0*[0-9].json")):
+        for line in commit.read_text().splitlines():
+            added = json.loads(line).get("add")
+            if added:
+                written[added["path"]] = json.loads(added["stats"])
+    assert files.num_rows
+    for row in files.to_pylist():
+        assert json.loads(row["stats"]) == written[row["path"]]

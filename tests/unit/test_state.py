@@ -1,0 +1,216 @@
+"""What a version's checksum file is good for: a cheap opening, and a witness against damaged files of the log."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.errors import CorruptLogError
+from deltalite.protocol.actions import DomainMetadata, to_json
+from deltalite.protocol.file_names import checkpoint_name, checksum_name, commit_name, compaction_name
+from deltalite.txn.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    Requests,
+    add,
+    appended,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    paths,
+    put,
+    put_raw,
+    struct,
+    txn,
+)
+from tests.unit.logs import facts, to_parquet, write_checksum, write_compaction
+
+
+@pytest.fixture
+def log():
+    """Versions 0 to 6 with a file each, an app id at 3, checkpoints at 2 and 4, and the checksum of 6."""
+    store = appended(create(new_store()), 2)
+    put(store, add("f3"), txn("run", 7))
+    appended(store, 3)
+    for version in (2, 4):
+        write_checkpoint(load(store, version), now_ms=NOON_MS)
+    write_checksum(store, 6)
+    return store
+
+
+FILES = [f"f{v}" for v in range(1, 7)]
+BEGIN = [("read", "_last_checkpoint"), ("list", f"{4:020d}"), ("read", f"{6:020d}.crc")]
+
+
+def test_a_table_is_opened_from_its_checksum_without_reading_commits_or_checkpoints(log):
+    requests = Requests(log)
+    snapshot = load(log)
+    assert (snapshot.version, snapshot.schema.names, snapshot.protocol) == (6, ("id", "day"), PROTOCOL)
+    assert (snapshot.transactions["run"].version, snapshot.domains) == (7, {})
+    assert requests.seen == BEGIN
+    assert paths(snapshot) == FILES
+    assert ("read", f"{6:020d}.json") in requests.seen
+
+
+def test_the_checksum_and_the_log_say_the_same(log):
+    put_raw(log, 7, [DomainMetadata(domain="d", configuration="{}", removed=False), metadata({"k": "v"})])
+    from_log = facts(load(log))
+    write_checksum(log, 7)
+    assert facts(load(log)) == from_log
+    assert load(log).configuration == {"k": "v"} and set(load(log).domains) == {"d"}
+
+
+def test_what_the_checksum_does_not_list_comes_from_the_log(log):
+    put_raw(log, 7, [DomainMetadata(domain="d", configuration="{}", removed=False)])
+    write_checksum(log, 7, setTransactions=None, domainMetadata=None)
+    assert set(load(log).transactions) == {"run"}
+    assert set(load(log).domains) == {"d"}
+
+
+def test_removed_domains_in_a_checksum_do_not_count(log):
+    removed = to_json(DomainMetadata(domain="d", configuration="{}", removed=True))
+    write_checksum(log, 6, domainMetadata=[removed])
+    assert load(log).domains == {}
+
+
+def test_without_a_checksum_nothing_more_is_asked_for(log):
+    del log.files[checksum_name(6)]
+    requests = Requests(log)
+    load(log)
+    assert [name for _, name in requests.seen if name.endswith(".crc")] == []
+    requests.seen.clear()
+    load(log, 5)
+    assert [name for _, name in requests.seen if name.endswith(".crc")] == []
+
+
+@pytest.mark.parametrize("content", [b"x", b"[]", b"{}", b'{"numFiles":6}', b"\xff"])
+def test_a_checksum_that_is_none_is_ignored_aloud(log, content, caplog):
+    log.files[checksum_name(6)] = (content, 0)
+    with caplog.at_level(logging.WARNING):
+        assert paths(load(log)) == FILES
+    assert checksum_name(6) in caplog.text
+
+
+def test_a_checksum_that_vanished_is_none(log):
+    log.before = lambda operation, name: operation == "read" and name.endswith(".crc") and log.files.pop(name, None)
+    assert paths(load(log)) == FILES
+
+
+def test_the_provenance_is_read_from_its_commit_alone(log):
+    put_raw(log, 7, [info(operation="LAST"), add("f7")])
+    write_checksum(log, 7)
+    snapshot = load(log)
+    requests = Requests(log)
+    assert snapshot.commit_info == {"operation": "LAST"}
+    assert snapshot.commit_info == {"operation": "LAST"}
+    assert requests.seen == [("read", f"{7:020d}.json")]
+
+
+def test_a_gap_is_found_although_the_checksum_would_do(log):
+    del log.files[commit_name(5)]
+    with pytest.raises(CorruptLogError, match="commit 5 is missing"):
+        load(log)
+
+
+def rewritten(log, version, change):
+    """A checkpoint that says something else, as one that a faulty writer made."""
+    rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(version)][0]))
+    log.files[checkpoint_name(version)] = (to_parquet(change(rows)), 0)
+
+
+def without_a_file(rows):
+    is_f1 = pc.equal(pc.struct_field(rows["add"], "path"), "f1")
+    return rows.filter(pc.invert(pc.fill_null(is_f1, False)))
+
+
+def with_another_size(rows):
+    others = [None if body is None else {**body, "size": body["size"] + 1} for body in rows["add"].to_pylist()]
+    return rows.set_column(rows.schema.get_field_index("add"), "add", pa.array(others, rows["add"].type))
+
+
+def with_another_schema(rows):
+    metadata_type = rows["metaData"].type
+    other = to_json(metadata(schema=struct(id="string")))
+    bodies = [None if body is None else other for body in rows["metaData"].to_pylist()]
+    return rows.set_column(rows.schema.get_field_index("metaData"), "metaData", pa.array(bodies, metadata_type))
+
+
+def with_another_protocol(rows):
+    bodies = [None if body is None else {**body, "minWriterVersion": 5} for body in rows["protocol"].to_pylist()]
+    return rows.set_column(rows.schema.get_field_index("protocol"), "protocol", pa.array(bodies, rows["protocol"].type))
+
+
+CHANGES = {
+    "a file less": (without_a_file, "6 files, but the log gives 5"),
+    "another size": (with_another_size, r"files of \d+ bytes in all, but the log gives \d+ bytes"),
+    "another schema": (with_another_schema, r"the schema \{.*\}, but the log gives \{.*\}:"),
+    "another protocol": (with_another_protocol, "the writer version 2, but the log gives 5"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("changed", [[4], [2, 4]])
+def test_a_checkpoint_that_contradicts_the_checksum_gives_way_to_other_files(log, change, changed, caplog):
+    for version in changed:
+        rewritten(log, version, CHANGES[change][0])
+    with caplog.at_level(logging.WARNING):
+        assert paths(load(log)) == FILES
+    assert caplog.text.count("Falling back") == len(changed)
+    assert load(log).schema.names == ("id", "day")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_contradiction_is_an_error_that_names_both_where_only_a_checkpoint_leads_to_the_version(log, change):
+    for version in (2, 4):
+        rewritten(log, version, CHANGES[change][0])
+    for version in range(3):
+        del log.files[commit_name(version)]
+    with pytest.raises(CorruptLogError, match=CHANGES[change][1]) as caught:
+        assert load(log).files
+    assert checksum_name(6) in caught.value.problem
+    assert "delete the checksum file" in caught.value.remedy
+
+
+def test_a_compaction_that_contradicts_the_checksum_gives_way_to_its_commits(log):
+    name = write_compaction(log, 5, 6)
+    assert paths(load(log)) == FILES and load(log).segment.compactions
+    log.files[name] = (log.files[name][0].splitlines()[0], 0)
+    assert paths(load(log)) == FILES
+    assert compaction_name(5, 6) == name
+
+
+@pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}])
+def test_commits_from_the_beginning_overrule_the_checksum_aloud(log, wrong, caplog):
+    write_checksum(log, 6, **wrong, setTransactions=[to_json(txn("made up"))])
+    snapshot = load(log)
+    assert set(snapshot.transactions) == {"made up"}
+    with caplog.at_level(logging.WARNING):
+        assert paths(snapshot) == FILES
+    assert checksum_name(6) in caplog.text and str(next(iter(wrong.values()))) in caplog.text
+    assert set(snapshot.transactions) == {"run"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"metadata": to_json(metadata(schema=struct(x="long")))},
+        {"protocol": {**to_json(PROTOCOL), "minWriterVersion": 4}},
+    ],
+)
+def test_a_checksum_of_another_table_is_an_error_once_the_log_is_read(log, wrong):
+    write_checksum(log, 6, **wrong)
+    with pytest.raises(CorruptLogError, match=checksum_name(6)):
+        assert load(log).files
+
+
+def test_spellings_of_one_metadata_do_not_contradict(log):
+    described = to_json(load(log).metadata)
+    write_checksum(log, 6, metadata={**described, "format": {"provider": "parquet"}, "createdTime": 1, "novelty": 1})
+    assert paths(load(log)) == FILES

@@ -1,0 +1,114 @@
+"""The version checksum: all that other engines write is understood, and nothing that is wrong is believed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.log.version_checksum import parse_version_checksum
+from deltalite.protocol.actions import DomainMetadata, SetTransaction
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+
+BODY = {
+    "txnId": "7",
+    "tableSizeBytes": 475,
+    "numFiles": 1,
+    "numMetadata": 1,
+    "numProtocol": 1,
+    "inCommitTimestampOpt": 1_739_859_743_394,
+    "setTransactions": [{"appId": "a", "version": 3}],
+    "domainMetadata": [{"domain": "delta.clustering", "configuration": "{}", "removed": False}],
+    "metadata": {"id": "t", "schemaString": "{}", "partitionColumns": [], "configuration": {"k": "v"}},
+    "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
+    "allFiles": "is not read",
+}
+
+
+def parsed(**changes):
+    """The body with changes; a key that is changed to `...` is left out."""
+    body = {key: value for key, value in (BODY | changes).items() if value is not ...}
+    return parse_version_checksum(json.dumps(body).encode(), "0.crc")
+
+
+def test_a_checksum_says_what_the_table_is():
+    checksum = parsed()
+    assert (checksum.protocol.min_writer_version, checksum.metadata.configuration) == (2, {"k": "v"})
+    assert (checksum.num_files, checksum.table_size_bytes) == (1, 475)
+    assert checksum.in_commit_timestamp_ms == 1_739_859_743_394
+    assert checksum.transactions == (SetTransaction(app_id="a", version=3),)
+    assert checksum.domains == (DomainMetadata(domain="delta.clustering", configuration="{}", removed=False),)
+
+
+@pytest.mark.parametrize("absent", [..., None])
+def test_what_is_optional_may_be_absent_which_is_not_the_same_as_empty(absent):
+    checksum = parsed(inCommitTimestampOpt=absent, setTransactions=absent, domainMetadata=absent, txnId=absent)
+    assert (checksum.in_commit_timestamp_ms, checksum.transactions, checksum.domains) == (None, None, None)
+    assert (parsed(setTransactions=[]).transactions, parsed(domainMetadata=[]).domains) == ((), ())
+
+
+@pytest.mark.parametrize("key", ["tableSizeBytes", "numFiles", "numMetadata", "numProtocol", "metadata", "protocol"])
+@pytest.mark.parametrize("value", [..., None, "1", -1, True, 1.0, [], {}])
+def test_a_checksum_without_a_required_field_is_no_checksum(key, value):
+    assert parsed(**{key: value}) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"numProtocol": 2},
+        {"numMetadata": 0},
+        {"protocol": {"minReaderVersion": "abc", "minWriterVersion": 2}},
+        {"metadata": {"id": "t"}},
+        {"inCommitTimestampOpt": "now"},
+        {"setTransactions": {}},
+        {"setTransactions": [{"appId": "a"}]},
+        {"setTransactions": [None]},
+        {"domainMetadata": [7]},
+    ],
+)
+def test_a_checksum_with_a_field_of_another_kind_is_no_checksum(change):
+    assert parsed() is not None
+    assert parsed(**change) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"7",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        json.dumps(BODY).encode() * 2,
+    ],
+)
+def test_what_is_not_one_json_object_is_no_checksum(data):
+    assert parse_version_checksum(data, "0.crc") is None
+
+
+def test_checksums_of_other_engines_say_what_replay_finds(golden):
+    seen = 0
+    for file in sorted((golden / "tables").rglob("_delta_log/*.crc")):
+        table = file.parent.parent
+        checksum = None if file.name.startswith(".") else parse_version_checksum(file.read_bytes(), file.name)
+        if checksum is None or table.name == "crc-full":  # its files, transactions and domains are made up
+            continue
+        snapshot = Snapshot.load(LocalLogStore(str(table)), int(file.stem))
+        assert (checksum.protocol, checksum.metadata) == (snapshot.protocol, snapshot.metadata), file
+        if checksum.transactions is not None:
+            assert {t.app_id: t for t in checksum.transactions} == snapshot.transactions, file
+        if checksum.domains is not None:
+            assert {d.domain: d for d in checksum.domains} == snapshot.domains, file
+        seen += 1
+    assert seen > 80
+
+
+@pytest.mark.parametrize("kind", ["invalid_json", "invalid_json_mapping", "trailing_json_content", "without_protocol"])
+def test_a_damaged_checksum_of_another_engine_is_not_believed(golden, kind):
+    file = golden / "tables" / "trino" / "deltalake" / f"checksum_{kind}" / "_delta_log" / f"{1:020}.crc"
+    assert parse_version_checksum(file.read_bytes(), file.name) is None

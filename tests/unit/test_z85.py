@@ -1,0 +1,50 @@
+"""Text in Z85 becomes the bytes that were encoded, or is refused."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.protocol import z85
+from tests.support.vectors import z85 as encode
+
+
+def test_the_example_of_the_rfc_is_decoded():
+    assert z85.decode("HelloWorld") == bytes.fromhex("864FD26FB559F75B")
+
+
+def test_the_uuid_of_the_protocol_s_example_is_decoded():
+    assert UUID(bytes=z85.decode("^-aqEH.-t@S}K{vb[*k^")) == UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
+
+
+def test_no_text_is_no_bytes():
+    assert z85.decode("") == b""
+
+
+@given(st.binary(max_size=40).map(lambda data: data[: len(data) // 4 * 4]))
+def test_all_bytes_come_back(data):
+    assert z85.decode(encode(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Hell", "4 characters"),
+        ("Hello1", "6 characters"),
+        ("Hel,o", "','"),
+        ("Hel o", "' '"),
+        ("Hellö", "'ö'"),
+        ("#####", "more than four bytes"),
+        ("%nSc1", "more than four bytes"),
+    ],
+)
+def test_text_that_no_encoder_writes_is_refused_with_the_reason(text, reason):
+    with pytest.raises(ValueError, match=reason):
+        z85.decode(text)
+
+
+def test_the_greatest_group_is_four_full_bytes():
+    assert z85.decode("%nSc0") == b"\xff\xff\xff\xff"
