@@ -239,7 +239,11 @@ class _Write:
         for source in self._request.sources.values():
             if source.format.lower() == "delta":
                 wanted = delta_version(source)
-                pinned = wanted.version is not None or wanted.timestamp_ms is not None
+                pinned = (
+                    wanted.version is not None
+                    or wanted.timestamp_ms is not None
+                    or source.changes_to_version is not None
+                )
                 if not pinned and is_same_place(wanted.path, self._request.table):
                     return ReadSet(whole_table=True)
         if self._request.mode is WriteMode.OVERWRITE and self._base is not None:
