@@ -105,7 +105,7 @@ def summarize(version: int, data: bytes) -> CommitSummary:
     return CommitSummary(
         version=version,
         timestamp_ms=_when(info.get("timestamp")),
-        operation=info.get("operation"),
+        operation=_text(info.get("operation")),
         data_changed=bool(changing),
         app_ids=frozenset(a.app_id for a in actions if isinstance(a, SetTransaction)),
         partitions=tuple(dict(f.partition_values) for f in files if f.partition_values is not None),
@@ -115,3 +115,7 @@ def summarize(version: int, data: bytes) -> CommitSummary:
 def _when(timestamp: Any) -> int:
     """Provenance is free-form: a writer may give no time, or one of another kind."""
     return timestamp if isinstance(timestamp, int) else 0
+
+
+def _text(operation: Any) -> str | None:
+    return operation if isinstance(operation, str) else None

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from deltalite.columnar.binding import bind
 from deltalite.columnar.casts import fit
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.predicate import (
@@ -24,6 +25,7 @@ from deltalite.columnar.predicate import (
     StartsWith,
     Unknown,
 )
+from deltalite.columnar.row_filter import select
 from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_from_arrow, schema_to_arrow
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
@@ -196,9 +198,9 @@ def test_nested_columns_are_cast_in_every_batch_of_a_file(lake):
     ids=str,
 )
 def test_a_slice_of_a_nested_column_is_cast_like_a_whole_one(narrow, wide):
-    values = {"struct": {"x": 7}, "map": [("k", 7), ("l", 8)]}
-    value = values.get(str(narrow).partition("<")[0], [7, 8])
-    part = pa.array([value, None, value, value, None, value], narrow).slice(1, 4)
+    kind = str(narrow).partition("<")[0]
+    value = {"struct": lambda n: {"x": n}, "map": lambda n: [("k", n), ("l", n + 1)]}.get(kind, lambda n: [n, n + 1])
+    part = pa.array([value(1), None, value(3), value(5), None, value(7)], narrow).slice(1, 4)
     assert fit(part, wide).to_pylist() == part.to_pylist()
     assert fit(part.slice(0, 0), wide).to_pylist() == []
 
@@ -288,6 +290,9 @@ ROWS = pa.table(
         (compared("i", "=", None), []),
         (Not(compared("i", "<=>", 1)), [1, 2, 3, 4]),
         (In(("i",), (1, 4)), [0, 3]),
+        (Not(In(("i",), (1, 4))), [1, 4]),
+        (Or((In(("i",), (9, None)), compared("n", "=", 0))), [0]),
+        (Not(In(("s",), ("b", ""))), [0, 4]),
         (Not(In(("i",), (1, None))), []),
         (Not(In(("i",), ())), [0, 1, 2, 3, 4]),
         (IsNull(("i",)), [2]),
@@ -316,10 +321,13 @@ ROWS = pa.table(
     ids=str,
 )
 def test_only_rows_for_which_the_predicate_is_true_pass(lake, predicate, kept):
-    lake.add(ROWS, partition_values={"p": "a"})
     schema = StructType((*schema_from_arrow(ROWS.schema).fields, StructField("p", PrimitiveType("string"))))
+    lake.add(ROWS, partition_values={"p": "a"})
     found = lake.read(schema, ["p"], predicate=predicate, columns=["n"])
     assert ([] if found is None else found.to_pydict()) == ({"n": kept} if kept else [])
+    # The same without what row groups rule out before.
+    (batch,) = ROWS.append_column("p", pa.array(["a"] * 5)).to_batches()
+    assert select(batch, bind(predicate, schema))["n"].to_pylist() == kept
 
 
 def test_a_float_column_is_compared_as_the_double_it_is(lake):

@@ -38,7 +38,7 @@ STORED = pa.schema(
 small = st.none() | st.integers(-3, 3)
 floats = st.none() | st.sampled_from([-0.0, 0.0, math.nan, -1.5, 1.5, math.inf])
 texts = st.none() | st.sampled_from(["", "a", "ab", "b", "ü", "\U0001f600"])
-members = st.none() | st.fixed_dictionaries({"x": small, "y": texts})
+members = st.none() | st.builds(lambda x, y: {"x": x, "y": y}, small, texts)
 row_values = st.fixed_dictionaries(
     {
         "n": small,
@@ -181,12 +181,13 @@ def files(draw):
         "p": draw(small),
         "group": draw(st.integers(1, 5)),
         "dictionary": draw(st.booleans()),
+        "statistics": draw(st.booleans()),
         "deleted": draw(st.none() | positions),
         "only": draw(st.none() | st.none() | positions),
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     tables=st.lists(files(), min_size=1, max_size=2),
     columns=st.none() | st.lists(st.sampled_from(CHOICES), max_size=4, unique=True),
@@ -210,6 +211,7 @@ def test_the_reader_gives_the_rows_of_the_model(tables, columns, predicate, keys
                 None if table["deleted"] is None else inline(table["deleted"]),
                 row_group_size=table["group"],
                 use_dictionary=table["dictionary"],
+                write_statistics=table["statistics"],
             )
             (whole,) = lake.parts(only=None if table["only"] is None else inline(table["only"]))
             size = (Path(folder) / name).stat().st_size

@@ -99,6 +99,12 @@ def test_a_vector_that_is_missing_is_refused_and_gives_no_rows(lake):
         lake.read(NUMBERS)
 
 
+def test_row_groups_that_are_deleted_as_a_whole_are_read_where_deleted_rows_are_wanted(lake, read_groups):
+    numbers(lake, deletion_vector=inline(range(6)))
+    found = lake.read(NUMBERS, columns=["_is_deleted"])["_is_deleted"].to_pylist()
+    assert found == [True] * 6 + [False] * 4 and read_groups == [0, 1, 2, 3]
+
+
 def test_row_groups_without_a_row_to_read_are_not_read(lake, read_groups):
     numbers(lake, deletion_vector=inline([0, 1, 2, 4]))
     assert values(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
@@ -327,6 +333,13 @@ def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
     assert found == [{"_row_index": 0}] and read_groups == [0, 1]
     read_groups.clear()
     assert lake.rows_of(schema, predicate=compared("t", ">", INSTANT)) == [] and read_groups == [0, 1]
+
+
+def test_a_time_between_two_microseconds_is_not_passed_over_but_refused(lake):
+    lake.add(pa.table({"t": pa.array([5_500], pa.timestamp("ns"))}))
+    above = compared("t", ">", datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=UTC))
+    with pytest.raises(CorruptDataFileError, match="would lose data"):
+        lake.read(struct_of(t=PrimitiveType("timestamp")), predicate=above)
 
 
 def test_row_groups_of_mapped_columns_are_passed_over_by_their_own_bounds(lake, read_groups):

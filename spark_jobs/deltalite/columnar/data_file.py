@@ -21,6 +21,8 @@ Descriptor = Mapping[str, Any]
 
 # So many rows of the table of files are made Python objects at a time.
 _FILES_AT_A_TIME = 1_024
+# The log may lie about a file's size.
+_MOST_PARTS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ def data_files(files: pa.Table) -> Iterator[DataFile]:
 
 def split(file: DataFile, size_bytes: int, part_bytes: int) -> Iterator[DataFile]:
     """A whole file as ranges of about `part_bytes`, which tile it; the last has no end, whatever the true size is."""
+    part_bytes = max(part_bytes, size_bytes // _MOST_PARTS)
     starts = range(0, max(size_bytes, 1), part_bytes)
     for start in starts:
         yield replace(file, start=start, length=part_bytes if start + part_bytes < size_bytes else None)

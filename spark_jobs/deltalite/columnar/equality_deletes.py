@@ -73,7 +73,7 @@ class BoundDeletes:
         for step in self.steps:
             place = pc.index_in(column_values(batch, step.path), value_set=step.values).cast(pa.int64())
             joined = pc.add(pc.multiply(number, len(step.values)), place)
-            number = pc.index_in(joined, value_set=step.prefixes, skip_nulls=True).cast(pa.int64())
+            number = pc.index_in(joined, value_set=step.prefixes).cast(pa.int64())
         return pc.is_valid(number)
 
 

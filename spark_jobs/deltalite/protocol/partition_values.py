@@ -32,6 +32,8 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _DAY_US: Final = 86_400_000_000
 _MINUTE_US: Final = 60_000_000
+# Far more than any decimal has.
+_MOST_DIGITS: Final = 1_000
 # What Python's numbers take from text beyond what engines write: digits of other scripts, 1_000, blanks.
 _NUMBER: Final = re.compile(r"[-+]?[0-9A-Za-z.][-+0-9A-Za-z.]*")
 
@@ -94,8 +96,9 @@ def _parsed(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a typ
     match data_type:
         case DecimalType():
             value = Decimal(_number(text))
-            if not value.is_finite():
-                raise ValueError("decimals are finite")
+            # Beyond the 32 bits of its scale Arrow ends the process.
+            if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
+                raise ValueError("decimals are finite, and short")
             return value
         case PrimitiveType("string"):
             return text

@@ -33,7 +33,9 @@ PRIMITIVES = frozenset(
     }
 )
 MAX_PRECISION = 38
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)", re.ASCII)
+# Deeper types than any engine writes would end in a RecursionError somewhere.
+_MOST_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,13 @@ def parse_schema(text: str) -> StructType:
     return schema
 
 
-def parse_type(value: Any) -> DataType:
-    """One type from its JSON value."""
+def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C901  one arm a kind
+    """One type from its JSON value, with at most `levels` types inside of one another."""
+    if not levels:
+        raise CorruptLogError(
+            f"The table's schema has more than {_MOST_LEVELS} types inside of one another.",
+            remedy="Repair the table's metadata.",
+        )
     if isinstance(value, str):
         decimal = _DECIMAL.fullmatch(value)
         if decimal:
@@ -159,12 +166,14 @@ def parse_type(value: Any) -> DataType:
     try:
         match value["type"]:
             case "struct":
-                return StructType(tuple(_parse_field(f) for f in value["fields"]))
+                return StructType(tuple(_parse_field(f, levels - 1) for f in value["fields"]))
             case "array":
-                return ArrayType(parse_type(value["elementType"]), bool(value["containsNull"]))
+                return ArrayType(parse_type(value["elementType"], levels - 1), bool(value["containsNull"]))
             case "map":
                 return MapType(
-                    parse_type(value["keyType"]), parse_type(value["valueType"]), bool(value["valueContainsNull"])
+                    parse_type(value["keyType"], levels - 1),
+                    parse_type(value["valueType"], levels - 1),
+                    bool(value["valueContainsNull"]),
                 )
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed(value) from error
@@ -177,12 +186,12 @@ def _malformed(value: Any) -> CorruptLogError:
     )
 
 
-def _parse_field(value: Mapping[str, Any]) -> StructField:
+def _parse_field(value: Mapping[str, Any], levels: int) -> StructField:
     name = value["name"]
     if not isinstance(name, str):
         raise TypeError(name)
     return StructField(
-        name, parse_type(value["type"]), bool(value.get("nullable", True)), dict(value.get("metadata") or {})
+        name, parse_type(value["type"], levels), bool(value.get("nullable", True)), dict(value.get("metadata") or {})
     )
 
 

@@ -13,7 +13,13 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from deltalite.errors import CorruptDataFileError, DeltaLiteError, InvalidRequestError, SourceError
+from deltalite.errors import (
+    CorruptDataFileError,
+    DeltaLiteError,
+    InvalidRequestError,
+    SourceError,
+    UnsupportedFeatureError,
+)
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """Everything that a call into Spark raises for a failed query."""
@@ -34,6 +40,11 @@ _FOR_GOOD = (
     "is not a Parquet file",
     "MALFORMED_RECORD_IN_PARSING",
     "doesn't contain any field Ids",
+)
+
+# How the Parquet library of Spark 4.0 fails for a file whose schema has a type that is newer than itself.
+_UNKNOWN_PARQUET_TYPE = re.compile(
+    r"NullPointerException[^\n]*\s+at \S+\.ParquetMetadataConverter\.getLogicalTypeAnnotation"
 )
 
 
@@ -87,6 +98,12 @@ def reading_table(root: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
+        if _UNKNOWN_PARQUET_TYPE.search(_with_causes(error)):
+            raise UnsupportedFeatureError(
+                f"{root} has data files with Parquet's own type for variants (table feature variantType), which this "
+                "version of Spark cannot open.",
+                remedy="Use PySpark 4.3, which reads them.",
+            ) from error
         unread = _unread_for_good(error)
         if unread is None:
             raise
