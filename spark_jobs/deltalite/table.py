@@ -196,7 +196,11 @@ class DeltaTable:
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+    """The moment in UTC, None where it lies outside of the years 1 to 9999 that a datetime has."""
+    try:
+        return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+    except (OverflowError, ValueError):
+        return None
 
 
 def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -108,11 +108,29 @@ def text(content):
     return damage
 
 
+def paths_replaced(paths):
+    """Damage to a Parquet file: adds with the paths that `paths` makes of their number."""
+
+    def damage(store, name):
+        table = pq.read_table(pa.BufferReader(store.files[name][0]))
+        adds = table["add"].combine_chunks()
+        members = [paths(len(adds)) if f.name == "path" else adds.field(f.name) for f in adds.type]
+        changed = pa.StructArray.from_arrays(members, names=[f.name for f in adds.type], mask=adds.is_null())
+        store.files[name] = (to_parquet(table.set_column(table.column_names.index("add"), "add", changed)), 0)
+
+    return damage
+
+
 JSON, PARQUET = uuid_name(4, "json"), uuid_name(4, "parquet")
 DAMAGES = {
     "half a JSON file": lambda store: damaged(store, JSON, cut_json),
     "half a Parquet file": lambda store: damaged(store, PARQUET, cut_parquet),
     "not Parquet at all": lambda store: damaged(store, PARQUET, text(b"x" * 100)),
+    "no paths": lambda store: damaged(store, PARQUET, paths_replaced(lambda count: pa.nulls(count, pa.string()))),
+    "numbers for paths": lambda store: damaged(store, PARQUET, paths_replaced(lambda count: pa.array(range(count)))),
+    "no texts for paths": lambda store: damaged(
+        store, PARQUET, paths_replaced(lambda count: pa.array([b"\xff"] * count, pa.binary()).view(pa.string()))
+    ),
     "not UTF-8": lambda store: damaged(store, JSON, text(b"\xff\xfe\xfd\n")),
     "another line": lambda store: damaged(store, JSON, text(b"[]\n")),
     "a malformed action": lambda store: damaged(store, JSON, text(b'{"checkpointMetadata":{"version":4}}\n{"txn":{}}')),
@@ -193,6 +211,24 @@ def test_adds_of_a_json_checkpoint_may_have_their_statistics_as_an_object():
     stats = [json.loads(text) for text in load(store).files["stats"].to_pylist() if text]
     # A double may have been a decimal once, rounded on its way.
     assert stats == [{**parsed, "minValues": {"id": 1}}]
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_a_file_that_a_checkpoint_lists_twice_is_one_file(log, kind):
+    name = uuid_name(6, kind)
+    write_v2(log, 6, name)
+    written = log.files[name][0]
+    rows = pq.read_table(pa.BufferReader(written)) if kind == "parquet" else written.splitlines(keepends=True)
+    twice = (
+        to_parquet(pa.concat_tables([rows, rows.slice(rows.num_rows - 3)]))
+        if kind == "parquet"
+        else (b"".join([*rows, *rows[-3:]]))
+    )
+    log.files[name] = (twice, 0)
+    without_commits(log, 6)
+    assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]
+    put(log, add("f7"), read_version=6)
+    assert paths(load(log)) == [f"f{v}" for v in range(1, 8)]
 
 
 def test_rows_of_other_kinds_and_unknown_columns_are_left_alone():

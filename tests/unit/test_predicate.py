@@ -129,6 +129,14 @@ def test_a_python_type_of_every_column_type_is_named_in_the_remedy():
                 from_filters([(f"{f.name}", "=", object())], SCHEMA)
 
 
+@pytest.mark.parametrize("name", ["void", "variant"])
+def test_a_column_whose_values_have_no_order_is_not_compared(name):
+    schema = StructType((StructField("v", PrimitiveType(name)),))
+    assert from_filters([("v", "is null")], schema) == IsNull(("v",))
+    with pytest.raises(InvalidRequestError, match=f"'v' has the type {name}"):
+        from_filters([("v", "=", 1)], schema)
+
+
 TREE = And((ID_IS_1, Or((IsNull(("a", "b")), Not(Unknown(frozenset({("day",)})))))))
 
 

@@ -114,6 +114,7 @@ FIELD = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
         {"type": "struct", "fields": [{"type": "long"}]},
         {"type": "struct", "fields": [{"name": "a"}]},
         {"type": "struct", "fields": [{"name": 5, "type": "long"}]},
+        {"type": "struct", "fields": [{"name": "\ud800", "type": "long"}]},
         {"type": "struct", "fields": [{"name": "a", "type": None}]},
         {"type": "struct", "fields": [{"name": "a", "type": {"type": "list"}}]},
         {"type": "struct", "fields": [{"name": "a", "type": {"type": "map", "keyType": "long"}}]},

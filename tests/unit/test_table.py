@@ -162,6 +162,13 @@ def test_detail_has_spark_s_names(own):
     assert (empty.to_arrow().num_rows, empty.files().num_rows) == (0, 0)
 
 
+@pytest.mark.parametrize("absurd_ms", [2**62, -(2**62), 253_402_300_800_000])
+def test_a_time_beyond_the_calendar_is_left_out_of_the_detail(own, absurd_ms):
+    first = Path(own.root) / commit_name(0)
+    first.write_text(first.read_text().replace(f'"createdTime":{NOON_MS}', f'"createdTime":{absurd_ms}'))
+    assert DeltaTable(own.root).detail()["createdAt"] is None
+
+
 @pytest.mark.parametrize(
     ("moment", "version"),
     [

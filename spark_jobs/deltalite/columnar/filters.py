@@ -143,7 +143,9 @@ def _values(name: str, values: Any, data_type: DataType) -> tuple[Any, ...]:
 
 
 def _literal(name: str, value: Any, data_type: DataType) -> Any:
-    if isinstance(data_type, ArrayType | MapType | StructType):
+    if not isinstance(data_type, DecimalType) and not (
+        isinstance(data_type, PrimitiveType) and data_type.name in _PYTHON_TYPES
+    ):
         raise InvalidRequestError(
             f"Column '{name}' has the type {data_type}, which cannot be compared.",
             remedy="Use 'is null' or 'is not null', or name a member of the struct.",

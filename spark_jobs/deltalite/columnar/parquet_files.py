@@ -65,7 +65,7 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
         raise CorruptDataFileError(
             f"The data file '{name}' of the table {store.root} does not exist.", remedy=_MISSING
         ) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the names in a footer are not checked by Arrow
         raise _damaged(store, name, error) from error
     except OSError as error:
         # Arrow reports damaged pages as an OSError too, but only the operating system gives an errno.

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
-from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, without_rows
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, without_repeated, without_rows
 from deltalite.log.listing import CheckpointFiles, CheckpointKind
 from deltalite.log.parsed_stats import stats_texts
 from deltalite.protocol.actions import (
@@ -39,6 +39,8 @@ from deltalite.storage.log_store import LogStore
 # In these a null is a value, not an absence.
 _MAPS = frozenset({"configuration", "options", "partitionValues", "tags"})
 _SMALL_KINDS = (Protocol.action, Metadata.action, SetTransaction.action, DomainMetadata.action)
+# What some writers have in place of a string; Arrow would make a text of a number too.
+_TEXTS = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_dictionary, pa.types.is_null)
 _CHECKPOINT_METADATA, _SIDECAR = "checkpointMetadata", "sidecar"
 
 
@@ -95,12 +97,15 @@ def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ..
 
 
 def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The `add` rows of main files and sidecars: a table with `columns` of `ADD_TYPES`."""
+    """The `add` rows of main files and sidecars: a table with `columns` of `ADD_TYPES`, a file's identity among them.
+
+    A file that some writer put into its checkpoint twice is there once.
+    """
     return _read_kind(store, sources, AddFile, ADD_TYPES, columns)
 
 
 def read_tombstones(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The `remove` rows of main files and sidecars: a table with `columns` of `REMOVE_TYPES`."""
+    """The `remove` rows of main files and sidecars, in the same way: a table with `columns` of `REMOVE_TYPES`."""
     return _read_kind(store, sources, RemoveFile, REMOVE_TYPES, columns)
 
 
@@ -134,8 +139,11 @@ def _read_kind(
     pieces = [schema.empty_table()]
     for name in sources:
         with _corrupt(store, name):
-            pieces += [_json_files(store, name, cls, schema)] if _is_json(name) else _rows(store, name, cls, schema)
-    return pa.concat_tables(pieces)
+            found = [_json_files(store, name, cls, schema)] if _is_json(name) else _rows(store, name, cls, schema)
+            if any(table["path"].null_count for table in found):
+                raise ValueError(f"it has {cls.action} actions without a path")
+            pieces += found
+    return without_repeated(pa.concat_tables(pieces))
 
 
 def _json_files(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> pa.Table:
@@ -160,6 +168,7 @@ def _rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: p
         if not table.num_rows:
             return []
         rows = _project(table, kind, schema)
+        rows.validate(full=True)  # Arrow takes any bytes for a text
     if "stats" in schema.names and "stats_parsed" in there and cls is AddFile:
         rows = _with_parsed_stats(store, name, rows, pc.is_valid(table.column(kind)))
     return [without_rows(rows, pc.is_null(table.column(kind)))]
@@ -198,6 +207,8 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     """The column in the type that replay uses; structs by the names of their fields, which writers order freely."""
     if column.type == wanted:
         return column
+    if pa.types.is_string(wanted) and not any(test(column.type) for test in _TEXTS):
+        raise TypeError(f"a column of texts holds {column.type}")
     if pa.types.is_struct(wanted):
         return pa.chunked_array([_struct_as(chunk, wanted) for chunk in column.chunks], wanted)
     return column.cast(wanted)

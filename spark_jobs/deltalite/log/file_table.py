@@ -72,11 +72,15 @@ def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
 def key_column(files: pa.Table) -> pa.ChunkedArray:
     """`file_key` for each row of a table with `path` and `deletionVector`; plain paths cost no Python."""
     paths, vectors = files["path"], files["deletionVector"]
-    plain = vectors.null_count == len(vectors) and not pc.any(pc.starts_with(paths, "file:")).as_py()
-    if plain and not pc.any(pc.match_substring(paths, "%")).as_py():
+    if pc.any(pc.or_(pc.match_substring(paths, "%"), pc.starts_with(paths, "file:"))).as_py():
+        paths = pa.chunked_array([pa.array(map(canonical_path, paths.to_pylist()), pa.string())])
+    if vectors.null_count == len(vectors):
         return paths
-    rows = zip(paths.to_pylist(), vectors.to_pylist(), strict=True)
-    return pa.chunked_array([pa.array([file_key(path, vector) for path, vector in rows], pa.string())])
+    names, texts, offsets = (pc.struct_field(vectors, n) for n in ("storageType", "pathOrInlineDv", "offset"))
+    at = pc.coalesce(pc.binary_join_element_wise("@", offsets.cast(pa.string()), ""), "")
+    absent = {"null_handling": "replace", "null_replacement": str(None)}
+    ids = pc.binary_join_element_wise(names, texts, "", **absent)
+    return pc.if_else(pc.is_valid(vectors), pc.binary_join_element_wise(paths, "\n", ids, at, ""), paths)
 
 
 def table_of(
@@ -125,6 +129,15 @@ def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:
     """The rows whose identity is not among `keys`."""
     touched = pa.array(list(keys), pa.string())
     return without_rows(files, pc.is_in(key_column(files), value_set=touched)) if len(touched) else files
+
+
+def without_repeated(files: pa.Table) -> pa.Table:
+    """The first row of each identity."""
+    keys = key_column(files)
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return files
+    first = pa.table({"key": keys, "row": pa.array(range(len(keys)))}).group_by("key").aggregate([("row", "min")])
+    return files.take(first["row_min"].sort())
 
 
 def without_rows(table: pa.Table, dropped: pa.ChunkedArray) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The state of a version: at once from its checksum file where there is one, by replay when more is asked for.
+"""The state of a version: protocol and metadata from its checksum file where there is one, the rest by replay.
 
 A checkpoint or compaction that cannot be read, or that contradicts the version's checksum, is passed over for other
 files that say the same: another checkpoint of the version, an older one, or the commits from 0 on, which overrule the
@@ -67,15 +67,11 @@ class LogState:
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
         """The newest transaction of each app id, of any age."""
-        if self.checksum is not None and self.checksum.transactions is not None:
-            return {txn.app_id: txn for txn in self.checksum.transactions}
         return self._ask(lambda log: log.transactions)
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The domains that are not removed."""
-        if self.checksum is not None and self.checksum.domains is not None:
-            return {domain.domain: domain for domain in self.checksum.domains if not domain.removed}
         return self._ask(lambda log: log.domains)
 
     @cached_property

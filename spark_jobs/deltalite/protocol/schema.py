@@ -190,6 +190,7 @@ def _parse_field(value: Mapping[str, Any], levels: int) -> StructField:
     name = value["name"]
     if not isinstance(name, str):
         raise TypeError(name)
+    name.encode()  # half of a surrogate pair, which JSON can say, is no text and raises a ValueError
     return StructField(
         name, parse_type(value["type"], levels), bool(value.get("nullable", True)), dict(value.get("metadata") or {})
     )

@@ -1,0 +1,140 @@
+"""The ground of the fuzz tests: seeds that other engines wrote, and what the outcome of a damaged one must be.
+
+A seed is the log (and the deletion vectors) of a golden table in memory; its data files stay where they are, so a run
+costs milliseconds. `attempt` is the rule of all the tests: a value, or an error of the library with a remedy; never
+another exception, and never a hang.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from functools import cache
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from deltalite.errors import DeltaLiteError
+from deltalite.protocol.paths import canonical_path
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.memory import MemoryLogStore
+from tests.support.golden import GOLDEN
+
+SEEDS = (
+    "delta-golden/multi-part-checkpoint", "delta-golden/v2-checkpoint-json", "delta-golden/v2-checkpoint-parquet",
+    "delta-kernel-rs/app-txn-checkpoint", "delta-kernel-rs/v2-classic-parquet-struct-stats-only",
+    "delta-kernel-rs/v2-json-sidecars-struct-stats-only", "derived/partitioned-table-with-dv-large",
+    "derived/dv-inline", "derived/table-with-dv-small", "delta-golden/data-reader-timestamp_ntz-id-mode",
+    "gen-deltalake/log_compaction_after_checkpoint", "gen-deltalake/log_compaction_all", "trino/deltalake/checksum",
+    "gen-deltalake/partition_special_strings", "delta-rs/cdf-table", "delta-kernel-rs/crc-full",
+    "delta-golden/basic-with-inserts-deletes-checkpoint", "dat/multi_partitioned_2",
+)  # fmt: skip
+# For campaigns by hand: DELTALITE_FUZZ=50 runs fifty times as many examples.
+_FACTOR = float(os.environ.get("DELTALITE_FUZZ", "1"))
+_HANGS_AFTER_SECONDS = 60
+
+
+def examples(count):
+    """Settings for so many examples in the short run."""
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    return settings(max_examples=max(1, int(count * _FACTOR)), deadline=None, suppress_health_check=checks)
+
+
+class Overlay(MemoryLogStore):
+    """The log in memory, every other file of the table from its folder."""
+
+    def __init__(self, folder, files) -> None:
+        super().__init__()
+        self._below = LocalLogStore(str(folder))
+        self.files = {name: (data, 1_700_000_000_000 + at) for at, (name, data) in enumerate(sorted(files.items()))}
+
+    def open(self, name):
+        if name in self.files or name.startswith("_delta_log/"):
+            return super().open(name)
+        return self._below.open(name)
+
+
+@cache
+def _seed(name):
+    folder = GOLDEN / "tables" / name
+    found = [*(folder / "_delta_log").rglob("*"), *folder.rglob("*.bin")]
+    return {
+        f.relative_to(folder).as_posix(): f.read_bytes() for f in found if f.is_file() and not f.name.startswith(".")
+    }
+
+
+def seed_files(name):
+    return dict(_seed(name))
+
+
+def store_of(name, files=None):
+    return Overlay(GOLDEN / "tables" / name, _seed(name) if files is None else files)
+
+
+def attempt(call):
+    """What `call` returns, or the library's error that it raised; it must end, and raise nothing else."""
+    outcome: list[Any] = []
+
+    def run():
+        try:
+            outcome.append(call())
+        except DeltaLiteError as error:
+            outcome.append(error)
+        except BaseException as error:  # noqa: BLE001  to be raised in the test's own thread
+            outcome.append(_Untyped(error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(_HANGS_AFTER_SECONDS)
+    if thread.is_alive():
+        where = "".join(traceback.format_stack(sys._current_frames()[thread.ident]))
+        raise AssertionError(f"still running after {_HANGS_AFTER_SECONDS} s:\n{where}")
+    [result] = outcome
+    untyped = result.error if isinstance(result, _Untyped) else None
+    if untyped is not None:
+        raise AssertionError(f"an untyped {type(untyped).__name__}: {untyped!s:.300}") from untyped
+    if isinstance(result, DeltaLiteError):
+        assert result.problem and result.remedy
+    return result
+
+
+class _Untyped:
+    def __init__(self, error) -> None:
+        self.error = error
+
+
+def state_of(snapshot) -> dict[str, Any]:
+    """What the library says, in the oracle's words (`log_oracle.readings`)."""
+    rows = snapshot.files.to_pylist()
+    files = {}
+    for row in rows:
+        vector = row["deletionVector"]
+        key = (
+            canonical_path(row["path"]),
+            vector and tuple(vector[k] for k in ("storageType", "pathOrInlineDv", "offset")),
+        )
+        assert key not in files, f"{key} is there twice"
+        files[key] = {k: row[k] for k in ("size", "modificationTime")} | {
+            "partitionValues": dict(row["partitionValues"] or ())
+        }
+    protocol, metadata = snapshot.protocol, snapshot.metadata
+    return {
+        "protocol": [
+            protocol.min_reader_version,
+            protocol.min_writer_version,
+            sorted(protocol.reader_features or ()),
+            sorted(protocol.writer_features or ()),
+        ],
+        "metadata": [
+            metadata.id,
+            metadata.schema_string,
+            list(metadata.partition_columns),
+            metadata.name,
+            dict(metadata.configuration),
+        ],
+        "txns": {t.app_id: t.version for t in snapshot._log.transactions.values()},
+        "domains": {d.domain: d.configuration for d in snapshot.domains.values()},
+        "files": files,
+    }

@@ -1,0 +1,229 @@
+"""Mutations of a table's files: bytes, lines, JSON values and Parquet columns, as plain code over a `Random`."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+class Raw(str):
+    """JSON as it is to be written."""
+
+    __slots__ = ()
+
+
+_DEEP = 100_000
+_ARRAYS = '{"type":"array","containsNull":true,"elementType":' * 300 + '"long"' + "}" * 300
+HOSTILE = tuple(
+    map(
+        Raw,
+        [
+            "null", "true", "false", "0", "-1", "5", "1.5", "7.0", "2147483648", "9223372036854775807",
+            "9223372036854775808", "-9223372036854775809", "4611686018427387904", "1" + "0" * 400, "1" + "0" * 5000,
+            "1e999", "-1e999", "NaN", "Infinity", "1e400000000", '""', '"x"', '"\\u0000"', '"\\ud800"', '"../../x"',
+            '"%"', '"%zz%00%ff"', '"file:///etc/hostname"', '"file:/"', '"/"', '"s3://b/k"', '"a//b/./"',
+            '"2026-13-45"',
+            '"+99999999-01-01 00:00:00"', '"1e999999999"', '"nan"', '"-9999-01-01"', '"id"', '"name"', '"variant"',
+            '"' + "a" * 100_000 + '"', "[]", "{}", "[[]]", "[null]", '[""]', '{"a":1}', '{"":null}', '["x",5]',
+            '"decimal(99999,1)"', '"decimal(' + "9" * 5000 + ',1)"', "[" * _DEEP + "]" * _DEEP,
+            '{"a":' * _DEEP + "1" + "}" * _DEEP, "[" * 400 + "]" * 400, '{"a":' * 900 + "1" + "}" * 900,
+            _ARRAYS, json.dumps(_ARRAYS),
+        ],
+    )
+)  # fmt: skip
+
+
+def mutate_value(rnd, value):
+    """A JSON value with one hostile change somewhere in it, also inside of texts that are JSON themselves."""
+    if isinstance(value, dict) and value and rnd.random() < 0.93:
+        return _mutate_member(rnd, value)
+    if isinstance(value, list) and value and rnd.random() < 0.7:
+        at = rnd.randrange(len(value))
+        return [*value[:at], mutate_value(rnd, value[at]), *value[at + 1 :]]
+    if isinstance(value, str) and value[:1] in ("{", "[") and rnd.random() < 0.8:
+        try:
+            return to_text(mutate_value(rnd, json.loads(value)))
+        except (ValueError, RecursionError):
+            pass
+    if isinstance(value, str) and value and rnd.random() < 0.3:
+        at = rnd.randrange(len(value))
+        return value[:at] + rnd.choice(["", "%", "\0", "é", "..", "/", " "]) + value[at + 1 :]
+    if isinstance(value, int) and not isinstance(value, bool) and rnd.random() < 0.3:
+        return rnd.choice([-value, value + 1, value * 2**40, value - 1, 2**62])
+    return rnd.choice(HOSTILE)
+
+
+def _mutate_member(rnd, value):
+    key = rnd.choice(sorted(value))
+    members = dict(value)
+    match rnd.choice(["inside", "inside", "inside", "inside", "drop", "rename", "twice"]):
+        case "inside":
+            members[key] = mutate_value(rnd, value[key])
+        case "drop":
+            del members[key]
+        case "rename":
+            members[rnd.choice([key.upper(), key + " ", "x", ""])] = members.pop(key)
+        case "twice":
+            pairs = [(k, v) for k, v in value.items()]
+            pairs.insert(rnd.randrange(len(pairs) + 1), (key, rnd.choice(HOSTILE)))
+            return Raw("{" + ",".join(f"{json.dumps(k)}:{to_text(v)}" for k, v in pairs) + "}")
+    return members
+
+
+def to_text(value):
+    """JSON text; what is `Raw` stands there as it is."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{to_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(to_text, value)) + "]"
+    return json.dumps(value)
+
+
+def mutate_json_lines(rnd, data):
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if not lines:
+        return data
+    at = rnd.randrange(len(lines))
+    try:
+        changed = to_text(mutate_value(rnd, json.loads(lines[at]))).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):
+        return mutate_bytes(rnd, data)
+    if rnd.random() < 0.15:
+        lines.insert(rnd.randrange(len(lines) + 1), changed)  # the same action once more, before the others or after
+    else:
+        lines[at] = changed
+    return b"\n".join(lines) + b"\n"
+
+
+def mutate_lines(rnd, data):
+    lines = data.split(b"\n")
+    at, other = rnd.randrange(len(lines)), rnd.randrange(len(lines))
+    match rnd.randrange(9):
+        case 0:
+            del lines[at]
+        case 1:
+            lines.insert(other, lines[at])
+        case 2:
+            lines[at], lines[other] = lines[other], lines[at]
+        case 3:
+            lines.insert(
+                at, rnd.choice([b"", b" ", b"\t\r", b"\x0c", b"\xc2\xa0", b"\0", b"{}", b"[]", b"5", b'"x"', b"null"])
+            )
+        case 4:
+            lines[at : at + 2] = [b"".join(lines[at : at + 2])]
+        case 5:
+            lines[at] = b"[" + lines[at] + b"]"
+        case 6:
+            return b"\r\n".join(lines)
+        case 7:
+            return b"\xef\xbb\xbf" + data
+        case 8:
+            return data.rstrip(b"\n")
+    return b"\n".join(lines)
+
+
+def mutate_bytes(rnd, data):
+    if not data:
+        return rnd.choice([b"\0", b"{", b"\xff\xfe"])
+    at = rnd.randrange(len(data))
+    end = min(len(data), at + rnd.choice([1, 2, 8, 100]))
+    match rnd.randrange(7):
+        case 0:
+            return data[:at]
+        case 1:
+            return data[:at] + bytes([data[at] ^ (1 << rnd.randrange(8))]) + data[at + 1 :]
+        case 2:
+            return (
+                data[:at] + rnd.choice([b"\0", b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\r", b"\n", b'"']) + data[at:]
+            )
+        case 3:
+            return data[:at] + data[end:]
+        case 4:
+            return data[:end] + data[at:]
+        case 5:
+            return data[:at] + bytes(end - at) + data[end:]
+        case _:
+            return data[at:]
+
+
+def mutate_parquet(rnd, data):
+    """Another Parquet file than it was: a column of another type, missing, null or of other rows."""
+    try:
+        table = pq.read_table(io.BytesIO(data))
+    except (pa.ArrowException, OSError):
+        return mutate_bytes(rnd, data)
+    column = rnd.choice(table.column_names)
+    at = table.column_names.index(column)
+    values = table.column(column)
+    match rnd.randrange(7):
+        case 0:
+            table = table.drop_columns([column])
+        case 1:
+            other = rnd.choice([0, "x", None, [1], {"path": 5, "version": "x"}, b"\xff"])
+            new = pa.nulls(len(table), values.type) if other is None else pa.array([other] * len(table))
+            table = table.set_column(at, column, new)
+        case 2:
+            table = pa.concat_tables([table, table.slice(rnd.randrange(max(1, len(table))), 1)])
+        case 3:
+            gone = rnd.randrange(max(1, len(table)))
+            table = pa.concat_tables([table.slice(0, gone), table.slice(gone + 1)])
+        case 4 | 5 if pa.types.is_struct(values.type) and values.type.num_fields:
+            table = table.set_column(at, column, _mutate_struct(rnd, values.combine_chunks()))
+        case _:
+            table = table.take(pa.array(sorted(range(len(table)), key=lambda _: rnd.random()), pa.int64()))
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(table, sink, compression=rnd.choice(["none", "snappy"]))
+    except pa.ArrowException:  # such as nulls in a column that has none
+        return mutate_bytes(rnd, data)
+    return sink.getvalue().to_pybytes()
+
+
+def _mutate_struct(rnd, structs):
+    """The structs with one member left out, or of other values."""
+    names, members = [f.name for f in structs.type], structs.flatten()
+    which, count = rnd.randrange(len(names)), len(structs)
+    other = rnd.choice([None, "drop", "x", 1.5, [None], b"\xff"])
+    if other == "drop" and len(names) > 1:
+        del names[which], members[which]
+    else:
+        kind = members[which].type
+        members[which] = pa.nulls(count, kind) if other is None else pa.array([other] * count)
+    return pa.StructArray.from_arrays(members, names=names, mask=structs.is_null())
+
+
+def mutate_file(rnd, name, data):
+    if name.endswith(".parquet"):
+        return rnd.choice([mutate_bytes, mutate_bytes, mutate_parquet])(rnd, data)
+    if name.endswith(".bin"):
+        return mutate_bytes(rnd, data)
+    return rnd.choice([mutate_bytes, mutate_lines, mutate_json_lines, mutate_json_lines, mutate_json_lines])(rnd, data)
+
+
+def mutate_files(rnd, files, pattern=lambda _name: True, *, whole=True):
+    """The files with one to three changes, and what was changed."""
+    files, said = dict(files), []
+    for _ in range(rnd.choice([1, 1, 1, 2, 3])):
+        names = sorted(name for name in files if pattern(name))
+        if not names:
+            break
+        name, other = rnd.choice(names), rnd.choice(names)
+        how = rnd.choice(["inside"] * 9 + ["remove", "swap", "copy", "empty"]) if whole else "inside"
+        match how:
+            case "inside":
+                files[name] = mutate_file(rnd, name, files[name])
+            case "remove":
+                del files[name]
+            case "swap":
+                files[name], files[other] = files[other], files[name]
+            case "copy":
+                files[name] = files[other]
+            case "empty":
+                files[name] = b""
+        said.append((how, name, other if how in ("swap", "copy") else ""))
+    return files, said

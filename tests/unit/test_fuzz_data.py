@@ -1,0 +1,345 @@
+"""Damaged schemas, values, statistics, deletion vectors and data files: right rows or an error that says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import event, example, given, note
+from hypothesis import strategies as st
+
+from deltalite import table as table_module
+from deltalite.columnar import roaring
+from deltalite.columnar.file_facts import facts_from_stats, parse_stats
+from deltalite.errors import DeltaLiteError
+from deltalite.protocol.arrow_schema import schema_to_arrow
+from deltalite.protocol.partition_values import parse_partition_value, partition_scalar
+from deltalite.protocol.schema import (
+    MAX_PRECISION,
+    PRIMITIVES,
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    leaves,
+    parse_schema,
+    schema_to_json,
+)
+from deltalite.table import DeltaTable
+from tests.support.fuzzing import attempt, examples, seed_files, store_of
+from tests.support.golden import CHECKOUT, GOLDEN, MANIFEST, rows_of
+from tests.support.mutations import HOSTILE, mutate_bytes, mutate_files, mutate_value, to_text
+
+pytestmark = pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing")
+randoms = st.randoms(use_true_random=False)
+# With statistics, of many types, partitioned, mapped, with deletion vectors.
+TABLES = (
+    "dat/multi_partitioned",
+    "derived/table-with-dv-small",
+    "derived/partitioned-table-with-dv-large",
+    "derived/dv-inline",
+    "delta-golden/data-reader-timestamp_ntz-id-mode",
+    "delta-golden/data-reader-nested-struct",
+    "delta-kernel-rs/app-txn-no-checkpoint",
+    "delta-kernel-java/data-reader-primitives-column-mapping-name",
+    "delta-rs/cdf-table",
+)
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": "a", "type": "long", "nullable": True, "metadata": {"delta.columnMapping.id": 1}},
+        {"name": "b", "type": {"type": "array", "elementType": "decimal(10,2)", "containsNull": True}, "nullable": True,
+         "metadata": {}},
+        {"name": "c", "type": {"type": "map", "keyType": "string", "valueType": {"type": "struct", "fields": [
+            {"name": "d", "type": "timestamp_ntz", "nullable": False, "metadata": {}}]}, "valueContainsNull": False},
+         "nullable": True, "metadata": {}},
+        {"name": "e", "type": "date", "nullable": True, "metadata": {}},
+    ],
+}  # fmt: skip
+STATS = {
+    "numRecords": 3, "tightBounds": True, "minValues": {"a": 1, "c": {"d": "2020-01-01T00:00:00"}, "e": "2020-01-01"},
+    "maxValues": {"a": 9, "e": "2020-02-01"}, "nullCount": {"a": 0, "b": 0, "e": 1},
+}  # fmt: skip
+LEAVES = tuple(leaves(parse_schema(json.dumps(SCHEMA))))
+TYPES = (
+    *(PrimitiveType(name) for name in sorted(PRIMITIVES)),
+    DecimalType(MAX_PRECISION, 10),
+    ArrayType(PrimitiveType("long")),
+)
+
+
+def opened(store):
+    with patch.object(table_module, "open_store", lambda _address: store):
+        return DeltaTable("/t")
+
+
+@cache
+def rows(name):
+    return rows_of(opened(store_of(name)).to_arrow())
+
+
+def nested(levels, make):
+    kind = "long"
+    for _ in range(levels):
+        kind = make(kind)
+    return json.dumps({"type": "struct", "fields": [{"name": "a", "type": kind, "nullable": True, "metadata": {}}]})
+
+
+def in_array(kind):
+    return {"type": "array", "elementType": kind, "containsNull": True}
+
+
+def in_struct(kind):
+    return {"type": "struct", "fields": [{"name": "a", "type": kind, "nullable": True, "metadata": {}}]}
+
+
+def test_a_decimal_of_thousands_of_digits_is_an_error_of_the_library():
+    assert isinstance(attempt(lambda: parse_schema('"decimal(' + "9" * 5000 + ',1)"')), DeltaLiteError)
+
+
+@pytest.mark.parametrize("make", [in_array, in_struct])
+@pytest.mark.parametrize("levels", [50, 98, 99, 100, 200, 235, 300])
+def test_a_schema_is_read_or_refused_however_deep_it_is(make, levels):
+    def use():
+        schema = parse_schema(nested(levels, make))
+        return schema_to_arrow(schema), schema_to_json(schema), str(schema)
+
+    assert levels > 97 or not isinstance(attempt(use), DeltaLiteError)
+    attempt(use)
+
+
+@given(rnd=randoms)
+@examples(400)
+def test_a_damaged_schema_is_the_schema_it_says_or_an_error(rnd):
+    value = SCHEMA
+    for _ in range(rnd.choice([1, 1, 2, 3])):
+        try:
+            text = to_text(mutate_value(rnd, value))
+        except RecursionError:
+            break
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            break
+    note(text[:1000])
+
+    def parsed():
+        schema = parse_schema(text)
+        schema_to_arrow(schema)
+        return schema
+
+    found = attempt(parsed)
+    event(type(found).__name__)
+    assert isinstance(found, DeltaLiteError) or parse_schema(schema_to_json(found)) == found
+
+
+_TIMES = st.from_regex(r"[-+]?\d{4,6}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[-+]\d\d:\d\d)?)?", fullmatch=True)
+_NUMBERS = st.from_regex(r"[-+]?[0-9.eE_]{1,12}|nan|inf|1e[0-9]{1,9}", fullmatch=True)
+
+
+@given(text=st.one_of(st.text(max_size=30), _TIMES, _NUMBERS), data_type=st.sampled_from(TYPES))
+@example(text="9" * 5000, data_type=PrimitiveType("long"))
+@example(text="1e999999999", data_type=DecimalType(38, 10))
+@example(text="1e-999999999", data_type=DecimalType(38, 10))
+@example(text="-1e6144", data_type=DecimalType(38, 10))
+@example(text="\ud800", data_type=PrimitiveType("string"))
+@example(text="\ud800", data_type=PrimitiveType("binary"))
+@examples(500)
+def test_a_partition_value_is_a_value_or_an_error(text, data_type):
+    attempt(lambda: parse_partition_value(text, data_type))
+    attempt(lambda: partition_scalar(text, data_type))
+
+
+@given(rnd=randoms)
+@examples(400)
+def test_damaged_statistics_are_never_an_error(rnd):
+    text = to_text(mutate_value(rnd, STATS))
+    if rnd.random() < 0.2:
+        text = mutate_bytes(rnd, text.encode("utf-8", "surrogatepass")).decode(errors="replace")
+    note(text[:1000])
+
+    def facts():
+        stats = parse_stats(text)
+        return stats and [facts_from_stats(stats, path, field.type) for path, field in LEAVES]
+
+    assert not isinstance(attempt(facts), DeltaLiteError)
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        *HOSTILE,
+        '{"numRecords":',
+        "\ud83d",
+        '{"numRecords":-1}',
+        '{"numRecords":99999999999999999999}',
+        '{"minValues":[],"maxValues":5,"nullCount":"x"}',
+        '{"minValues":{"a":{}},"maxValues":{"a":[]}}',
+    ],
+)
+def test_malformed_statistics_hide_no_rows(stats):
+    name = "delta-rs/cdf-table"
+    files = seed_files(name)
+    for path in [path for path in files if path.endswith(".json")]:
+        lines = [json.loads(line) for line in files[path].splitlines()]
+        for line in lines:
+            if "add" in line:
+                line["add"]["stats"] = str(stats)
+        files[path] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    found = attempt(lambda: opened(store_of(name, files)))
+    if isinstance(found, DeltaLiteError):  # a text that Arrow cannot hold
+        assert "\ud83d" in stats
+        return
+    table = found
+    assert rows_of(table.to_arrow()) == rows(name)
+    wanted = [("id", ">=", 3)]
+    whole = opened(store_of(name)).to_arrow()
+    assert rows_of(table.to_arrow(filter=wanted)) == rows_of(whole.filter(pa.compute.field("id") >= 3))
+    assert table.files().num_rows == table.files()["num_records"].null_count + len(
+        table.files()["num_records"].drop_null()
+    )
+
+
+@given(data=st.binary(max_size=300), cardinality=st.integers(0, 2**40))
+@example(data=(1681511377).to_bytes(4, "little") + (2**40).to_bytes(8, "little"), cardinality=5)
+@examples(200)
+def test_any_bytes_are_a_bitmap_or_malformed(data, cardinality):
+    for begin in (
+        b"",
+        (1681511377).to_bytes(4, "little"),
+        (1681511377).to_bytes(4, "little") + (1).to_bytes(8, "little"),
+    ):
+        try:
+            found = roaring.decode(begin + data, cardinality)
+        except roaring.MalformedBitmapError:
+            continue
+        assert len(found) == cardinality
+
+
+@given(name=st.sampled_from([n for n in TABLES if "dv" in n]), rnd=randoms)
+@examples(100)
+def test_a_damaged_deletion_vector_never_shows_deleted_rows(name, rnd):
+    files, said = mutate_files(rnd, seed_files(name), lambda n: n.endswith(".bin"))
+    note(f"{name}: {said}")
+    found = attempt(lambda: opened(store_of(name, files)).to_arrow())
+    event(type(found).__name__)
+    assert isinstance(found, DeltaLiteError) or rows_of(found) == rows(name)
+
+
+@given(name=st.sampled_from([n for n in TABLES if "dv" in n]), rnd=randoms)
+@examples(100)
+def test_a_lying_descriptor_of_a_deletion_vector_never_shows_deleted_rows(name, rnd):
+    files = seed_files(name)
+    for path in [path for path in files if path.endswith(".json")]:
+        lines = [json.loads(line) for line in files[path].splitlines()]
+        for line in lines:
+            vector = line.get("add", {}).get("deletionVector")
+            if vector:
+                line["add"]["deletionVector"] = mutate_value(rnd, vector) if rnd.random() < 0.9 else vector
+                if isinstance(line["add"]["deletionVector"], str) and line["add"]["deletionVector"] == "null":
+                    line["add"]["deletionVector"] = vector  # then there is none, which is no lie
+        files[path] = b"".join(to_text(line).encode("utf-8", "surrogatepass") + b"\n" for line in lines)
+    found = attempt(lambda: opened(store_of(name, files)).to_arrow())
+    event(type(found).__name__)
+    assert isinstance(found, DeltaLiteError) or rows_of(found) == rows(name)
+
+
+@given(name=st.sampled_from(TABLES), rnd=randoms)
+@examples(150)
+def test_a_damaged_data_file_gives_rows_of_the_schema_or_an_error(name, rnd):
+    whole = opened(store_of(name))
+    path = rnd.choice(sorted(whole.files()["path"].to_pylist()))
+    damaged = mutate_bytes(rnd, (GOLDEN / "tables" / name / path).read_bytes())
+    store = store_of(name, {**seed_files(name), path: damaged})
+    note(f"{name}: {path}")
+    table = opened(store)
+
+    def read():
+        found = table.to_arrow()
+        found.validate()  # as in Arrow, a text is not looked into
+        return found
+
+    found = attempt(read)
+    event(type(found).__name__)
+    assert isinstance(found, DeltaLiteError) or found.schema.equals(whole.schema)
+    attempt(lambda: list(table.to_batches(filter=[(whole.schema.names[0], "!=", None)])))
+
+
+_LIAR = """
+import resource, sys
+import pyarrow as pa
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+from deltalite.errors import DeltaLiteError
+from deltalite.table import DeltaTable
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    print(DeltaTable(sys.argv[1]).to_arrow().num_rows)
+except DeltaLiteError as error:
+    print(type(error).__name__)
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+assert grown < 300_000 and pa.default_memory_pool().max_memory() < 300_000_000, grown
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "lie"),
+    [
+        ("derived/table-with-dv-small", "size", 2**62),
+        ("derived/table-with-dv-small", "size", -(2**62)),
+        ("derived/table-with-dv-small", "sizeInBytes", 2**31 - 1),
+        ("derived/table-with-dv-small", "cardinality", 2**62),
+        ("derived/dv-inline", "sizeInBytes", 2**31 - 1),
+        ("derived/dv-inline", "cardinality", 2**62),
+    ],
+)
+def test_a_lie_about_a_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
+    for path in (GOLDEN / "tables" / name).rglob("*"):
+        target = tmp_path / path.relative_to(GOLDEN / "tables" / name)
+        if path.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    for path in (tmp_path / "_delta_log").glob("*.json"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "add" in line:
+                body = line["add"] if where == "size" else line["add"].get("deletionVector", {})
+                body[where] = lie
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    environment = {"PYTHONPATH": str(CHECKOUT / "spark_jobs")}
+    done = subprocess.run(
+        [sys.executable, "-c", _LIAR, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() in ("8", "CorruptDataFileError", "CorruptLogError"), done.stdout
+
+
+@pytest.mark.parametrize(
+    "path", ["", "\0", "a\0b", "..", "/", ".", "a" * 5000, "%00", "%", "file:", "file:/", "s3://b/k", "_delta_log"]
+)
+def test_a_path_that_names_no_file_is_an_error_of_the_library(path):
+    name = "derived/dv-inline"
+    files = {
+        n: b"".join(
+            json.dumps({k: {**b, "path": path} if k == "add" else b for k, b in json.loads(line).items()}).encode()
+            + b"\n"
+            for line in data.splitlines()
+        )
+        for n, data in seed_files(name).items()
+    }
+    assert isinstance(attempt(lambda: opened(store_of(name, files)).to_arrow()), DeltaLiteError)
+
+
+def test_a_schema_that_exists_is_a_struct():
+    assert isinstance(parse_schema(json.dumps(SCHEMA)), StructType)
+    assert isinstance(LEAVES[2][1].type, MapType)

@@ -1,0 +1,157 @@
+"""A damaged log gives the right table or an error that says so: never a wrong table, another exception or a hang."""
+
+from __future__ import annotations
+
+from functools import cache
+from unittest.mock import patch
+
+import pytest
+from hypothesis import event, given, note
+from hypothesis import strategies as st
+
+from deltalite import table as table_module
+from deltalite import watch
+from deltalite.conditions import CommitCondition
+from deltalite.errors import DeltaLiteError
+from deltalite.snapshot import Snapshot
+from deltalite.table import DeltaTable
+from tests.support.fuzzing import SEEDS, attempt, examples, seed_files, state_of, store_of
+from tests.support.golden import MANIFEST
+from tests.support.log_oracle import readings
+from tests.support.mutations import mutate_files
+
+pytestmark = pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing")
+seeds = st.sampled_from(SEEDS)
+randoms = st.randoms(use_true_random=False)
+
+
+def is_commit(name):
+    return name.endswith(".json") and "checkpoint" not in name
+
+
+def is_checkpoint(name):
+    return "checkpoint" in name and not name.endswith("_last_checkpoint")
+
+
+def is_checksum(name):
+    return name.endswith(".crc")
+
+
+@cache
+def right(name):
+    return readings(seed_files(name))[0]
+
+
+def state(store, version=None):
+    return state_of(Snapshot.load(store, version))
+
+
+def check(name, files, allowed, said):
+    """The state of the damaged log is one of those allowed, or an error of the library."""
+    note(f"{name}: {said}")
+    found = attempt(lambda: state(store_of(name, files)))
+    event(f"{said[0][0] if said else ''} {type(found).__name__}")
+    assert isinstance(found, DeltaLiteError) or found in allowed, difference(found, allowed)
+    return found
+
+
+def difference(found, allowed):
+    """What tells the state from the allowed ones: `repr` of them would fill screens."""
+    return [list(_differing(found, state)) for state in allowed]
+
+
+def _differing(one, other):
+    for key in one.keys() | other.keys():
+        mine, theirs = one.get(key), other.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            yield from _differing(mine, theirs)
+        elif mine != theirs:
+            yield key, mine, theirs
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_the_oracle_and_the_library_agree_on_what_nobody_damaged(name):
+    files = seed_files(name)
+    assert state(store_of(name)) == readings(files)[0]
+    for version in range(30):
+        found = attempt(lambda version=version: state(store_of(name), version))
+        said = readings(files, version)
+        assert found == said[0] if said and not isinstance(found, DeltaLiteError) else not said or not found
+
+
+@given(name=seeds, rnd=randoms)
+@examples(250)
+def test_a_damaged_commit_gives_what_it_says_or_an_error(name, rnd):
+    files, said = mutate_files(rnd, seed_files(name), is_commit)
+    untouched = [right(name)]
+    allowed = readings(files)
+    check(name, files, allowed or untouched, said)
+
+
+@given(name=seeds, rnd=randoms)
+@examples(200)
+def test_a_damaged_checkpoint_gives_what_it_says_or_is_passed_over(name, rnd):
+    files, said = mutate_files(rnd, seed_files(name), is_checkpoint)
+    check(name, files, [*readings(files), right(name)], said)
+
+
+@given(name=seeds, rnd=randoms)
+@examples(80)
+def test_a_hint_is_never_believed_against_the_log(name, rnd):
+    base = {"_delta_log/_last_checkpoint": b'{"version":1,"size":5}', **seed_files(name)}
+    files, said = mutate_files(rnd, base, lambda name: name.endswith("_last_checkpoint"))
+    note(f"{name}: {said}")
+    assert attempt(lambda: state(store_of(name, files))) == right(name)
+
+
+@given(name=st.sampled_from([name for name in SEEDS if any(map(is_checksum, seed_files(name)))] or [""]), rnd=randoms)
+@examples(80)
+def test_a_lying_checksum_never_changes_the_files(name, rnd):
+    files, said = mutate_files(rnd, seed_files(name), is_checksum)
+    note(f"{name}: {said}")
+    found = attempt(lambda: state(store_of(name, files)))
+    # Its transactions and domains stand for those of the log, which is what the file is there for.
+    assert isinstance(found, DeltaLiteError) or {k: found[k] for k in ("files", "protocol", "metadata")} == {
+        k: right(name)[k] for k in ("files", "protocol", "metadata")
+    }
+
+
+@given(name=seeds, rnd=randoms)
+@examples(100)
+def test_every_entry_point_gives_a_value_or_an_error_of_the_library(name, rnd):
+    files, said = mutate_files(rnd, seed_files(name))
+    note(f"{name}: {said}")
+    store = store_of(name, files)
+    with patch.object(table_module, "open_store", lambda _address: store):
+        table = attempt(lambda: DeltaTable("/t"))
+        if not isinstance(table, DeltaLiteError):
+            for call in (
+                table.files, table.history, table.detail, lambda: table.schema, table.to_arrow, repr,
+                lambda: list(table.to_batches()), lambda: list(table.changes(0)), lambda: table.history(1),
+            ):  # fmt: skip
+                attempt(lambda call=call: call(table) if call is repr else call())
+        for version in (0, 1, 5):
+            attempt(lambda version=version: DeltaTable("/t", version=version).files())
+        for moment in ("1970-01-01", "2023-11-14T22:13:20.005Z", "2024-01-01", "9999-12-31"):
+            attempt(lambda moment=moment: DeltaTable("/t", timestamp=moment).to_arrow())
+
+
+@given(name=seeds, rnd=randoms)
+@examples(100)
+def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, rnd):
+    files, said = mutate_files(rnd, seed_files(name))
+    note(f"{name}: {said}")
+    store = store_of(name, files)
+    conditions = (
+        CommitCondition(),
+        CommitCondition(operations=["NEVER"], data_change_only=False),
+        CommitCondition(partition={"part": "x"}),
+        CommitCondition(app_id="nobody"),
+    )
+    for call in (
+        lambda: watch.latest_version(store),
+        lambda: watch.version_at(store, 1_700_000_000_005),
+        *(lambda c=c: watch.poll(store, -1, c) for c in conditions),
+        lambda: watch.find_run(store, "nobody", 0),
+    ):
+        attempt(call)
