@@ -20,6 +20,8 @@ from deltalite.storage.log_store import LogStore
 
 # About 100 MB in each executor. Above it Spark chooses the join, and does not have to keep the words in memory.
 MOST_BROADCAST_WORDS = 500_000
+# So many positions are made words at a time.
+_ROWS_AT_A_TIME = 4_000_000
 _WORD = pa.schema([("file", pa.string()), ("word", pa.int64()), ("bits", pa.int64())])
 
 
@@ -48,17 +50,30 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
 
 def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
     """The words of positions by file: `file` (string), `word` (int64) and `bits` (int64, bit 0 is the first row)."""
-    tables = [_words(file, positions) for file, positions in selected if len(positions)]
-    return pa.concat_tables([_WORD.empty_table(), *tables])
+    tables = [_WORD.empty_table()]
+    some: list[tuple[str, pa.Int64Array]] = []
+    rows = 0
+    for pair in selected:
+        some.append(pair)
+        rows += len(pair[1])
+        if rows >= _ROWS_AT_A_TIME:
+            tables.append(_words(some))
+            some, rows = [], 0
+    return pa.concat_tables([*tables, _words(some)])
 
 
-def _words(file: str, positions: pa.Int64Array) -> pa.Table:
+def _words(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
+    if not selected:
+        return _WORD.empty_table()
+    files = pa.array([file for file, _ in selected], pa.string())
+    positions = pa.concat_arrays([own for _, own in selected])
+    number = pa.concat_arrays([pa.repeat(pa.scalar(n, pa.int32()), len(own)) for n, (_, own) in enumerate(selected)])
     # Unsigned, since Arrow does not shift into the sign. Different bits have no carry, so their sum is their union.
     bits = pc.shift_left(pa.scalar(1, pa.uint64()), pc.bit_wise_and(positions, 63).cast(pa.uint64()))
-    words = pa.table({"word": pc.shift_right(positions, 6), "bits": bits}).group_by("word").aggregate([("bits", "sum")])
-    words = words.combine_chunks()
-    signed = [chunk.view(pa.int64()) for chunk in words["bits_sum"].chunks]
-    return pa.table([pa.repeat(file, words.num_rows), words["word"], pa.chunked_array(signed, pa.int64())], _WORD)
+    rows = pa.table({"file": number, "word": pc.shift_right(positions, 6), "bits": bits})
+    words = rows.group_by(["file", "word"]).aggregate([("bits", "sum")])
+    signed = pa.chunked_array([chunk.view(pa.int64()) for chunk in words["bits_sum"].chunks], pa.int64())
+    return pa.table([files.take(words["file"]), words["word"], signed], _WORD)
 
 
 def selected(
