@@ -24,6 +24,7 @@ from deltalite.columnar.reader import read_files, read_table
 from deltalite.columnar.skipping import prune
 from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, required_time
+from deltalite.log.file_table import may_be_encoded
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -204,7 +205,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 
 def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pc.any(pc.match_substring(paths, "%")).as_py():
+    if not may_be_encoded(paths):
         return paths
     return pa.chunked_array([pa.array([decode_path(p) for p in paths.to_pylist()], pa.string())])
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
-from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, without_repeated, without_rows
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, without_rows
 from deltalite.log.listing import CheckpointFiles, CheckpointKind
 from deltalite.log.parsed_stats import stats_texts
 from deltalite.protocol.actions import (
@@ -97,15 +97,12 @@ def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ..
 
 
 def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The `add` rows of main files and sidecars: a table with `columns` of `ADD_TYPES`, a file's identity among them.
-
-    A file that some writer put into its checkpoint twice is there once.
-    """
+    """The `add` rows of main files and sidecars: a table with `columns` of `ADD_TYPES`, `path` among them."""
     return _read_kind(store, sources, AddFile, ADD_TYPES, columns)
 
 
 def read_tombstones(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The `remove` rows of main files and sidecars, in the same way: a table with `columns` of `REMOVE_TYPES`."""
+    """The `remove` rows of main files and sidecars: a table with `columns` of `REMOVE_TYPES`, `path` among them."""
     return _read_kind(store, sources, RemoveFile, REMOVE_TYPES, columns)
 
 
@@ -143,7 +140,7 @@ def _read_kind(
             if any(table["path"].null_count for table in found):
                 raise ValueError(f"it has {cls.action} actions without a path")
             pieces += found
-    return without_repeated(pa.concat_tables(pieces))
+    return pa.concat_tables(pieces)
 
 
 def _json_files(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> pa.Table:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
 from deltalite.log.checkpoint_reader import read_files, read_head, read_tombstones
-from deltalite.log.file_table import file_key, without_keys
+from deltalite.log.file_table import file_key, older_than, without_keys
 from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import (
@@ -90,7 +90,7 @@ class ReplayedLog:
             return newest
         needed = list(dict.fromkeys((*columns, "path", "deletionVector")))
         with _to_be_passed_over(self.segment.checkpoint.names[0]):
-            older = without_keys(read(self.store, self.sources, needed), self.touched).select(list(columns))
+            older = older_than(read(self.store, self.sources, needed), self.touched).select(list(columns))
         return pa.concat_tables([older, newest])
 
 
