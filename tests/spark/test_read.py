@@ -125,6 +125,38 @@ def test_a_predicate_chooses_files_by_the_log_and_rows_by_itself(spark, tmp_path
     assert read("length(concat(day, id)) = 3") == ([0, 1], {f"{n}.parquet" for n in range(4)})
 
 
+def test_bounds_and_literals_of_32_bits_mean_the_same_number(spark, tmp_path):
+    table = tmp_path / "t"
+    lines = values("f, s, p", "0.1F, named_struct('f', 0.1F), 0.1F", "5F, named_struct('f', 5F), 5F")
+    put(spark, table, lines, partition_by=("p",))
+    for where in (
+        "f = 0.1F", "f <= 0.1F", "f IN (0.1F, 7F)", "f = float('0.1')", "NOT f > 0.1F", "s.f = 0.1F", "p = 0.1F",
+        "p <= 0.1F", "f < 0.2",
+    ):  # fmt: skip
+        assert [round(row.f, 3) for row in delta.read(spark, str(table), where=where).collect()] == [0.1], where
+    put(spark, table, "SELECT * FROM VALUES (0.1F, named_struct('f', 9F), 0.1F) AS (f, s, p)", mode="overwrite",
+        replace_where="f = 0.1F")  # fmt: skip
+    assert sorted(round(row.s.f) for row in delta.read(spark, str(table)).collect()) == [5, 9]
+
+
+@pytest.mark.parametrize("spelled", ["Day", "day", "DAY"])
+def test_a_partition_value_is_found_under_another_case_of_its_name(spark, tmp_path, way, spelled):
+    table = tmp_path / "t"
+    adds = [
+        data_file(table, f"{day}.parquet", id=[n]) | {"partitionValues": {spelled: day}}
+        for n, day in enumerate(("mon", "tue"))
+    ]
+    adds.append(data_file(table, "none.parquet", id=[2]) | {"partitionValues": {}})
+    hand_made(table, schema_json(("id", "long"), ("Day", "string")), adds, ("Day",))
+    expected = {(0, "mon"), (1, "tue"), (2, None)}
+    local = DeltaTable(str(table))
+    assert {(row.id, row.Day) for row in delta.read(spark, str(table)).collect()} == expected
+    assert {(row["id"], row["Day"]) for row in local.to_arrow().to_pylist()} == expected
+    for where, filters, found in (("day = 'mon'", ("day", "=", "mon"), [0]), ("day IS NULL", ("day", "is null"), [2])):
+        assert ids(delta.read(spark, str(table), where=where)) == found
+        assert local.to_arrow(filter=[filters])["id"].to_pylist() == found
+
+
 @pytest.fixture
 def feed(tmp_path):
     """Rows are inserted, some deleted by a vector, some of these brought back by the next, and one updated by `cdc`."""

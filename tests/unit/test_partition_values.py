@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.arrow_schema import type_to_arrow
-from deltalite.protocol.partition_values import parse_partition_value, partition_scalar
+from deltalite.protocol.partition_values import parse_partition_value, partition_scalar, partition_text
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructType
 
 PRIMITIVE_NAMES = ["string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date"]
@@ -154,3 +154,10 @@ def test_every_time_of_day_comes_back_from_spark_s_spelling(moment):
     assert parse_partition_value(spelled, PrimitiveType("timestamp_ntz")) == moment
     assert parse_partition_value(spelled, PrimitiveType("timestamp")) == moment.replace(tzinfo=UTC)
     assert partition_scalar(spelled, PrimitiveType("timestamp_ntz")) == pa.scalar(moment, pa.timestamp("us"))
+
+
+def test_a_text_is_found_under_its_columns_name_or_another_case_of_it():
+    assert partition_text({"day": "x", "Day": "y"}, "Day") == "y"
+    assert partition_text({"day": "x"}, "Day") == "x"
+    assert partition_text({"Day": None, "day": "x"}, "Day") is None
+    assert partition_text({}, "Day") is None

@@ -81,7 +81,7 @@ def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
     if value is None:
         return ColumnFacts(may_be_value=False)
     if data_type == _FLOAT:
-        value = _single(value)
+        value = nearest_single(value)
     return ColumnFacts(low=value, high=value, may_be_null=False)
 
 
@@ -106,6 +106,18 @@ def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> Colum
 
 _FLOAT = PrimitiveType("float")
 _FLOATING = (_FLOAT, PrimitiveType("double"))
+
+
+def nearest_single(value: float) -> float:
+    """The nearest 32-bit float, as the double that it is.
+
+    A text such as 0.1 that was printed for a 32-bit float names another double than that float. The column may have
+    been widened to double since, so a double may be such a text too.
+    """
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return value
 
 
 def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]:
@@ -149,7 +161,7 @@ def _value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a kind
 
 def _widened_down(low: Any, data_type: DataType) -> Any:
     if isinstance(low, float):
-        return _single(low) if data_type == _FLOAT else min(low, _single(low))
+        return nearest_single(low) if data_type == _FLOAT else min(low, nearest_single(low))
     if isinstance(low, Decimal) and _may_be_rounded(data_type):
         return _WIDE.subtract(low, _WIDE.multiply(_WIDE.abs(low), _ROUNDING_OF_DOUBLE))
     return low
@@ -157,7 +169,7 @@ def _widened_down(low: Any, data_type: DataType) -> Any:
 
 def _widened_up(high: Any, data_type: DataType) -> Any:
     if isinstance(high, float):
-        return _single(high) if data_type == _FLOAT else max(high, _single(high))
+        return nearest_single(high) if data_type == _FLOAT else max(high, nearest_single(high))
     if isinstance(high, Decimal) and _may_be_rounded(data_type):
         return _WIDE.add(high, _WIDE.multiply(_WIDE.abs(high), _ROUNDING_OF_DOUBLE))
     if isinstance(high, datetime):
@@ -172,18 +184,6 @@ def _may_be_rounded(data_type: DataType) -> bool:
 def _floating(raw: Any) -> float | None:
     value = float(raw)
     return value if math.isfinite(value) else None
-
-
-def _single(value: float) -> float:
-    """The nearest 32-bit float.
-
-    A text such as 0.1 that was printed for a 32-bit float names another double than that float. The column may have
-    been widened to double since, so a double may be such a text too.
-    """
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return value
 
 
 def _datetime(raw: Any) -> datetime | None:

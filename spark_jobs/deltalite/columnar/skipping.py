@@ -19,6 +19,7 @@ from deltalite.columnar.file_facts import FileStats, facts_from_partition, facts
 from deltalite.columnar.outcomes import FALSE, NULL, TRUE, UNKNOWN_COLUMN, ColumnFacts, Outcomes, outcomes
 from deltalite.columnar.predicate import Constant, Path, Predicate, columns_of
 from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.partition_values import partition_text
 from deltalite.protocol.schema import leaves
 
 PartitionValues = Mapping[str, str | None]
@@ -93,7 +94,7 @@ class FileTest:
             return UNKNOWN_COLUMN
         key = self._keys.get(path)
         if key is not None:
-            return facts_from_partition(partition_values[key], data_type) if key in partition_values else UNKNOWN_COLUMN
+            return facts_from_partition(partition_text(partition_values, key), data_type)
         return UNKNOWN_COLUMN if stats is None else facts_from_stats(stats, path, data_type)
 
 
@@ -102,8 +103,7 @@ def _group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict
     combinations: list[dict[str, str | None]] = [{}]
     group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
     for column in keys:
-        looked_up = pc.map_lookup(files.column("partitionValues"), pa.scalar(column), "first")
-        values = pa.chunked_array(looked_up.chunks, pa.string()).combine_chunks()
+        values = _texts_of(files.column("partitionValues"), column)
         encoded = values.dictionary_encode(null_encoding="encode")
         width = len(encoded.dictionary)
         pairs = pc.add(pc.multiply(group_of_row, width), encoded.indices.cast(pa.int64())).dictionary_encode()
@@ -113,3 +113,11 @@ def _group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict
         ]
         group_of_row = pairs.indices.cast(pa.int64())
     return combinations, group_of_row
+
+
+def _texts_of(partition_values: pa.ChunkedArray, column: str) -> pa.StringArray:
+    """`partition_text` of each map."""
+    keys = pa.chunked_array([chunk.keys for chunk in partition_values.chunks], pa.string()).unique().to_pylist()
+    spelled = sorted({key for key in keys if key.lower() == column.lower()} | {column}, key=lambda key: key != column)
+    found = [pc.map_lookup(partition_values, pa.scalar(key), "first") for key in spelled]
+    return pc.coalesce(*(pa.chunked_array(texts.chunks, pa.string()).combine_chunks() for texts in found))

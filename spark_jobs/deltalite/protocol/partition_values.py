@@ -9,6 +9,7 @@ beyond 9999: Arrow has them all, Python's calendar the years 1 to 9999. Writing 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, assert_never
@@ -36,6 +37,17 @@ _MINUTE_US: Final = 60_000_000
 _MOST_DIGITS: Final = 1_000
 # What Python's numbers take from text beyond what engines write: digits of other scripts, 1_000, blanks.
 _NUMBER: Final = re.compile(r"[-+]?[0-9A-Za-z.][-+0-9A-Za-z.]*")
+
+
+def partition_text(values: Mapping[str, str | None], column: str) -> str | None:
+    """The text of a partition column among an action's `partitionValues`; None where it has none, as in Spark.
+
+    A key that differs from the column in its case counts where no key is the column's own name.
+    """
+    if column in values:
+        return values[column]
+    lowered = column.lower()
+    return next((text for name, text in values.items() if name.lower() == lowered), None)
 
 
 def parse_partition_value(text: str | None, data_type: DataType) -> Any:

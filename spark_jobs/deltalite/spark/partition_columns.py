@@ -1,6 +1,6 @@
 """Partition values: the log's text as typed columns, made by Spark itself.
 
-Texts are checked by `parse_partition_value`, as every reader of ours does, and cast by Spark, so that no value has to
+Texts are checked by `parse_partition_value` and cast by Spark, so that no value has to
 pass through a Python type that cannot hold it: Spark's years reach beyond those of Python's calendar. A time without a
 zone means UTC, whatever the session's clock says. Protocol: Partition Value Serialization.
 """
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.partition_values import parse_partition_value, partition_text
 from deltalite.protocol.schema import DataType, PrimitiveType, StructField
 from deltalite.spark.columns import named
 from deltalite.spark.types import spark_type
@@ -43,8 +43,8 @@ def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[
     known: dict[Texts, Texts] = {}
     rows = []
     for pairs in files["partitionValues"].to_pylist():
-        values = {name.lower(): text for name, text in pairs or ()}
-        texts = tuple(values.get(key.lower()) or None for key in fields)
+        values = dict(pairs or ())
+        texts = tuple(partition_text(values, key) or None for key in fields)
         if texts not in known:
             known[texts] = tuple(_checked(text, f.type) for text, f in zip(texts, fields.values(), strict=True))
         rows.append(known[texts])

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from deltalite.columnar.file_facts import nearest_single
 from deltalite.columnar.predicate import (
     And,
     Comparison,
@@ -219,7 +220,8 @@ class _Reader:
                 case "byte" | "short" | "integer" | "long":
                     return int(text)
                 case "float" | "double":
-                    return float(text)
+                    # The text is the shortest that names the value among those of its width.
+                    return nearest_single(float(text)) if name == "float" else float(text)
                 case "boolean":
                     return text == "true"
                 case "date":

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import IntegerType
 
 from deltalite.columnar.skipping import prune
-from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.partition_values import parse_partition_value, partition_text
 from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
@@ -107,6 +107,5 @@ class _PartitionKeys:
         self.fields = [f for f in found if f is not None]
 
     def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
-        by_name = {name.lower(): text for name, text in values.items()}
-        typed = (parse_partition_value(by_name.get(f.name.lower()), f.type) for f in self.fields)
+        typed = (parse_partition_value(partition_text(values, f.name), f.type) for f in self.fields)
         return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
