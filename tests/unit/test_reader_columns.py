@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.columnar.casts import LossyCastError, fit
+from deltalite.columnar.file_columns import FileColumns, fields_of
 from deltalite.columnar.predicate import Comparison, IsNull, Operator
 from deltalite.columnar.projection import MetadataColumn, project
 from deltalite.errors import CorruptDataFileError, InvalidRequestError, UnsupportedFeatureError
@@ -429,3 +430,47 @@ def test_the_schema_of_a_projection_is_known_without_files():
     assert found == pa.schema(
         [("s", pa.struct([("y", pa.string())])), pa.field("_is_deleted", pa.bool_(), nullable=False), ("a", pa.int64())]
     )
+
+
+def test_columns_of_one_name_are_told_apart_by_their_ids(lake):
+    fields = [with_id("x", pa.int64(), 7), with_id("y", pa.string(), 9), with_id("x", pa.int64(), 8)]
+    lake.add(pa.Table.from_arrays([pa.array([1]), pa.array(["s"]), pa.array([2])], schema=pa.schema(fields)))
+    table = TableSchema(
+        logical=StructType((field_with("b", LONG, physical="x", id=8), field_with("a", LONG, physical="x2", id=7))),
+        mode=MappingMode.ID,
+    )
+    assert lake.rows_of(table) == [{"b": 2, "a": 1}]
+    assert lake.rows_of(table, columns=["a"]) == [{"a": 1}]
+
+
+class Counted(str):
+    """A name that counts how often names are compared or folded."""
+
+    __slots__ = ()
+    steps = 0
+
+    def lower(self):
+        Counted.steps += 1
+        return super().lower()
+
+    def __eq__(self, other):
+        Counted.steps += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("spell", [str, str.upper])
+@pytest.mark.parametrize("nested", [False, True])
+def test_finding_all_columns_takes_a_few_steps_a_column(spell, nested):
+    count = 500
+    names = [f"c{n}" for n in range(count)]
+    stored = pa.schema([(spell(name), pa.int64()) for name in names])
+    wanted = StructType(tuple(StructField(Counted(name), LONG) for name in names))
+    if nested:
+        stored, wanted = pa.schema([("s", pa.struct(list(stored)))]), struct_of(s=wanted)
+    columns = FileColumns(fields=fields_of(stored), mode=MappingMode.NONE, file="f", leaf=lambda _field, _target: None)
+    Counted.steps = 0
+    found = [columns.find(f, f) for f in wanted]
+    assert [leaf for column in found for leaf in column.leaves] == list(range(count))
+    assert count <= Counted.steps < 10 * count

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltalite.columnar import one_file
+from deltalite.columnar import one_file, reader
 from deltalite.columnar.data_file import DataFile, data_files, split
 from deltalite.columnar.equality_deletes import EqualityDeletes
 from deltalite.columnar.predicate import Comparison, In, IsNotNull, IsNull, Not, Operator, StartsWith
@@ -154,10 +154,69 @@ def test_a_batch_size_that_cannot_be_is_refused(lake):
 
 
 def test_batches_of_long_rows_are_short(lake, monkeypatch):
-    monkeypatch.setattr(one_file, "_BATCH_BYTES", 10_000)
+    monkeypatch.setattr(reader, "_BATCH_BYTES", 10_000)
     lake.add(pa.table({"s": [str(n) * 1_000 for n in range(100)]}), use_dictionary=False, compression="none")
     sizes = [batch.num_rows for batch in lake.batches(struct_of(s=STRING))]
     assert sum(sizes) == 100 and 2 <= max(sizes) <= 10
+
+
+TEXTS = [str(n % 10) * 2_000 for n in range(3_000)]
+
+
+@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+@pytest.mark.parametrize("group", [100, 10_000])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(TEXTS),
+        pa.array([{"deep": text} for text in TEXTS]),
+        pa.array([[text[:20]] * 100 for text in TEXTS]),
+        pa.array([0.5] * 300_000),
+        pa.array([[n % 3] * 5_000 for n in range(300)]),
+        pa.array([bytes(2_000)] * 3_000, pa.binary(2_000)),
+    ],
+    ids=["texts", "members", "lists of texts", "numbers", "lists of numbers", "fixed length"],
+)
+def test_what_repeats_in_a_file_does_not_make_batches_large(lake, monkeypatch, column, group, dictionary):
+    monkeypatch.setattr(reader, "_BATCH_BYTES", 300_000)
+    table = pa.table({"a": column})
+    lake.add(table, row_group_size=group, use_dictionary=dictionary, store_schema=False)
+    schema = pa.schema([("a", pa.binary() if pa.types.is_fixed_size_binary(column.type) else column.type)])
+    batches = list(lake.batches(schema, batch_size=10**6))
+    assert pa.Table.from_batches(batches)["a"].to_pylist() == column.to_pylist()
+    assert max(batch.nbytes for batch in batches) < 400_000
+    assert len(batches) < 12 + 2 * column.nbytes / 300_000
+
+
+def test_texts_that_become_longer_make_one_large_batch_at_most(lake, monkeypatch):
+    monkeypatch.setattr(reader, "_BATCH_BYTES", 300_000)
+    texts = ["x"] * 5_000 + TEXTS + ["y"] * 5_000
+    lake.add(pa.table({"s": texts}))
+    batches = list(lake.batches(struct_of(s=STRING), batch_size=2_000))
+    assert pa.Table.from_batches(batches)["s"].to_pylist() == texts
+    assert sum(batch.nbytes > 400_000 for batch in batches) == 1
+    assert batches[-1].num_rows > 500
+
+
+def test_batches_of_short_texts_grow_to_what_was_asked_for(lake):
+    lake.add(pa.table({"s": [f"{n} text" for n in range(100_000)]}), row_group_size=30_000)
+    sizes = [batch.num_rows for batch in lake.batches(struct_of(s=STRING), batch_size=20_000)]
+    assert sum(sizes) == 100_000 and max(sizes) == 20_000 and len(sizes) < 10
+
+
+def test_a_small_file_of_texts_is_one_batch(lake):
+    lake.add(pa.table({"s": [f"{n} text" for n in range(500)]}))
+    assert [batch.num_rows for batch in lake.batches(struct_of(s=STRING))] == [500]
+
+
+def test_columns_that_are_not_in_the_file_count_too(lake, monkeypatch):
+    monkeypatch.setattr(reader, "_BATCH_BYTES", 300_000)
+    lake.add(pa.table({"a": pa.nulls(10_000, pa.int64())}), partition_values={"p": "x" * 500})
+    schema = struct_of(a=LONG, p=STRING, **{f"new{n}": LONG for n in range(50)})
+    for columns in (None, ["p"], ["new1", "a"]):
+        batches = list(lake.batches(schema, ["p"], columns=columns))
+        assert sum(batch.num_rows for batch in batches) == 10_000
+        assert max(batch.nbytes for batch in batches) < 400_000
 
 
 def test_a_row_group_is_read_page_by_page(tmp_path):

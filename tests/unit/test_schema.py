@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from hypothesis import given
@@ -132,6 +133,16 @@ def test_a_malformed_schema_is_a_corrupt_log(value):
         parse_schema(value if isinstance(value, str) else json.dumps(value))
 
 
+def test_a_user_defined_type_is_the_type_that_it_is_kept_as():
+    vector = {
+        "type": "udt",
+        "class": "org.apache.spark.ml.linalg.VectorUDT",
+        "sqlType": {"type": "struct", "fields": [FIELD]},
+    }
+    found = parse_schema(json.dumps({"type": "struct", "fields": [FIELD | {"type": vector}]}))
+    assert found.fields[0].type == StructType((StructField("a", PrimitiveType("long")),))
+
+
 NESTED = StructType(
     (
         StructField("A", StructType((StructField("x", PrimitiveType("long")),))),
@@ -161,3 +172,31 @@ def test_columns_are_found_whatever_their_case():
         str(NESTED)
         == "struct<A:struct<x:bigint>,list:array<struct<y:date>>,map:map<string,timestamp_ntz>,d:decimal(5,2)>"
     )
+
+
+class Counted(str):
+    """A name that counts how often it is folded."""
+
+    __slots__ = ()
+    steps = 0
+
+    def lower(self):
+        Counted.steps += 1
+        return super().lower()
+
+
+def test_making_a_wide_schema_and_finding_each_column_takes_a_few_steps_a_column():
+    names = [Counted(f"C{n}") for n in range(500)]
+    Counted.steps = 0
+    schema = StructType(tuple(StructField(name, PrimitiveType("long")) for name in names))
+    assert [schema.find(name) for name in names] == list(schema.fields)
+    assert len(names) <= Counted.steps < 5 * len(names)
+
+
+def test_a_schema_is_its_fields_alone():
+    again = StructType(NESTED.fields)
+    assert again == NESTED and pickle.loads(pickle.dumps(NESTED)) == NESTED
+    assert repr(again) == f"StructType(fields={NESTED.fields!r})"
+    plain = StructType((StructField("a", PrimitiveType("long"), metadata=None),))
+    assert hash(plain) == hash(StructType(plain.fields))
+    assert (plain.place_of("A"), plain.place_of("b")) == (0, None)

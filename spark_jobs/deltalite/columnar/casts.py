@@ -113,9 +113,9 @@ def _holds(target: pa.DataType, source: pa.DataType) -> bool:
 
 def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequence[Member]) -> pa.Array:
     """The struct array as `target`, each of whose members is made from one of the array's, by name, or is null."""
-    names = [f.name for f in array.type]
+    places = {array.type.field(place).name: place for place in reversed(range(array.type.num_fields))}
     parts = [
-        pa.nulls(len(array), f.type) if member is None else member[1](array.field(names.index(member[0])))
+        pa.nulls(len(array), f.type) if member is None else member[1](array.field(places[member[0]]))
         for f, member in zip(target, members, strict=True)
     ]
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null() if array.null_count else None)

@@ -10,9 +10,9 @@ Data Type; Type Widening.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyarrow import types
@@ -95,6 +95,25 @@ def _parts_of(data_type: pa.DataType) -> Iterator[pa.Field]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The fields of one level of a file, by what they are looked for: names without their case, and field ids."""
+
+    by_name: Mapping[str, Sequence[FileField]]
+    by_id: Mapping[int, Sequence[FileField]]
+
+    @classmethod
+    def of(cls, fields: Iterable[FileField]) -> Level:
+        """The level of these fields."""
+        by_name: dict[str, list[FileField]] = {}
+        by_id: dict[int, list[FileField]] = {}
+        for f in fields:
+            by_name.setdefault(f.name.lower(), []).append(f)
+            if f.field_id is not None:
+                by_id.setdefault(f.field_id, []).append(f)
+        return cls(by_name=by_name, by_id=by_id)
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileColumns:
     """The columns of one data file, to be searched for those of the table.
 
@@ -107,6 +126,15 @@ class FileColumns:
     file: str
     leaf: Callable[[FileField, pa.DataType], Convert | None]
 
+    @cached_property
+    def top(self) -> Level:
+        """The columns, as `member` searches them."""
+        return Level.of(self.fields)
+
+    @cached_property
+    def _has_ids(self) -> bool:
+        return any(_has_id(f) for f in self.fields)
+
     def find(self, logical: StructField, physical: StructField) -> FoundColumn | None:
         """The column, None where the file does not have it.
 
@@ -118,21 +146,20 @@ class FileColumns:
             CorruptDataFileError: two columns of the file fit equally well, or it lacks the ids that its table uses.
             UnsupportedFeatureError: it is a shredded variant.
         """
-        field = self.member(physical, self.fields, logical.name)
+        field = self.member(physical, self.top, logical.name)
         if field is None or logical.type == VOID:
             return None
         return self._within(logical.type, physical.type, field, logical.name)
 
-    def member(self, wanted: StructField, among: tuple[FileField, ...], path: str) -> FileField | None:
-        """Which of the fields of one level is `wanted` (of the physical schema); errors call it `path`."""
+    def member(self, wanted: StructField, among: Level, path: str) -> FileField | None:
+        """Which field of a level is `wanted` (of the physical schema); errors call it `path`."""
         number = field_id(wanted.metadata) if self.mode is MappingMode.ID else None
         if number is not None:
             self._check_has_ids()
-            candidates = [f for f in among if f.field_id == number]
+            candidates = among.by_id.get(number, ())
         else:
-            candidates = [f for f in among if f.name == wanted.name] or [
-                f for f in among if f.name.lower() == wanted.name.lower()
-            ]
+            alike = among.by_name.get(wanted.name.lower(), ())
+            candidates = [f for f in alike if f.name == wanted.name] or alike
         if len(candidates) > 1:
             raise CorruptDataFileError(
                 f"The data file '{self.file}' has {len(candidates)} columns that could be '{path}': "
@@ -142,7 +169,7 @@ class FileColumns:
         return candidates[0] if candidates else None
 
     def _check_has_ids(self) -> None:
-        if not any(_has_id(f) for f in self.fields):
+        if not self._has_ids:
             raise CorruptDataFileError(
                 f"The table finds its columns by field id (column mapping mode 'id'), but the data file '{self.file}' "
                 "has no ids.",
@@ -182,9 +209,10 @@ class FileColumns:
     def _struct(
         self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
     ) -> FoundColumn:
+        among = Level.of(field.parts)
         found: list[FoundColumn | None] = []
         for own, stored in zip(logical, physical, strict=True):
-            part = self.member(stored, field.parts, f"{path}.{own.name}")
+            part = self.member(stored, among, f"{path}.{own.name}")
             if part is None or own.type == VOID:
                 found.append(None)
             else:

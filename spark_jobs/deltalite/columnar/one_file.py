@@ -2,12 +2,13 @@
 
 Each batch goes through the same steps: 1. the Parquet leaves that are needed, of the row groups that may matter;
 2. columns with the table's names and types, constants for partition columns, nulls for what the file lacks; 3. which
-rows count, by position, by key and by predicate; 4. the result's columns of those rows. A batch holds `batch_size` rows
-or, where rows are long, about as many bytes as the footer lets expect.
+rows count, by position, by key and by predicate; 4. the result's columns of those rows. How many rows a batch has is
+decided in `batch_sizes`. Positions of columns are worked out once a file: tables may have thousands.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from deltalite.columnar.batch_sizes import first_rows, next_rows
 from deltalite.columnar.casts import Convert, LossyCastError, fit
 from deltalite.columnar.data_file import DataFile
 from deltalite.columnar.equality_deletes import matched_by_any
-from deltalite.columnar.file_columns import VOID, FileColumns, FileField, FoundColumn, fields_of
+from deltalite.columnar.file_columns import VOID, FileColumns, FileField, FoundColumn, Level, fields_of
 from deltalite.columnar.file_facts import facts_from_partition
 from deltalite.columnar.legacy_calendar import (
     Calendar,
@@ -46,7 +48,7 @@ from deltalite.columnar.row_groups import (
 )
 from deltalite.columnar.row_marks import RowMarks, load_marks
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.partition_values import partition_scalar
+from deltalite.protocol.partition_values import partition_scalar, partition_text
 from deltalite.protocol.paths import decode_path, is_absolute
 from deltalite.protocol.schema import StructType
 
@@ -55,8 +57,6 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore
 
-# A batch of long rows is cut to about this size.
-_BATCH_BYTES = 16 * 1024 * 1024
 # A column that the file does not have.
 _NO_VALUE = ColumnFacts(may_be_value=False)
 
@@ -100,7 +100,10 @@ class _Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """An open file and where it keeps what the reading wants; `found` and `constants` stand for `reading.read`."""
+    """An open file and where it keeps what the reading wants.
+
+    `found` and `constants` stand for `reading.read`; `places` says which column of a raw batch each of `found` is.
+    """
 
     parquet: pq.ParquetFile
     footer: pq.FileMetaData
@@ -109,6 +112,7 @@ class _Source:
     reading: Reading
     columns: FileColumns
     found: tuple[FoundColumn | None, ...]
+    places: tuple[int | None, ...]
     constants: Mapping[str, _Constant]
     calendar: Calendar
 
@@ -134,6 +138,7 @@ class _Source:
             reading=reading,
             columns=columns,
             found=found,
+            places=_places(columns.fields, found),
             constants=constants,
             calendar=calendar,
         )
@@ -146,19 +151,23 @@ class _Source:
         return [each for each in groups if marks.may_have_rows(each.rows, with_deleted=self.reading.keeps_deleted)]
 
     def batches(self, run: RowGroups) -> Iterator[pa.RecordBatch]:
-        """The raw columns of a run of row groups, with the leaves that are needed."""
+        """The raw columns of a run of row groups, with the leaves that are needed.
+
+        The bytes of one batch decide on the rows of the next: the reader looks at its batch size before each.
+        """
         leaves = sorted({leaf for column in self.found if column is not None for leaf in column.leaves})
-        size = sum(
-            self.footer.row_group(group).column(leaf).total_uncompressed_size for group in run.groups for leaf in leaves
-        )
-        fitting = max(_BATCH_BYTES * len(run.rows) // max(size, 1), 1)
+        reader = self.parquet.reader
+        filler = sum(self._filler(index, 1).nbytes for index, column in enumerate(self.found) if column is None)
         # `ParquetFile` itself takes dotted paths, which are ambiguous when a name holds a dot.
-        return self.parquet.reader.iter_batches(  # type: ignore[no-any-return]
-            min(self.reading.batch_size, fitting),
+        batches = reader.iter_batches(
+            first_rows(self.reading.limits, self.footer, run, leaves, filler),
             row_groups=list(run.groups),
             column_indices=leaves,
             use_threads=self.reading.use_threads,
         )
+        for batch in batches:
+            reader.set_batch_size(next_rows(self.reading.limits, batch, filler))
+            yield batch
 
     def rows_of(self, batch: pa.RecordBatch, first_row: int, marks: RowMarks, name: str) -> pa.RecordBatch:
         """The result's rows of a raw batch whose first row has the position `first_row`."""
@@ -189,12 +198,10 @@ class _Source:
         return assembled(arrays, self.reading.result, whole.num_rows)
 
     def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
-        f, column = self.reading.read_arrow.field(index), self.found[index]
-        if f.name in self.constants:
-            return pa.repeat(self.constants[f.name].scalar, batch.num_rows)
-        if column is None:
-            return pa.nulls(batch.num_rows, f.type)
-        stored = batch.column(batch.schema.names.index(column.name_in_file))
+        f, column, place = self.reading.read_arrow.field(index), self.found[index], self.places[index]
+        if column is None or place is None:
+            return self._filler(index, batch.num_rows)
+        stored = batch.column(place)
         try:
             return column.convert(stored)
         except LossyCastError as error:
@@ -209,14 +216,23 @@ class _Source:
                 remedy="Read the file with Spark in the time zone of its writer.",
             ) from error
 
+    def _filler(self, index: int, count: int) -> pa.Array:
+        """That many values of a column that does not come from the file."""
+        f = self.reading.read_arrow.field(index)
+        if f.name in self.constants:
+            return pa.repeat(self.constants[f.name].scalar, count)
+        return pa.nulls(count, f.type)
+
     def _facts(self, group: int, path: Path) -> ColumnFacts:
         """What is known of a column of the predicate in one row group."""
-        logical, physical, among = self.reading.read, self.reading.read_physical, self.columns.fields
-        if path[0] in self.constants:
-            return facts_from_partition(self.constants[path[0]].text, logical.fields[logical.names.index(path[0])].type)
+        logical, physical, among = self.reading.read, self.reading.read_physical, self.columns.top
         for depth, name in enumerate(path, 1):
-            index = logical.names.index(name)
-            own, stored = logical.fields[index], physical.fields[index]
+            place = logical.place_of(name)
+            if place is None:
+                break
+            own, stored = logical.fields[place], physical.fields[place]
+            if depth == 1 and name in self.constants:
+                return facts_from_partition(self.constants[name].text, own.type)
             field = self.columns.member(stored, among, ".".join(path[:depth]))
             if field is None or own.type == VOID:
                 return _NO_VALUE
@@ -226,7 +242,7 @@ class _Source:
                 return facts_of_leaf(self.footer, group, leaf)
             if not (isinstance(own.type, StructType) and isinstance(stored.type, StructType)):
                 break
-            logical, physical, among = own.type, stored.type, field.parts
+            logical, physical, among = own.type, stored.type, Level.of(field.parts)
         return UNKNOWN_COLUMN
 
 
@@ -237,13 +253,21 @@ def assembled(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> p
     return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
 
 
+def _places(fields: Sequence[FileField], found: Sequence[FoundColumn | None]) -> tuple[int | None, ...]:
+    """Which column of a raw batch each column is: a batch has those that are read, in the order of the file."""
+    starts = [f.leaves.start for f in fields]
+    owners = [None if column is None else bisect_right(starts, column.leaves[0]) for column in found]
+    ranks = {owner: rank for rank, owner in enumerate(sorted({each for each in owners if each is not None}))}
+    return tuple(None if owner is None else ranks[owner] for owner in owners)
+
+
 def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
     """The partition columns that are read, by the names that users know."""
     keys = reading.table.partition_keys
     constants = {}
     for logical, physical in zip(reading.read, reading.read_physical, strict=True):
         if physical.name in keys:
-            text = file.partition_values.get(keys[physical.name])
+            text = partition_text(file.partition_values, keys[physical.name])
             try:
                 scalar = partition_scalar(text, logical.type)
             except (CorruptLogError, UnsupportedFeatureError) as error:

@@ -46,8 +46,8 @@ def open_parquet(store: LogStore, name: str) -> Iterator[pq.ParquetFile]:
 def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
     """One data file, by its real (decoded) name. What reading it raises in the block is translated too.
 
-    Timestamps stored as int96 appear in microseconds. Pages are read as they are needed, through a small buffer for
-    each column, so that a row group need not fit into memory.
+    Timestamps stored as int96 appear in microseconds. Pages are read as they are needed, so that a row group need not
+    fit into memory; for each column that is read, a page, a dictionary and a buffer of at most 256 KB are held.
 
     Raises:
         CorruptDataFileError: the file is missing, is no Parquet or is damaged.

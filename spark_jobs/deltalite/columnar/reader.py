@@ -1,10 +1,13 @@
 """The rows of data files as a stream of record batches, without Spark.
 
-`read_files` opens one file at a time and holds one batch in memory, whatever the size of the table, of a file or of a
-row group. Batches have the table's Arrow types; partition columns come from the log, also where a file has a column of
-that name; what a file does not have is null. Rows that a deletion vector or an equality delete marks are left out, and
-those for which the predicate is not TRUE. Which files to open at all is `skipping.prune`'s decision, taken before.
-`read_table` gathers the same batches as one table and reads several files at a time.
+`read_files` opens one file at a time, whatever the size of the table, of a file or of a row group. It holds the batch
+that it gives, the next one while that is made, and for each column an open page and a dictionary (mostly below a
+megabyte, as writers make them: thousands of columns take gigabytes). Batches have about 16 MB, or one row; the one in
+which texts become longer all at once may have more. Batches have the table's Arrow types; partition columns come from
+the log, also where a file has a column of that name; what a file does not have is null. Rows that a deletion vector or
+an equality delete marks are left out, and those for which the predicate is not TRUE. Which files to open at all is
+`skipping.prune`'s decision, taken before.
+`read_table` gathers the same rows as one table and reads several files at a time.
 Protocol: Reader Requirements; Deletion Vectors; Column Mapping.
 """
 
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from deltalite.columnar.batch_sizes import BatchLimits
 from deltalite.columnar.data_file import DataFile
 from deltalite.columnar.equality_deletes import EqualityDeletes
 from deltalite.columnar.one_file import read_file
@@ -26,8 +30,9 @@ from deltalite.protocol.column_mapping import TableSchema
 if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
-# What is kept anyway may come in larger pieces, which cost less each.
-_TABLE_BATCH_SIZE = 131_072
+_BATCH_BYTES = 16 * 1024 * 1024
+# What is kept anyway may come in larger pieces, which cost less each, above all in tables of thousands of columns.
+_TABLE_LIMITS = BatchLimits(rows=131_072, bytes=128 * 1024 * 1024)
 
 
 def read_files(
@@ -68,7 +73,7 @@ def read_files(
         columns=columns,
         predicate=predicate,
         equality_deletes=equality_deletes,
-        batch_size=batch_size,
+        limits=BatchLimits(rows=batch_size, bytes=_BATCH_BYTES),
         use_threads=use_threads,
     )
     return _read(store, files, reading)
@@ -94,7 +99,7 @@ def read_table(
         columns=columns,
         predicate=predicate,
         equality_deletes=equality_deletes,
-        batch_size=_TABLE_BATCH_SIZE,
+        limits=_TABLE_LIMITS,
         # Where there is a file for each processor, decoding columns in parallel as well only adds switches.
         use_threads=workers < pa.cpu_count(),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from deltalite.columnar.batch_sizes import BatchLimits
 from deltalite.columnar.binding import bind
 from deltalite.columnar.equality_deletes import BoundDeletes, EqualityDeletes, bind_deletes
 from deltalite.columnar.predicate import EVERYTHING, Predicate, columns_of
@@ -41,7 +42,7 @@ class Reading:
     read_arrow: pa.Schema
     predicate: Predicate
     deletes: tuple[BoundDeletes, ...]
-    batch_size: int
+    limits: BatchLimits
     use_threads: bool
 
     @property
@@ -61,7 +62,7 @@ def plan_reading(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     equality_deletes: Sequence[EqualityDeletes] = (),
-    batch_size: int = DEFAULT_BATCH_SIZE,
+    limits: BatchLimits,
     use_threads: bool = True,
 ) -> Reading:
     """The request made ready; see `read_files` for the arguments.
@@ -69,8 +70,8 @@ def plan_reading(
     Raises:
         InvalidRequestError: a column does not exist, the predicate cannot be evaluated, or a key has no column.
     """
-    if batch_size < 1:
-        raise InvalidRequestError(f"batch_size is {batch_size}.", remedy="Give a positive number of rows.")
+    if limits.rows < 1:
+        raise InvalidRequestError(f"batch_size is {limits.rows}.", remedy="Give a positive number of rows.")
     schema = table.logical
     projection = project(columns, schema)
     bound = EVERYTHING if predicate is None else bind(predicate, schema)
@@ -89,6 +90,6 @@ def plan_reading(
         read_arrow=arrow,
         predicate=bound,
         deletes=deletes,
-        batch_size=batch_size,
+        limits=limits,
         use_threads=use_threads,
     )

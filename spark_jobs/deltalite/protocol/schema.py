@@ -97,14 +97,18 @@ class StructType:
     """An ordered list of fields. Names are unique without regard to case."""
 
     fields: tuple[StructField, ...]
+    # Where each name stands, without its case: tables of thousands of columns are looked up column by column.
+    _places: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names = [f.name.lower() for f in self.fields]
-        for name in names:
-            if names.count(name) > 1:
+        places: dict[str, int] = {}
+        for place, f in enumerate(self.fields):
+            if places.setdefault(f.name.lower(), place) != place:
                 raise CorruptLogError(
-                    f"The schema has two columns called '{name}' (case does not count).", remedy="Rename one of them."
+                    f"The schema has two columns called '{f.name.lower()}' (case does not count).",
+                    remedy="Rename one of them.",
                 )
+        object.__setattr__(self, "_places", places)
 
     def __str__(self) -> str:
         return f"struct<{','.join(f'{f.name}:{f.type}' for f in self.fields)}>"
@@ -114,7 +118,12 @@ class StructType:
 
     def find(self, name: str) -> StructField | None:
         """The field of that name, whatever its case."""
-        return next((f for f in self.fields if f.name.lower() == name.lower()), None)
+        place = self.place_of(name)
+        return None if place is None else self.fields[place]
+
+    def place_of(self, name: str) -> int | None:
+        """Where the field of that name, whatever its case, stands in `fields`."""
+        return self._places.get(name.lower())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +174,8 @@ def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C90
         )
     try:
         match value["type"]:
+            case "udt":  # a type of Spark's that is kept as another, such as a vector of MLlib as a struct
+                return parse_type(value["sqlType"], levels - 1)
             case "struct":
                 return StructType(tuple(_parse_field(f, levels - 1) for f in value["fields"]))
             case "array":
