@@ -1,19 +1,20 @@
 """The change data feed: the rows that versions of a table inserted, updated and deleted.
 
 `plan_changes` decides everything before a data file is opened: the versions exist and have all recorded their changes,
-their schemas can be read as the last one, and each file of changed rows is known. `read_changes` gives the rows: the
-table's columns as they are at the last version, then how the row changed, in which version, and when. Protocol: Change
-Data Files; delta-spark's `CDCReader`.
+their schemas can be read as the last one, and each file of changed rows is known. Commits are read in blocks, and once;
+twice where removes leave out their partition values. `read_changes` gives the rows: the table's columns as they are at
+the last version, then how the row changed, in which version, and when. Protocol: Change Data Files; delta-spark's
+`CDCReader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltalite.columnar.data_file import DataFile
 from deltalite.columnar.reader import read_files
@@ -24,18 +25,18 @@ from deltalite.errors import (
     VersionGapError,
     VersionNotFoundError,
 )
-from deltalite.log.changes import ChangedFile, changed_files
+from deltalite.log.action_files import read_actions
+from deltalite.log.changes import ChangedFile, CommitChanges
 from deltalite.log.commit_times import commit_times, in_commit_times, required_time
-from deltalite.log.file_table import file_key
-from deltalite.protocol.actions import Action, CommitInfo, Metadata, Protocol, parse_commit
+from deltalite.log.file_table import file_key, key_column
+from deltalite.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, parse_action
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import PHYSICAL_NAME, TableSchema, table_schema
 from deltalite.protocol.features import check_readable, is_in_force, supported_features
-from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.read_compatibility import difference
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
 from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import LogStore
+from deltalite.storage.log_store import LogStore, StoredFile
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
@@ -46,6 +47,8 @@ _ADDED = (
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC")),
 )
 _FEATURE = "changeDataFeed"
+_OF_FILES = (AddFile.action, RemoveFile.action)
+_Values = dict[str, Mapping[str, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,34 +69,37 @@ class ChangePlan:
         return pa.schema([*schema_to_arrow(self.snapshot.schema), *_ADDED])
 
 
-def plan_changes(store: LogStore, from_version: int, to_version: int | None = None) -> ChangePlan:
+def plan_changes(
+    store: LogStore, from_version: int, to_version: int | None = None, *, loaded: Snapshot | None = None
+) -> ChangePlan:
     """What to read for the changes from a version to another, both inclusive; to the newest where None.
+
+    `loaded` is a snapshot that the caller has: where it is `to_version`, that is not loaded again.
 
     Raises:
         InvalidRequestError: a version is no version, or the range is empty.
         VersionNotFoundError: a version is newer than the table, or its commit is no longer there.
-        ChangeFeedUnavailableError: a version did not record its changes, or its schema cannot be read as the last one.
+        ChangeFeedUnavailableError: a version did not record its changes, or its schema cannot be read as the last one,
+            or it removes a file of a partition that nothing tells.
         TableNotFoundError, VersionGapError, CorruptLogError, UnsupportedFeatureError: the log cannot be read.
     """
     _check_range(from_version, to_version)
-    end = Snapshot.load(store, to_version)
-    times = {time.version: time.timestamp_ms for time in commit_times(store)}
-    _check_commits(store, range(from_version, end.version + 1), times)
-    start = Snapshot.load(store, from_version)
+    end = loaded if loaded is not None and loaded.version == to_version else Snapshot.load(store, to_version)
+    commits = {time.version: (time.timestamp_ms, commit) for time, commit in commit_times(store)}
+    _check_commits(store, range(from_version, end.version + 1), commits)
+    epochs = _Epochs(end if from_version == end.version else Snapshot.load(store, from_version))
     in_commit = in_commit_times(end.protocol, end.metadata)
-    epochs = _Epochs(start)
     files: list[ChangedFile] = []
     for version in range(from_version, end.version + 1):
-        name = commit_name(version)
-        actions = _read_commit(store, name)
-        epochs.follow(version, actions)
-        timestamp_ms = times[version]
+        timestamp_ms, commit = commits[version]
+        changes = _read_commit(store, commit)
+        epochs.follow(version, changes.protocol, changes.metadata)
         if in_commit is not None and in_commit.cover(version):
-            timestamp_ms = required_time(_provenance(actions), name)
-        changed = list(changed_files(actions, version=version, timestamp_ms=timestamp_ms))
-        files += _with_partition_values(store, changed, end.table_schema)
+            timestamp_ms = required_time(changes.provenance, commit.name)
+        files += changes.files(version=version, timestamp_ms=timestamp_ms)
     epochs.check_readable_as(end.table_schema)
-    return ChangePlan(from_version=from_version, snapshot=end, files=tuple(files))
+    known = _with_partition_values(store, files, end.table_schema, commits)
+    return ChangePlan(from_version=from_version, snapshot=end, files=tuple(known))
 
 
 def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
@@ -130,10 +136,8 @@ class _Epochs:
         self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
         self._check_recorded(start.version)
 
-    def follow(self, version: int, actions: Sequence[Action]) -> None:
+    def follow(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
         """Take over what a commit says, and check that changes are still recorded."""
-        protocol = next((a for a in actions if isinstance(a, Protocol)), None)
-        metadata = next((a for a in actions if isinstance(a, Metadata)), None)
         if protocol is None and metadata is None:
             return
         self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
@@ -183,12 +187,12 @@ def _check_range(from_version: int, to_version: int | None) -> None:
         )
 
 
-def _check_commits(store: LogStore, versions: range, times: Mapping[int, int]) -> None:
+def _check_commits(store: LogStore, versions: range, commits: Container[int]) -> None:
     """All commits of the range must be there: a checkpoint knows the files of a version, but not what changed."""
-    gone = [version for version in versions if version not in times]
+    gone = [version for version in versions if version not in commits]
     if not gone:
         return
-    oldest = next((version for version in versions if version in times), None)
+    oldest = next((version for version in versions if version in commits), None)
     if oldest is not None and gone[-1] > oldest:
         raise VersionGapError(
             f"The changes of version {gone[-1]} of {store.root} cannot be read: its commit is missing.",
@@ -201,53 +205,62 @@ def _check_commits(store: LogStore, versions: range, times: Mapping[int, int]) -
     )
 
 
-def _read_commit(store: LogStore, name: str) -> list[Action]:
-    data = store.read(name)
-    if data is None:
-        raise VersionGapError(f"{name} of {store.root} vanished while it was read.", remedy="Read the table again.")
-    return parse_commit(data, name)
+def _read_commit(store: LogStore, commit: StoredFile) -> CommitChanges:
+    changes = CommitChanges(commit.name)
+    for kind, body in read_actions(store, commit.name, commit.size_bytes):
+        changes.take(kind, body)
+    return changes
 
 
-def _provenance(actions: Sequence[Action]) -> Mapping[str, Any] | None:
-    return next((action.values for action in actions if isinstance(action, CommitInfo)), None)
-
-
-def _with_partition_values(store: LogStore, changed: list[ChangedFile], table: TableSchema) -> list[ChangedFile]:
+def _with_partition_values(
+    store: LogStore, files: list[ChangedFile], table: TableSchema, commits: Mapping[int, tuple[int, StoredFile]]
+) -> Iterator[ChangedFile]:
     """The files with their partition values, which a remove may leave out: then the version before knows them.
 
-    delta-spark refuses such a remove.
+    delta-spark refuses such a remove. One version is loaded, and the commits from there on tell what becomes of its
+    files, so that the time does not grow with the square of the versions. `files` are in the order of their versions.
     """
-    unknown = {_key(file) for file in changed if file.partition_values is None}
-    if not unknown:
-        return changed
-    known: dict[str, dict[str, str | None]] = {key: {} for key in unknown}
-    if table.partition_columns:
-        known = _values_before(store, changed[0].version, unknown)
-    return [
-        replace(file, partition_values=known[_key(file)]) if file.partition_values is None else file for file in changed
-    ]
+    unknown = [file for file in files if file.partition_values is None]
+    if not unknown or not table.partition_columns:
+        yield from (file if file.partition_values is not None else replace(file, partition_values={}) for file in files)
+        return
+    wanted = {_key(file) for file in unknown}
+    known, at = _values_at(store, unknown[0].version - 1, wanted), unknown[0].version - 1
+    for file in files:
+        if file.partition_values is not None:
+            yield file
+            continue
+        while at < file.version - 1:
+            at += 1
+            _follow(store, commits[at][1], known, wanted)
+        if _key(file) not in known:
+            raise ChangeFeedUnavailableError(
+                f"Version {file.version} removes the file '{file.path}' without its partition values, and the version "
+                "before does not have the file.",
+                remedy="Ask for changes that leave this version out.",
+            )
+        yield replace(file, partition_values=known[_key(file)])
 
 
-def _values_before(store: LogStore, version: int, keys: set[str]) -> dict[str, dict[str, str | None]]:
-    """The partition values, in the version before `version`, of the files with these keys."""
-    files = (
-        Snapshot.load(store, version - 1).files_with(("path", "partitionValues", "deletionVector")) if version else None
-    )
-    rows = [] if files is None else files.to_pylist()
-    found = {
-        key: dict(row["partitionValues"] or ())
-        for row in rows
-        if (key := file_key(row["path"], row["deletionVector"])) in keys
-    }
-    missing = keys - found.keys()
-    if missing:
-        name = min(missing).splitlines()[0]
-        raise ChangeFeedUnavailableError(
-            f"Version {version} removes the file '{name}' without its partition values, and the version before does "
-            "not have the file.",
-            remedy="Ask for changes that leave this version out.",
-        )
-    return found
+def _values_at(store: LogStore, version: int, wanted: set[str]) -> _Values:
+    """The partition values of those of the `wanted` files that a version has, by key; none below version 0."""
+    if version < 0:
+        return {}
+    files = Snapshot.load(store, version).files_with(("path", "partitionValues", "deletionVector"))
+    rows = files.filter(pc.is_in(key_column(files), value_set=pa.array(list(wanted), pa.string()))).to_pylist()
+    return {file_key(row["path"], row["deletionVector"]): dict(row["partitionValues"] or ()) for row in rows}
+
+
+def _follow(store: LogStore, commit: StoredFile, known: _Values, wanted: set[str]) -> None:
+    """Bring `known` from the version before a commit to the commit's own. Its adds count before its removes."""
+    added: _Values = {}
+    for kind, body in read_actions(store, commit.name, commit.size_bytes):
+        action = parse_action(kind, body, commit.name) if kind in _OF_FILES else None
+        if isinstance(action, AddFile) and (key := file_key(action.path, action.deletion_vector)) in wanted:
+            added[key] = action.partition_values
+        elif isinstance(action, RemoveFile):
+            known.pop(file_key(action.path, action.deletion_vector), None)
+    known.update(added)
 
 
 def _key(file: ChangedFile) -> str:

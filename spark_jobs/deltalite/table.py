@@ -6,6 +6,7 @@ reads only: writing is what the jobs do.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -56,8 +57,10 @@ class DeltaTable:
         InvalidRequestError: see `deltalite.errors`.
     """
 
-    def __init__(self, path: str, *, version: int | None = None, timestamp: str | datetime | None = None) -> None:
-        wanted = resolve_version(path, version, timestamp)
+    def __init__(
+        self, path: str | os.PathLike[str], *, version: int | None = None, timestamp: str | datetime | None = None
+    ) -> None:
+        wanted = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
         store = open_store(wanted.path)
         if wanted.timestamp_ms is not None:
             self._snapshot = Snapshot.load_at(store, wanted.timestamp_ms)
@@ -108,8 +111,8 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits up to this version, newest first: provenance, `version` and `timestamp` (a datetime in UTC)."""
-        if limit is not None and limit < 0:
-            raise InvalidRequestError(f"limit is {limit}.", remedy="Give a positive number, or leave it out.")
+        if not (limit is None or (type(limit) is int and limit >= 0)):
+            raise InvalidRequestError(f"limit is {limit!r}.", remedy="Give a positive int, or leave it out.")
         in_commit = in_commit_times(self.protocol, self.metadata)
         entries = read_history(self._snapshot.store, up_to_version=self.version, in_commit=in_commit)
         return list(islice(entries, limit))
@@ -188,7 +191,7 @@ class DeltaTable:
             InvalidRequestError, VersionNotFoundError, ChangeFeedUnavailableError: at once, as `plan_changes` says.
         """
         last = self.version if to_version is None else to_version
-        return read_changes(plan_changes(self._snapshot.store, from_version, last))
+        return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded=self._snapshot))
 
     def _chosen(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
         """The files that may hold rows of a filter, and the filter as a predicate."""

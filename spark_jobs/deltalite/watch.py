@@ -8,16 +8,28 @@ yet is version -1 and no error. `find_run` tells what an earlier try of a run co
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from deltalite.conditions import CommitCondition, CommitSummary
-from deltalite.errors import TableNotFoundError
+from deltalite.errors import TableNotFoundError, VersionGapError
+from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.log.segment import find_segment
 from deltalite.log.state import LogState
-from deltalite.protocol.actions import AddCDCFile, AddFile, CommitInfo, RemoveFile, SetTransaction, parse_commit
+from deltalite.protocol.actions import (
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    parse_action,
+)
 from deltalite.protocol.file_names import LogFileKind, commit_name, first_name_of, parse_log_name
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.find_run import find_run
@@ -61,15 +73,14 @@ def poll(store: LogStore, after_version: int, condition: CommitCondition) -> Pol
     """
     cursor = after_version
     while True:
-        data = store.read(commit_name(cursor + 1))
-        if data is None:
+        summary = _summary_of(store, cursor + 1)
+        if summary is None:
             oldest = _oldest_beyond_a_cleanup(store, cursor)
             if oldest is None:
                 return PollResult(cursor=cursor, match=None)
             cursor = oldest - 1
             continue
         cursor += 1
-        summary = summarize(cursor, data)
         if condition.holds_for(summary):
             return PollResult(cursor=cursor, match=summary)
 
@@ -96,19 +107,43 @@ def _oldest_beyond_a_cleanup(store: LogStore, cursor: int) -> int | None:
     return None
 
 
-def summarize(version: int, data: bytes) -> CommitSummary:
-    """What a condition may ask of a commit file. Raises `CorruptLogError` where it is malformed."""
-    actions = parse_commit(data, commit_name(version))
-    info = next((a.values for a in actions if isinstance(a, CommitInfo)), {})
-    changing = [a for a in actions if isinstance(a, AddFile | RemoveFile) and a.data_change]
-    files = [a for a in actions if isinstance(a, AddFile | RemoveFile | AddCDCFile)]
+def _summary_of(store: LogStore, version: int) -> CommitSummary | None:
+    """The summary of a commit, None where there is none yet. It is read in blocks: a commit may be very large."""
+    try:
+        return summarize(version, read_actions(store, commit_name(version)))
+    except VersionGapError:
+        return None
+
+
+def summarize(version: int, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> CommitSummary:
+    """What a condition may ask of a commit, from the (kind, body) pairs of its actions.
+
+    Raises:
+        CorruptLogError: an action is malformed.
+    """
+    info: Mapping[str, Any] | None = None
+    data_changed = False
+    app_ids: set[str] = set()
+    partitions: dict[frozenset[tuple[str, str | None]], Mapping[str, str | None]] = {}
+    for kind, body in actions:
+        match parse_action(kind, body, commit_name(version)):
+            case CommitInfo(values=values):
+                info = values if info is None else info
+            case SetTransaction(app_id=app_id):
+                app_ids.add(app_id)
+            case AddFile() | RemoveFile() | AddCDCFile() as file:
+                data_changed = data_changed or (file.data_change and not isinstance(file, AddCDCFile))
+                if file.partition_values is not None:
+                    partitions.setdefault(frozenset(file.partition_values.items()), file.partition_values)
+            case Protocol() | Metadata() | DomainMetadata() | None:
+                pass
     return CommitSummary(
         version=version,
-        timestamp_ms=_when(info.get("timestamp")),
-        operation=_text(info.get("operation")),
-        data_changed=bool(changing),
-        app_ids=frozenset(a.app_id for a in actions if isinstance(a, SetTransaction)),
-        partitions=tuple(dict(f.partition_values) for f in files if f.partition_values is not None),
+        timestamp_ms=_when((info or {}).get("timestamp")),
+        operation=_text((info or {}).get("operation")),
+        data_changed=data_changed,
+        app_ids=frozenset(app_ids),
+        partitions=tuple(partitions.values()),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.errors import CorruptLogError, StorageError, VersionGapError
+from deltalite.errors import CorruptLogError, StorageError, StoragePermissionError, VersionGapError
 from deltalite.log import action_files
 from deltalite.log.action_files import FileTableBuilder, read_actions, read_blocks
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
@@ -84,6 +84,27 @@ def test_a_file_that_is_gone_is_a_gap_and_a_storage_that_fails_is_not(size):
     if size is None:
         with pytest.raises(StorageError, match="no answer"):
             list(read_blocks(store, "_delta_log/x.json", size))
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(PermissionError, StoragePermissionError), (NotADirectoryError, VersionGapError)]
+)
+def test_a_refusal_is_told_from_a_failure_and_no_folder_from_both(error, raised):
+    store = new_store()
+
+    def fail(operation, name):
+        raise error(name)
+
+    store.before = fail
+    with pytest.raises(raised, match=r"x\.json of memory://table"):
+        list(read_blocks(store, "_delta_log/x.json"))
+
+
+def test_the_actions_ahead_of_a_bad_line_are_given_before_it_is_reached():
+    actions = read_actions(stored(b'{"a":{}}\n{"b"'), "_delta_log/x.json")
+    assert next(actions) == ("a", {})
+    with pytest.raises(CorruptLogError, match="Line 2"):
+        next(actions)
 
 
 @pytest.mark.parametrize(("cls", "types"), [(AddFile, ADD_TYPES), (RemoveFile, REMOVE_TYPES)])

@@ -25,6 +25,8 @@ from deltalite.errors import (
     VersionGapError,
     VersionNotFoundError,
 )
+from deltalite.log import action_files
+from deltalite.log.file_table import file_key
 from deltalite.protocol.actions import AddCDCFile, Protocol
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.memory import MemoryLogStore
@@ -316,6 +318,76 @@ def test_an_unpartitioned_table_needs_no_look_up():
     requests = Requests(store)
     assert plan_changes(store, 1).files[0].partition_values == {}
     assert requests.seen.count(("read", f"{0:020}.json")) <= 2  # the snapshots of both ends
+
+
+def test_the_version_before_is_loaded_once_however_many_commits_leave_partitions_out():
+    def looks_at_the_first_commit(count):
+        files = [add(f"f{n}", partition_values={"day": str(n)}) for n in range(count)]
+        store = feed_of(files, *([remove(f"f{n}")] for n in range(count)), partition_columns=("day",))
+        requests = Requests(store)
+        plan = plan_changes(store, 2)
+        assert [f.partition_values["day"] for f in plan.files] == [str(n) for n in range(count)]
+        assert max(Counter(requests.seen).values()) < 5
+        return requests.seen.count(("read", commit_name(1).rpartition("/")[2]))
+
+    assert looks_at_the_first_commit(4) == looks_at_the_first_commit(12)
+
+
+@given(
+    commits=st.lists(
+        st.tuples(st.dictionaries(st.integers(0, 3), st.sampled_from("xyz"), min_size=1), st.booleans(), st.booleans()),
+        max_size=8,
+    )
+)
+def test_partitions_are_those_of_the_version_before_whatever_commits_lie_between(commits):
+    """Files come, go and come back elsewhere, also where a commit recorded its changes or changed no data."""
+    alive, actions = set(), []
+    for touched, is_recorded, data_change in commits:
+        actions.append([cdc("_change_data/1", partition_values={"day": "x"})] if is_recorded else [])
+        for number, day in touched.items():
+            vector = inline([number]) if number % 2 else None
+            if number in alive:
+                actions[-1].append(remove(f"f{number}", deletion_vector=vector, data_change=data_change))
+            else:
+                values = {"day": day}
+                actions[-1].append(
+                    add(f"f{number}", partition_values=values, deletion_vector=vector, data_change=data_change)
+                )
+        alive ^= touched.keys()
+    store = feed_of(*actions, protocol=VECTORS, partition_columns=("day",))
+    for file in plan_changes(store, 1).files if actions else ():
+        if file.change_type == "delete":
+            before = load(store, file.version - 1).files.to_pylist()
+            assert [file.partition_values] == [
+                dict(row["partitionValues"])
+                for row in before
+                if file_key(row["path"], row["deletionVector"]) == file_key(file.path, file.deletion_vector)
+            ]
+
+
+def test_a_file_that_is_removed_twice_has_no_partition_the_second_time():
+    store = feed_of([add("a", partition_values={"day": "x"})], [remove("a")], [remove("a")], partition_columns=("day",))
+    assert plan_changes(store, 1, 2).files[1].partition_values == {"day": "x"}
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 3 removes the file 'a' without"):
+        plan_changes(store, 1)
+
+
+def test_a_large_commit_is_read_in_blocks(monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    store = feed_of([add(f"f{n}") for n in range(50)], [cdc("_change_data/1"), *(remove(f"f{n}") for n in range(50))])
+    requests = Requests(store)
+    assert [f.path for f in plan_changes(store, 0).files] == [*(f"f{n}" for n in range(50)), "_change_data/1"]
+    assert {operation for operation, name in requests.seen if name in (f"{1:020}.json", f"{2:020}.json")} == {"open"}
+
+
+def test_a_snapshot_that_the_caller_has_is_not_loaded_again():
+    store = feed_of([add("a")], [add("b")])
+    snapshot = load(store, 2)
+    requests = Requests(store)
+    assert plan_changes(store, 2, 2, loaded=snapshot).snapshot is snapshot
+    assert requests.seen == [("list", f"{0:020}"), ("read", f"{2:020}.json")]
+    assert plan_changes(store, 1, 1, loaded=snapshot).snapshot.version == 1
+    assert plan_changes(store, 1, loaded=load(store, 1)).snapshot.version == 2
 
 
 def test_a_change_data_file_that_does_not_say_how_its_rows_changed_is_damaged():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from deltalite.errors import CorruptLogError
-from deltalite.log.changes import ChangeType, changed_files
-from deltalite.protocol.actions import AddCDCFile
+from deltalite.log.changes import ChangeType, CommitChanges
+from deltalite.protocol.actions import AddCDCFile, to_json
 from tests.unit.builders import add, info, metadata, remove, txn, vector
 
 OLD, NEW = vector("old"), vector("new", 1)
@@ -18,9 +20,16 @@ def cdc(path, **changes):
     return AddCDCFile(path=path, **{"partition_values": {}, "size_bytes": 7, "data_change": False, **changes})
 
 
+def changed_files(*actions):
+    commit = CommitChanges("x.json")
+    for action in actions:
+        commit.take(action.action, to_json(action))
+    return list(commit.files(version=3, timestamp_ms=5))
+
+
 def changed(*actions):
     """(type, path, rows left out, only rows) of each changed file."""
-    files = list(changed_files(actions, version=3, timestamp_ms=5))
+    files = changed_files(*actions)
     assert {(f.version, f.timestamp_ms) for f in files} <= {(3, 5)}
     return [(f.change_type, f.path, f.deletion_vector, f.only) for f in files]
 
@@ -92,15 +101,59 @@ def test_one_file_removed_and_added_as_it_was_is_refused(same):
 )
 def test_a_merge_that_changed_no_row_is_no_change_though_it_rewrote_files(operation, metrics, counts):
     actions = (info(operation=operation, operationMetrics=metrics), remove("a"), add("b"))
-    assert bool(changed(*actions)) is counts
+    assert bool(changed(*actions)) is bool(changed(*reversed(actions))) is counts
     assert len(changed(*actions, cdc("c"))) == 1
 
 
 def test_partition_values_and_sizes_are_those_of_the_action():
     with_values = (remove("a", partition_values={"day": "1"}, size_bytes=5), remove("b"), add("c", size_bytes=9))
-    files = list(changed_files(with_values, version=0, timestamp_ms=0))
+    files = changed_files(*with_values)
     assert [(f.path, f.partition_values, f.size_bytes) for f in files] == [
         ("a", {"day": "1"}, 5),
         ("b", None, None),
         ("c", {}, 9),
     ]
+
+
+def test_where_changes_are_recorded_the_other_files_need_not_even_be_well_formed():
+    commit = CommitChanges("x.json")
+    for kind, body in (("add", to_json(add("a"))), ("cdc", to_json(cdc("c"))), ("add", {}), ("remove", {"path": 1})):
+        commit.take(kind, body)
+    assert [f.path for f in commit.files(version=0, timestamp_ms=0)] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "named"),
+    [
+        ("add", {"path": None}, "a add without `path`"),
+        ("add", {"size": "x"}, "a add whose `size`"),
+        ("add", {"size": True}, "a add whose `size`"),
+        ("add", {"partitionValues": None}, "a add without `partitionValues`"),
+        ("add", {"partitionValues": {"day": 1}}, "a add whose `partitionValues`"),
+        ("add", {"partitionValues": []}, "a add whose `partitionValues`"),
+        ("add", {"deletionVector": "x"}, "a add whose `deletionVector`"),
+        ("add", {"dataChange": None}, "a add without `dataChange`"),
+        ("remove", {"dataChange": "no"}, "a remove whose `dataChange`"),
+        ("remove", {"partitionValues": []}, "a remove whose `partitionValues`"),
+        ("cdc", {"path": []}, "a cdc whose `path`"),
+        ("protocol", {}, "a protocol without `minReaderVersion`"),
+        ("metaData", {}, "a metaData without `id`"),
+    ],
+)
+def test_an_action_that_counts_and_is_malformed_is_named_with_its_file(kind, changes, named):
+    whole = {action.action: to_json(action) for action in (add("a"), remove("a"), cdc("c"))}
+    with pytest.raises(CorruptLogError, match=rf"x\.json has {named}"):
+        CommitChanges("x.json").take(kind, whole.get(kind, {}) | changes)
+
+
+def test_of_a_file_only_what_names_its_rows_is_kept():
+    count, stats = 5_000, "s" * 2_000
+    commit = CommitChanges("x.json")
+    tracemalloc.start()
+    for number in range(count):
+        body = {"path": f"part-{number}", "partitionValues": {"day": "1"}, "size": number, "dataChange": True}
+        commit.take("add", body | {"stats": stats + str(number), "modificationTime": 0, "tags": {"k": "v"}})
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 500 * count
+    assert len(list(commit.files(version=0, timestamp_ms=0))) == count

@@ -213,6 +213,31 @@ def test_adds_of_a_json_checkpoint_may_have_their_statistics_as_an_object():
     assert stats == [{**parsed, "minValues": {"id": 1}}]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())],
+)
+def test_texts_may_have_another_type_than_string(texts):
+    def stored(kind):
+        if pa.types.is_string(kind):
+            return texts
+        if pa.types.is_struct(kind):
+            return pa.struct([f.with_type(stored(f.type)) for f in kind])
+        if pa.types.is_list(kind):
+            return pa.list_(stored(kind.value_type))
+        return kind
+
+    store = rich_store()
+    expected = facts(load(store))
+    write_v2(store, 1, uuid_name(1, "parquet"))
+    rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
+    schema = pa.schema([f.with_type(stored(f.type)) for f in rows.schema])
+    other = pa.Table.from_pylist(rows.to_pylist(), schema)
+    store.files[uuid_name(1, "parquet")] = (to_parquet(other), 0)
+    without_commits(store, 1)
+    assert facts(load(store)) == expected
+
+
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_a_file_that_a_checkpoint_lists_twice_is_one_file(log, kind):
     name = uuid_name(6, kind)

@@ -270,10 +270,11 @@ def test_what_can_be_rebuilt_is_what_a_segment_is_found_for(commits, checkpoints
     assert rebuildable(list_log(store, 0)) == found
 
 
-def test_commit_times_are_those_of_the_files_from_a_version_on():
+def test_commit_times_are_those_of_the_files():
     store = at_file_times(appended(create(new_store()), 2), 5000, 4000, 9000)
-    assert [(t.version, t.timestamp_ms) for t in commit_times(store)] == [(0, 5000), (1, 5001), (2, 9000)]
-    assert [t.version for t in commit_times(store, 1)] == [1, 2]
+    times = commit_times(store)
+    assert [(time.version, time.timestamp_ms) for time, _ in times] == [(0, 5000), (1, 5001), (2, 9000)]
+    assert [commit.name for _, commit in times] == [commit_name(version) for version in range(3)]
 
 
 def test_the_version_at_a_moment_goes_by_carried_times_also_below_a_cleanup():

@@ -85,6 +85,7 @@ TABLE = [
     (named(readers=["catalogManaged"]), PLAIN, "catalogManaged (a catalog decides", "catalogManaged"),
     (named(readers=["catalogOwned-preview"]), PLAIN, "catalogOwned-preview (a catalog decides", "catalogOwned-preview"),
     (legacy(1, 2), with_field("void"), None, "columns of type void"),
+    (legacy(1, 2), with_field({"type": "udt", "sqlType": "long"}), None, "columns of a user-defined type"),
     (named(readers=["columnMapping"]), PLAIN, None, None),
     (named(readers=["columnMapping"]), MAPPED, None, "columnMapping"),
     # As Spark 3.5 wrote dat/iceberg_compat_v1: a reader's feature that stands in the writer's list alone.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from deltalite.errors import CorruptLogError
+from deltalite.log import action_files
 from deltalite.protocol.file_names import commit_name
 from deltalite.results import OperationResult
 from deltalite.txn.checkpoint import write_checkpoint
 from deltalite.txn.find_run import earlier_result, find_run, find_run_commit
-from tests.unit.builders import NOON_MS, add, appended, create, info, load, new_store, put, put_raw, txn
+from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, load, new_store, put, put_raw, txn
 
 RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 
@@ -63,6 +65,39 @@ def test_the_newest_generation_is_the_answer(store):
 def test_an_app_id_that_stands_elsewhere_in_a_commit_is_not_a_transaction(store):
     put(store, add("x"), user_metadata="another")
     assert find_run_commit(store, "another", at_or_below=10).version == 3
+
+
+def test_a_run_is_found_at_the_end_of_a_large_commit_without_reading_it_at_once(store, monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    put_raw(store, 6, [*(add(f"f{n}") for n in range(50)), txn("late", 3), info(operation="X")])
+    requests = Requests(store)
+    found = find_run_commit(store, "late", at_or_below=10)
+    assert (found.version, found.txn.version, found.info["operation"]) == (6, 3, "X")
+    assert found.added_paths == {f"f{n}" for n in range(50)}
+    assert "read" not in {operation for operation, _ in requests.seen}
+
+
+def test_a_bad_line_of_a_run_s_large_commit_is_named_by_its_number(store, monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    lines = [*(add(f"f{n}") for n in range(50)), {"commitInfo": "late"}]
+    put_raw(store, 6, lines)
+    with pytest.raises(CorruptLogError, match="The commitInfo in line 51 of"):
+        find_run_commit(store, "late", at_or_below=10)
+
+
+def test_what_is_wrong_in_a_commit_that_does_not_name_the_run_is_no_matter(store):
+    put_raw(store, 6, b'{"add"')
+    assert find_run_commit(store, RUN, at_or_below=10).version == 2
+
+
+def test_a_commit_that_vanishes_while_a_run_is_looked_for_is_passed_over(store):
+    def vanish(operation, name):
+        store.files.pop(commit_name(3), None) if operation == "read" else None
+
+    put(store, add("x"), txn(RUN, 7))
+    store.before = vanish
+    assert find_run_commit(store, "another", at_or_below=10) is None
+    assert find_run_commit(store, RUN, at_or_below=5).version == 2
 
 
 def test_a_run_whose_commit_was_cleaned_is_still_done(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 
@@ -9,17 +10,32 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.errors import CorruptLogError
+from deltalite.log import action_files
 from deltalite.log.commit_times import InCommitTimes, in_commit_times
 from deltalite.log.history import read_history
+from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.unit.builders import NOON_MS, appended, create, info, new_store, put_raw
+from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, new_store, put_raw
 
 
 def times(store, in_commit):
     return [
         (entry["version"], entry["timestamp"]) for entry in read_history(store, up_to_version=9, in_commit=in_commit)
     ]
+
+
+class Counted(io.BytesIO):
+    """An open file that tells how many bytes were read of it."""
+
+    def __init__(self, data, read_bytes):
+        super().__init__(data)
+        self._read_bytes = read_bytes
+
+    def read(self, size=-1):
+        data = super().read(size)
+        self._read_bytes.append(len(data))
+        return data
 
 
 def moment(milliseconds):
@@ -45,6 +61,33 @@ def test_a_commit_that_should_carry_its_time_and_does_not_is_named_when_it_is_re
     assert next(entries)["version"] == 2
     with pytest.raises(CorruptLogError, match=f"{1:020}.json"):
         next(entries)
+
+
+def test_of_a_large_commit_no_more_is_read_than_its_provenance(monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    store = create(new_store())
+    put_raw(store, 1, [info(operation="WRITE"), *(add(f"f{n}") for n in range(100))])
+    read_bytes = []
+    monkeypatch.setattr(store, "open", lambda name: Counted(store.files[name][0], read_bytes))
+    requests = Requests(store)
+    assert next(read_history(store, up_to_version=1))["operation"] == "WRITE"
+    assert sum(read_bytes) == 500
+    assert [operation for operation, _ in requests.seen] == ["list"]
+
+
+def test_what_is_wrong_behind_the_provenance_is_no_matter_for_the_history():
+    store = create(new_store())
+    put_raw(store, 1, b'{"commitInfo":{"operation":"X"}}\n{"add"')
+    assert next(read_history(store, up_to_version=1))["operation"] == "X"
+
+
+def test_commits_that_vanish_while_the_history_is_read_end_it():
+    store = appended(create(new_store()), 3)
+    entries = read_history(store, up_to_version=3)
+    assert next(entries)["version"] == 3
+    for version in range(3):
+        store.delete(commit_name(version))
+    assert list(entries) == []
 
 
 @pytest.mark.parametrize("name", ["uniform_hudi", "in_commit_timestamp_history_read"])

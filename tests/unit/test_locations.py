@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError, UnsupportedStorageError
+from deltalite.storage.local import LocalLogStore
 from deltalite.storage.locations import parse_location
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, parse_versioned_path, resolve_version
@@ -128,3 +129,15 @@ def test_text_that_is_no_time_is_refused():
 @example(milliseconds=269105823409)  # as a float of seconds it falls short of itself
 def test_the_time_that_history_shows_travels_back_to_the_same_millisecond(milliseconds):
     assert parse_moment_ms(datetime.fromtimestamp(milliseconds / 1000, tz=UTC)) == milliseconds
+
+
+@pytest.mark.parametrize("path", ["s3://b/x.parquet", "abfss://c@a/x.parquet"])
+def test_a_file_of_the_log_on_another_storage_is_no_missing_file(tmp_path, path):
+    with pytest.raises(UnsupportedStorageError, match=path):
+        LocalLogStore(str(tmp_path)).open(path)
+
+
+@pytest.mark.parametrize("address", [None, 5, b"/lake"])
+def test_an_address_is_a_text(address):
+    with pytest.raises(InvalidTableAddressError, match="not a str"):
+        parse_versioned_path(address)

@@ -162,6 +162,16 @@ def test_detail_has_spark_s_names(own):
     assert (empty.to_arrow().num_rows, empty.files().num_rows) == (0, 0)
 
 
+def test_an_address_may_be_a_path_object(own):
+    assert DeltaTable(Path(own.root)).version == 3
+
+
+@pytest.mark.parametrize("limit", [-1, "1", 1.5, True])
+def test_a_limit_is_a_positive_int(own, limit):
+    with pytest.raises(InvalidRequestError, match="limit"):
+        DeltaTable(own.root).history(limit)
+
+
 @pytest.mark.parametrize("absurd_ms", [2**62, -(2**62), 253_402_300_800_000])
 def test_a_time_beyond_the_calendar_is_left_out_of_the_detail(own, absurd_ms):
     first = Path(own.root) / commit_name(0)

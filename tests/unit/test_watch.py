@@ -8,7 +8,8 @@ import pytest
 
 from deltalite.conditions import CommitCondition
 from deltalite.errors import CorruptLogError, InvalidRequestError
-from deltalite.protocol.actions import AddCDCFile
+from deltalite.log import action_files
+from deltalite.protocol.actions import AddCDCFile, to_json
 from deltalite.protocol.file_names import commit_name
 from deltalite.txn.checkpoint import write_checkpoint
 from deltalite.watch import PollResult, latest_version, poll, summarize, version_at
@@ -34,7 +35,7 @@ HINT = ("read", "_last_checkpoint")
 
 
 def commit_file(version):
-    return ("read", f"{version:020d}.json")
+    return ("open", f"{version:020d}.json")
 
 
 @pytest.mark.parametrize("length", [1, 30])
@@ -84,6 +85,16 @@ def test_a_corrupt_commit_is_an_error_and_not_silence():
     put_raw(store, 1, b'{"add"')
     with pytest.raises(CorruptLogError, match=f"{1:020d}.json"):
         poll(store, 0, ANY)
+
+
+def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kept_once(monkeypatch):
+    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    store = create(new_store())
+    put_raw(store, 1, [*(add(f"f{n}", partition_values={"day": str(n % 3)}) for n in range(99)), txn("run")])
+    requests = Requests(store)
+    found = poll(store, 0, CommitCondition(app_id="run")).match
+    assert found.partitions == tuple({"day": day} for day in "012")
+    assert requests.seen == [commit_file(1)]
 
 
 def test_the_version_at_a_moment_is_the_newest_that_was_there():
@@ -150,6 +161,12 @@ def test_one_text_is_not_a_list_of_operations():
 
 @pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])
 def test_a_commit_without_a_usable_time_or_provenance_is_a_commit(timestamp):
-    line = json.dumps({"commitInfo": {"timestamp": timestamp, "operation": "X"}}).encode()
-    assert (summarize(3, line).timestamp_ms, summarize(3, line).operation) == (0, "X")
-    assert summarize(3, b"").operation is None
+    summary = summarize(3, [("commitInfo", {"timestamp": timestamp, "operation": "X"})])
+    assert (summary.timestamp_ms, summary.operation) == (0, "X")
+    assert summarize(3, []).operation is None
+
+
+def test_the_first_provenance_counts_and_a_file_of_changed_rows_is_no_change_of_the_data_by_itself():
+    recorded = to_json(AddCDCFile(path="c", partition_values={}, size_bytes=1, data_change=True))
+    summary = summarize(3, [("commitInfo", {"operation": "A"}), ("cdc", recorded), ("commitInfo", {"operation": "B"})])
+    assert (summary.operation, summary.data_changed) == ("A", False)

@@ -8,12 +8,12 @@ large. Errors name the file and the line. Protocol: Delta Log Entries, Log Compa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from deltalite.errors import CorruptLogError, StorageError, VersionGapError
+from deltalite.errors import CorruptLogError, StorageError, StoragePermissionError, VersionGapError
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, table_of
 from deltalite.log.parsed_stats import stats_of_json
 from deltalite.protocol.actions import AddFile, RemoveFile, iter_raw_actions
@@ -36,7 +36,7 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
     Raises:
         VersionGapError: the file is not there.
         CorruptLogError: a line is longer than any action.
-        StorageError: storage failed to answer.
+        StorageError, StoragePermissionError: storage failed to answer, or refused.
     """
     if size_bytes is not None and size_bytes <= _BLOCK_BYTES:
         data = store.read(name)
@@ -47,8 +47,13 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
     try:
         with store.open(name) as handle:
             yield from _blocks(handle, name)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise _vanished(store, name) from error
+    except PermissionError as error:
+        raise StoragePermissionError(
+            f"{name} of {store.root} may not be read: {error}.",
+            remedy="Give the user that runs the task access to the table's folder.",
+        ) from error
     except OSError as error:
         raise StorageError(
             f"{name} of {store.root} could not be read: {error}.", remedy="Check the storage; the task may be retried."
@@ -81,17 +86,27 @@ def read_action_blocks(
     Raises:
         CorruptLogError: a line is no JSON object of one action; and as `read_blocks`.
     """
-    line = 1
-    for block in read_blocks(store, name, size_bytes):
-        pairs = _pairs_of_clean(block)
-        yield len(block), list(iter_raw_actions(block, name, first_line=line)) if pairs is None else pairs
-        line += block.count(b"\n")
+    for read_bytes, pairs in _parsed_blocks(store, name, size_bytes):
+        yield read_bytes, list(pairs)
 
 
 def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The (kind, body) pairs of a file, unknown kinds too. Raises as `read_action_blocks` does."""
-    for _, pairs in read_action_blocks(store, name, size_bytes):
+    """The (kind, body) pairs of a file, unknown kinds too.
+
+    Raises as `read_action_blocks` does, though not before the lines ahead of a bad one have been given.
+    """
+    for _, pairs in _parsed_blocks(store, name, size_bytes):
         yield from pairs
+
+
+def _parsed_blocks(
+    store: LogStore, name: str, size_bytes: int | None
+) -> Iterator[tuple[int, Iterable[tuple[str, dict[str, Any]]]]]:
+    line = 1
+    for block in read_blocks(store, name, size_bytes):
+        pairs = _pairs_of_clean(block)
+        yield len(block), iter_raw_actions(block, name, first_line=line) if pairs is None else pairs
+        line += block.count(b"\n")
 
 
 def _pairs_of_clean(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:

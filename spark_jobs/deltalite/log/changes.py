@@ -6,19 +6,20 @@
 4. One path added and removed: the file stays and its deletion vector changes. Rows that only the new vector marks were
    deleted, rows that only the old one marks came back.
 
-Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
+The actions of a commit are taken one by one, and of those that count only what names rows is kept, so a large commit
+costs little more than its list of files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from deltalite.errors import CorruptLogError
 from deltalite.log.file_table import deletion_vector_id
-from deltalite.protocol.actions import Action, AddCDCFile, AddFile, CommitInfo, RemoveFile
+from deltalite.protocol.actions import AddCDCFile, AddFile, CommitInfo, Metadata, Protocol, RemoveFile, from_json
 from deltalite.protocol.paths import canonical_path
 
 _NO_CHANGES = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -50,33 +51,100 @@ class ChangedFile:
     only: Mapping[str, Any] | None = None
 
 
-def changed_files(actions: Sequence[Action], *, version: int, timestamp_ms: int) -> Iterator[ChangedFile]:
-    """The files that hold the rows which a commit changed, deleted rows before inserted ones.
+class _File(NamedTuple):
+    """What names the rows of an action's file; a tuple, since a commit may have a million."""
 
-    Raises:
-        CorruptLogError: the commit adds and removes one file with one deletion vector.
+    path: str
+    partition_values: Mapping[str, str | None] | None
+    size_bytes: int | None
+    deletion_vector: Mapping[str, Any] | None
+
+
+class CommitChanges:
+    """What one commit says about changes: its first protocol, metadata and provenance, and the files.
+
+    `take` must have been called for all of its actions; `source` names the commit in errors.
     """
-    recorded = [action for action in actions if isinstance(action, AddCDCFile)]
-    if recorded:
-        for cdc in recorded:
-            yield _changed(cdc, None, version, timestamp_ms)
-        return
-    if any(isinstance(action, CommitInfo) and _is_idle_merge(action.values) for action in actions):
-        return
-    adds = {canonical_path(a.path): a for a in actions if isinstance(a, AddFile) and a.data_change}
-    removes = {canonical_path(r.path): r for r in actions if isinstance(r, RemoveFile) and r.data_change}
-    for path, remove in removes.items():
-        if path not in adds:
-            yield _changed(remove, ChangeType.DELETE, version, timestamp_ms, masked=remove.deletion_vector)
-    for path, add in adds.items():
-        if path not in removes:
-            yield _changed(add, ChangeType.INSERT, version, timestamp_ms, masked=add.deletion_vector)
-        else:
-            yield from _changed_vector(add, removes[path].deletion_vector, version, timestamp_ms)
+
+    def __init__(self, source: str) -> None:
+        self.protocol: Protocol | None = None
+        self.metadata: Metadata | None = None
+        self.provenance: Mapping[str, Any] | None = None
+        self._source = source
+        self._is_idle = False
+        self._recorded: list[_File] = []
+        self._adds: dict[str, _File] = {}
+        self._removes: dict[str, _File] = {}
+        self._values: dict[tuple[tuple[str, str | None], ...], Mapping[str, str | None]] = {}
+
+    def take(self, kind: str, body: dict[str, Any]) -> None:
+        """Take over an action. Raises `CorruptLogError` where one that counts is malformed."""
+        match kind:
+            case AddFile.action:
+                self._take_data_file(AddFile, body, self._adds)
+            case RemoveFile.action:
+                self._take_data_file(RemoveFile, body, self._removes)
+            case AddCDCFile.action:
+                self._recorded.append(self._file(AddCDCFile, body))
+                self._adds.clear()
+                self._removes.clear()
+            case CommitInfo.action:
+                self.provenance = body if self.provenance is None else self.provenance
+                self._is_idle = self._is_idle or _is_idle_merge(body)
+            case Protocol.action:
+                self.protocol = self.protocol or from_json(Protocol, body, self._source)
+            case Metadata.action:
+                self.metadata = self.metadata or from_json(Metadata, body, self._source)
+            case _:
+                pass  # transactions, domains and kinds that are not known change no row
+
+    def files(self, *, version: int, timestamp_ms: int) -> Iterator[ChangedFile]:
+        """The files that hold the rows which the commit changed, deleted rows before inserted ones.
+
+        Raises:
+            CorruptLogError: the commit adds and removes one file with one deletion vector.
+        """
+        if self._recorded:
+            for cdc in self._recorded:
+                yield _changed(cdc, None, version, timestamp_ms)
+            return
+        if self._is_idle:
+            return
+        for path, remove in self._removes.items():
+            if path not in self._adds:
+                yield _changed(remove, ChangeType.DELETE, version, timestamp_ms, masked=remove.deletion_vector)
+        for path, add in self._adds.items():
+            if path not in self._removes:
+                yield _changed(add, ChangeType.INSERT, version, timestamp_ms, masked=add.deletion_vector)
+            else:
+                yield from _changed_vector(add, self._removes[path].deletion_vector, version, timestamp_ms)
+
+    def _take_data_file(self, cls: type[AddFile | RemoveFile], body: dict[str, Any], files: dict[str, _File]) -> None:
+        if self._recorded or self._is_idle or body.get("dataChange") is False:
+            return
+        file = self._file(cls, body)
+        files[canonical_path(file.path)] = file
+
+    def _file(self, cls: type[AddFile | RemoveFile | AddCDCFile], body: dict[str, Any]) -> _File:
+        path, values, size_bytes = body.get("path"), body.get("partitionValues"), body.get("size")
+        vector = body.get("deletionVector")
+        is_whole = (
+            type(path) is str
+            and type(body.get("dataChange")) is bool
+            and type(size_bytes) is int
+            and type(values) is dict
+            and all(value is None or type(value) is str for value in values.values())
+            and (vector is None or type(vector) is dict)
+        )
+        if not is_whole:  # which a remove may be; else this says what is wrong
+            from_json(cls, body, self._source)
+        if values is not None:  # most files of a commit share them with others
+            values = self._values.setdefault(tuple(values.items()), values)
+        return _File(body["path"], values, size_bytes, vector)
 
 
 def _changed_vector(
-    add: AddFile, old: Mapping[str, Any] | None, version: int, timestamp_ms: int
+    add: _File, old: Mapping[str, Any] | None, version: int, timestamp_ms: int
 ) -> Iterator[ChangedFile]:
     """The rows that two deletion vectors of one file tell apart."""
     new = add.deletion_vector
@@ -96,7 +164,7 @@ def _id_of(vector: Mapping[str, Any] | None) -> str | None:
 
 
 def _changed(
-    file: AddFile | RemoveFile | AddCDCFile,
+    file: _File,
     change_type: ChangeType | None,
     version: int,
     timestamp_ms: int,

@@ -39,8 +39,15 @@ from deltalite.storage.log_store import LogStore
 # In these a null is a value, not an absence.
 _MAPS = frozenset({"configuration", "options", "partitionValues", "tags"})
 _SMALL_KINDS = (Protocol.action, Metadata.action, SetTransaction.action, DomainMetadata.action)
-# What some writers have in place of a string; Arrow would make a text of a number too.
-_TEXTS = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_dictionary, pa.types.is_null)
+# What some writers have in place of a string.
+_TEXTS = (
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_dictionary,
+)
 _CHECKPOINT_METADATA, _SIDECAR = "checkpointMetadata", "sidecar"
 
 
@@ -112,7 +119,7 @@ def _bodies(store: LogStore, name: str, kinds: Iterable[str]) -> Iterator[tuple[
         return
     with _parquet(store, name) as file:
         present = [k for k in kinds if k in file.schema_arrow.names]
-        table = file.read(columns=present) if present else None
+        table = _with_strings(file.read(columns=present)) if present else None
         for kind in present:
             for body in _rows_of_kind(table, kind).to_pylist(maps_as_pydicts="strict"):
                 yield kind, _without_nulls(body)
@@ -161,7 +168,7 @@ def _rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: p
         there = [f.name for f in file.schema_arrow.field(kind).type]
         present = [c for c in there if c in schema.names]
         # A struct needs one column to be told from a null; any will do.
-        table = file.read(columns=[f"{kind}.{c}" for c in present or there[:1]])
+        table = _with_strings(file.read(columns=[f"{kind}.{c}" for c in present or there[:1]]))
         if not table.num_rows:
             return []
         rows = _project(table, kind, schema)
@@ -169,6 +176,26 @@ def _rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: p
     if "stats" in schema.names and "stats_parsed" in there and cls is AddFile:
         rows = _with_parsed_stats(store, name, rows, pc.is_valid(table.column(kind)))
     return [without_rows(rows, pc.is_null(table.column(kind)))]
+
+
+def _with_strings(table: pa.Table) -> pa.Table:
+    """The table with strings where its writer has other types for texts, at every depth."""
+    wanted = pa.schema([field.with_type(_string_type(field.type)) for field in table.schema])
+    return table if wanted == table.schema else table.cast(wanted)
+
+
+def _string_type(data_type: pa.DataType) -> pa.DataType:
+    if any(is_text(data_type) for is_text in _TEXTS):
+        return pa.string()
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_string_type(field.type)) for field in data_type])
+    if pa.types.is_map(data_type):
+        inner = [_string_type(data_type.key_type), _string_type(data_type.item_type)]
+        return data_type if inner == [data_type.key_type, data_type.item_type] else pa.map_(*inner)
+    if pa.types.is_list(data_type):
+        element = _string_type(data_type.value_type)
+        return data_type if element == data_type.value_type else pa.list_(element)
+    return data_type
 
 
 def _rows_of_kind(table: pa.Table, kind: str) -> pa.ChunkedArray:
@@ -204,7 +231,7 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     """The column in the type that replay uses; structs by the names of their fields, which writers order freely."""
     if column.type == wanted:
         return column
-    if pa.types.is_string(wanted) and not any(test(column.type) for test in _TEXTS):
+    if pa.types.is_string(wanted) and not pa.types.is_null(column.type):  # Arrow would make a text of a number
         raise TypeError(f"a column of texts holds {column.type}")
     if pa.types.is_struct(wanted):
         return pa.chunked_array([_struct_as(chunk, wanted) for chunk in column.chunks], wanted)

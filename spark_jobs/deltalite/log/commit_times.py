@@ -18,7 +18,6 @@ from deltalite.errors import CorruptLogError, VersionGapError
 from deltalite.log.listing import Listing, list_log
 from deltalite.protocol.actions import CommitInfo, Metadata, Protocol, iter_raw_actions
 from deltalite.protocol.features import supported_features
-from deltalite.protocol.file_names import LogFileKind, first_name_of, parse_log_name
 from deltalite.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS, Property
 from deltalite.storage.log_store import LogStore, StoredFile
 
@@ -109,12 +108,10 @@ def file_times(commits: Iterable[tuple[int, StoredFile]]) -> list[CommitTime]:
     return times
 
 
-def commit_times(store: LogStore, first_version: int = 0) -> list[CommitTime]:
-    """The commits that the log still holds from `first_version` on, by the times of their files, ascending in both."""
-    parsed = ((parse_log_name(stored.name), stored) for stored in store.list_from(first_name_of(first_version)))
-    return file_times(
-        (name.version, stored) for name, stored in parsed if name is not None and name.kind is LogFileKind.COMMIT
-    )
+def commit_times(store: LogStore) -> list[tuple[CommitTime, StoredFile]]:
+    """The commits that the log still holds, with the times of their files, ascending in version and time."""
+    commits = list_log(store, 0).commits
+    return [(time, commits[time.version]) for time in file_times((v, commits[v]) for v in sorted(commits))]
 
 
 def rebuildable(listing: Listing) -> list[int]:

@@ -100,7 +100,7 @@ def table_of(
         rows = pa.array(bodies, type=pa.struct(list(schema)))
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are some of these
         for body in bodies:
-            from_json(cls, {**_LENIENT, **body}, source)
+            from_json(cls, {**_LENIENT, **{key: value for key, value in body.items() if value is not None}}, source)
         raise CorruptLogError(
             f"{source} has a malformed {cls.action}: {error}.", remedy="Repair the log with the engine that wrote it."
         ) from error

@@ -2,7 +2,8 @@
 
 Each entry is a commit's provenance as its writer gave it, with Spark's names, plus `version` and `timestamp`, which
 replaces the writer's own: it is the time that time travel goes by, so travelling to it gives the version. A commit
-without provenance is an entry too. Protocol: Commit Provenance Information.
+without provenance is an entry too. A commit is read no further than its provenance, which stands first. Protocol:
+Commit Provenance Information.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from deltalite.errors import VersionGapError
 from deltalite.log.commit_times import InCommitTimes, commit_times, required_time
-from deltalite.protocol.actions import CommitInfo, iter_raw_actions
-from deltalite.protocol.file_names import commit_name
+from deltalite.log.replay import read_commit_info
 from deltalite.storage.log_store import LogStore
 
 
@@ -28,14 +29,13 @@ def read_history(
     Raises:
         CorruptLogError: while reading, for a commit that should carry its time and does not.
     """
-    for time in reversed(commit_times(store)):
+    for time, commit in reversed(commit_times(store)):
         if time.version > up_to_version:
             continue
-        name = commit_name(time.version)
-        data = store.read(name)
-        if data is None:
+        try:
+            info = read_commit_info(store, commit) or {}
+        except VersionGapError:  # log cleanup has come by, and takes the older ones first
             return
-        info = next((body for kind, body in iter_raw_actions(data, name) if kind == CommitInfo.action), {})
         carried = in_commit is not None and in_commit.cover(time.version)
-        timestamp_ms = required_time(info, name) if carried else time.timestamp_ms
+        timestamp_ms = required_time(info, commit.name) if carried else time.timestamp_ms
         yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)}

@@ -8,6 +8,7 @@ Version Checksum File.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -183,7 +184,15 @@ def _facts(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
         "reader features": sorted(protocol.reader_features or ()),
         "writer features": sorted(protocol.writer_features or ()),
         "table id": metadata.id,
-        "schema": metadata.schema_string,
+        "schema": _json_value(metadata.schema_string),
         "partition columns": list(metadata.partition_columns),
         "properties": dict(metadata.configuration),
     }
+
+
+def _json_value(text: str) -> object:
+    """What the JSON says, whatever its blanks; a text that is no JSON is itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

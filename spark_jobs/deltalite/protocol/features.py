@@ -8,6 +8,7 @@ name, before anything is read or written. Protocol: Table Features, Protocol Evo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -84,6 +85,7 @@ def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
     return props.CHECKPOINT_POLICY.of(metadata.configuration) == "v2"
 
 
+_UDT = re.compile(r'"type"\s*:\s*"udt"')
 _BY_CATALOG = "a catalog decides which commits count, and the log in storage alone does not say"
 
 _FEATURES = {
@@ -178,6 +180,8 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     refused = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
     if contains_type(schema, "void"):
         refused.append("columns of type void")
+    if _UDT.search(metadata.schema_string):  # which is read as the type that it is kept as, and would be lost
+        refused.append("columns of a user-defined type")
     if refused:
         raise UnsupportedFeatureError(
             f"The table uses table features that this release does not write: {', '.join(sorted(refused))}.",

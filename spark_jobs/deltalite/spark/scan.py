@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
-from deltalite.errors import CorruptDataFileError, UnsupportedStorageError
+from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.paths import canonical_path, is_absolute
 from deltalite.snapshot import Snapshot
@@ -45,6 +45,7 @@ from deltalite.spark.presenting import BY_FIELD_ID, file_schema, presented
 from deltalite.spark.row_selection import RowSelection, live_rows, selected, words_of
 from deltalite.spark.types import to_spark
 from deltalite.spark.uris import glob_escaped
+from deltalite.storage.locations import check_local
 
 _ONE_SLASH = re.compile(r"^file:/+")
 
@@ -243,12 +244,7 @@ def public_relation(
 def _listed(root_uri: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
     """A file by the path that the log has for it."""
     real = canonical_path(path)
-    if is_absolute(real) and not real.startswith("/"):
-        raise UnsupportedStorageError(
-            f"The log names the data file {path!r}, which is not in the local file system; this release reads local "
-            "and mounted file systems only.",
-            remedy="Read the table with an engine that reaches that storage.",
-        )
+    check_local(real)
     # As Hadoop spells it, or a join by file would not find it.
     local = posixpath.normpath(real if is_absolute(real) else f"{root_uri.removeprefix('file:')}/{real}")
     with contextlib.suppress(OSError):  # a file that is not there is an error when it is read

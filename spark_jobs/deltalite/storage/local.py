@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from deltalite.errors import StorageError, StoragePermissionError, UnsupportedStorageError
+from deltalite.storage.locations import check_local
 from deltalite.storage.log_store import StoredFile
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class LocalLogStore:
         return True
 
     def _path(self, name: str) -> Path:
+        check_local(name)
         return Path(name.removeprefix("file:")) if name.startswith("file:/") else self._root / name
 
 

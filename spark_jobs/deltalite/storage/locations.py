@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from deltalite.errors import InvalidTableAddressError
+from deltalite.errors import InvalidTableAddressError, UnsupportedStorageError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
@@ -29,6 +29,20 @@ class TableLocation:
     def is_local(self) -> bool:
         """Whether the table lies in a file system that this process can open by path."""
         return self.scheme == "file"
+
+
+def check_local(path: str) -> None:
+    """Return for a path of the log, decoded, that this process can open: relative to its table, or local.
+
+    Raises:
+        UnsupportedStorageError: it lies on another storage.
+    """
+    if "://" in path and not path.startswith("file:/"):
+        raise UnsupportedStorageError(
+            f"The log names the file {path!r}, which is not in the local file system; this release reads local and "
+            "mounted file systems only.",
+            remedy="Read the table with an engine that reaches that storage.",
+        )
 
 
 def parse_location(address: str) -> TableLocation:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from deltalite.errors import InvalidRequestError
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION = re.compile(r"(?P<path>.+)@[vV](?P<version>\d+)/?")
@@ -27,7 +27,15 @@ class VersionedPath:
 
 
 def parse_versioned_path(address: str) -> VersionedPath:
-    """Split the version or time off an address."""
+    """Split the version or time off an address.
+
+    Raises:
+        InvalidRequestError: the address is no text, or ends with digits that are no time.
+    """
+    if not isinstance(address, str):
+        raise InvalidTableAddressError(
+            f"The table's address is {address!r}, which is not a str.", remedy="Give a path or a URI."
+        )
     if match := _VERSION.fullmatch(address):
         return VersionedPath(path=match["path"], version=int(match["version"]))
     if match := _MOMENT.fullmatch(address):

@@ -7,47 +7,64 @@ same version and the same metrics. Protocol: Transaction Identifiers.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from deltalite.errors import TableNotFoundError
-from deltalite.log.commit_times import commit_times
-from deltalite.protocol.actions import Action, AddFile, CommitInfo, SetTransaction, parse_commit
-from deltalite.protocol.file_names import commit_name
+from deltalite.errors import TableNotFoundError, VersionGapError
+from deltalite.log.action_files import read_actions, read_blocks
+from deltalite.log.listing import list_log
+from deltalite.protocol.actions import AddFile, CommitInfo, SetTransaction, from_json, iter_raw_actions
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import LogStore
+from deltalite.storage.log_store import LogStore, StoredFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommit:
-    """A commit that carries the app id of a run."""
+    """A commit that carries the app id of a run: its provenance, and the paths it added, as in the log."""
 
     version: int
     txn: SetTransaction
-    actions: Sequence[Action]
-
-    @property
-    def added_paths(self) -> frozenset[str]:
-        """The paths it added, as in the log."""
-        return frozenset(a.path for a in self.actions if isinstance(a, AddFile))
+    info: Mapping[str, Any]
+    added_paths: frozenset[str]
 
 
 def find_run_commit(store: LogStore, app_id: str, *, at_or_below: int) -> RunCommit | None:
     """The newest commit of `app_id` up to a version, or None where the log no longer holds it."""
-    needle = json.dumps(app_id).encode()
-    for time in reversed(commit_times(store)):
-        if time.version > at_or_below:
+    commits = list_log(store, 0).commits
+    for version in sorted(commits, reverse=True):
+        if version > at_or_below:
             continue
-        name = commit_name(time.version)
-        data = store.read(name)
-        if data is None or needle not in data:
+        try:
+            txn = _transaction(store, commits[version], app_id)
+            if txn is not None:
+                return _run_commit(store, commits[version], version, txn)
+        except VersionGapError:  # gone since it was listed
             continue
-        actions = parse_commit(data, name)
-        txn = next((a for a in actions if isinstance(a, SetTransaction) and a.app_id == app_id), None)
-        if txn is not None:
-            return RunCommit(version=time.version, txn=txn, actions=actions)
     return None
+
+
+def _transaction(store: LogStore, commit: StoredFile, app_id: str) -> SetTransaction | None:
+    """The transaction of `app_id` in a commit; only blocks with its name in them are parsed."""
+    needle, line = json.dumps(app_id).encode(), 1
+    for block in read_blocks(store, commit.name, commit.size_bytes):
+        for kind, body in iter_raw_actions(block, commit.name, first_line=line) if needle in block else ():
+            if kind == SetTransaction.action and body.get("appId") == app_id:
+                return from_json(SetTransaction, body, commit.name)
+        line += block.count(b"\n")
+    return None
+
+
+def _run_commit(store: LogStore, commit: StoredFile, version: int, txn: SetTransaction) -> RunCommit:
+    info: Mapping[str, Any] | None = None
+    added: set[str] = set()
+    for kind, body in read_actions(store, commit.name, commit.size_bytes):
+        if kind == CommitInfo.action:
+            info = body if info is None else info
+        elif kind == AddFile.action:
+            added.add(from_json(AddFile, body, commit.name).path)
+    return RunCommit(version=version, txn=txn, info=info or {}, added_paths=frozenset(added))
 
 
 def earlier_result(snapshot: Snapshot, table: str, app_id: str, txn_version: int) -> OperationResult | None:
@@ -59,7 +76,7 @@ def earlier_result(snapshot: Snapshot, table: str, app_id: str, txn_version: int
     if stored is None or stored.version < txn_version:
         return None
     found = find_run_commit(snapshot.store, app_id, at_or_below=snapshot.version)
-    info = next((a.values for a in found.actions if isinstance(a, CommitInfo)), {}) if found else {}
+    info = found.info if found else {}
     metrics = info.get("operationMetrics") or {}
     return OperationResult(
         table=table,
