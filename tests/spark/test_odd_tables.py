@@ -9,7 +9,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.commands.write import write
 from deltalite.errors import (
-    ConcurrentWriteException,
+    ConcurrentAppendException,
     ConstraintViolationError,
     DeltaLiteError,
     InvalidRequestError,
@@ -128,7 +128,7 @@ def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, 
         return real(self, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", after_a_rival)
-    with pytest.raises(ConcurrentWriteException):
+    with pytest.raises(ConcurrentAppendException):
         write(spark, WriteRequest(table=table, sources=own, query="SELECT max(id) + 1 AS id FROM source"))
     assert rows(tmp_path) == ["{'id': 1}", "{'id': 5}"]
 

@@ -73,8 +73,14 @@ def vector(unique: str, offset: int | None = None) -> dict[str, Any]:
     return {"storageType": "u", "pathOrInlineDv": unique, "sizeInBytes": 30, "cardinality": 1, **place}
 
 
-def proposal(read_version: int, *actions: Action, reads: ReadSet | None = None, **operation: Any) -> Proposal:
-    """What a command would propose, from its actions."""
+def proposal(
+    read_version: int,
+    *actions: Action,
+    reads: ReadSet | None = None,
+    rules: tuple[Protocol, Metadata] | None = None,
+    **operation: Any,
+) -> Proposal:
+    """What a command would propose, from its actions; `rules` are those of the version that was read."""
 
     def of(kind: type) -> tuple[Any, ...]:
         return tuple(a for a in actions if isinstance(a, kind))
@@ -89,6 +95,8 @@ def proposal(read_version: int, *actions: Action, reads: ReadSet | None = None, 
         metadata=one(Metadata),
         txn=one(SetTransaction),
         reads=reads or ReadSet(),
+        read_protocol=rules[0] if rules else None,
+        read_metadata=rules[1] if rules else None,
     )
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from deltalite.errors import (
     CommitStateUnknownError,
+    ConcurrentAppendException,
+    ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     ConcurrentWriteException,
     MetadataChangedException,
@@ -190,15 +192,6 @@ def test_a_winner_that_changed_the_rules_ends_every_attempt(store, winner, error
 
 
 @pytest.mark.parametrize(
-    ("actions", "reads"),
-    [
-        ([remove("f1"), add("mine")], None),
-        ([add("mine")], ReadSet(whole_table=True)),
-        ([metadata({"k": "v"}), add("mine")], None),
-        ([NEW_PROTOCOL], None),
-    ],
-)
-@pytest.mark.parametrize(
     ("winner", "who"),
     [
         ([info(operation="MERGE", userMetadata="dag nightly"), add("x")], "version 2 (MERGE, by dag nightly)"),
@@ -206,12 +199,27 @@ def test_a_winner_that_changed_the_rules_ends_every_attempt(store, winner, error
         ([add("x")], "version 2 (unknown operation, by an unnamed writer)"),
     ],
 )
-def test_anything_but_a_blind_append_that_loses_says_to_whom(store, actions, reads, winner, who):
+def test_a_commit_that_loses_says_to_whom(store, winner, who):
     rival(store, winner)
-    with pytest.raises(ConcurrentWriteException) as caught:
-        played(store, proposal(1, *actions, reads=reads, name="DELETE"))
-    assert "DELETE was prepared on version 1" in str(caught.value) and who in str(caught.value)
+    with pytest.raises(ConcurrentAppendException) as caught:
+        played(store, proposal(1, remove("f1"), add("mine"), reads=ReadSet(whole_table=True), name="DELETE"))
+    assert "DELETE read the table at version 1" in str(caught.value) and who in str(caught.value)
     assert caught.value.retryable and newest(store) == 2
+
+
+def test_a_commit_that_removes_goes_on_top_of_winners_that_did_not_touch_its_files(store):
+    put_raw(store, 2, APPEND)
+    rival(store, [info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
+    rules = (PROTOCOL, metadata())
+    done, pauses = played(store, proposal(1, remove("f1"), add("mine"), rules=rules))
+    assert done.version == 5 and len(pauses) == 3
+    assert paths(load(store)) == ["mine"]
+
+
+def test_what_was_read_is_followed_from_winner_to_winner(store):
+    rival(store, OPTIMIZE, [info(operation="DELETE"), remove("theirs")])
+    with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
+        played(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
 
 
 def test_another_try_of_the_same_run_is_the_result_and_nothing_is_written(store):

@@ -62,7 +62,6 @@ def test_a_property_is_its_text_or_its_default(prop, default, text, value):
         ("delta.dataSkippingNumIndexedCols", "-2"),
         ("delta.logRetentionDuration", "1 month"),
         ("delta.isolationLevel", "None"),
-        ("delta.isolationLevel", "WriteSerializable"),
         ("delta.checkpoint.writeStatsAsStruct", "True"),
         ("delta.checkpoint.writeStatsAsJson", "false"),
         ("delta.checkpointPolicy", "v3"),
@@ -85,7 +84,7 @@ def test_properties_of_the_user_s_own_are_the_user_s_business():
 def test_new_properties_that_are_kept_here_or_by_other_engines_may_be_set():
     props.check_new_properties(
         {
-            "delta.isolationLevel": "Serializable",
+            "delta.isolationLevel": "WriteSerializable",
             "delta.checkpoint.writeStatsAsStruct": "false",
             "delta.checkpoint.writeStatsAsJson": "true",
             "delta.logRetentionDuration": "30 days",
@@ -95,5 +94,5 @@ def test_new_properties_that_are_kept_here_or_by_other_engines_may_be_set():
 
 
 def test_a_refused_value_says_why():
-    with pytest.raises(InvalidRequestError, match=r"'WriteSerializable': .*Serializable only"):
-        props.check_new_properties({"delta.isolationLevel": "WriteSerializable"})
+    with pytest.raises(InvalidRequestError, match=r"'false': .*lose the statistics"):
+        props.check_new_properties({"delta.checkpoint.writeStatsAsJson": "false"})

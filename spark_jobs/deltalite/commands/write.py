@@ -12,8 +12,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from deltalite.commands.identity import result_of_another_try, transaction
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
@@ -28,7 +26,7 @@ from deltalite.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltalite.log.file_table import key_column, removes_of
+from deltalite.log.file_table import removes_of
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import check_writable, is_in_force
 from deltalite.requests import OnRerun, PartitionOverwrite, WriteMode, WriteRequest
@@ -104,9 +102,11 @@ def _leave_alone(store: LogStore, request: WriteRequest, base: Snapshot) -> Oper
         return _result(store, request, version=base.version, read_version=base.version, committed=False)
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
-        read_version=base.version,
         operation=write_operation(request, base.partition_columns, {}),
         txn=transaction(request.identity, now_ms=_now_ms()),
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
     )
     return _committed(store, request, proposal)
 
@@ -185,7 +185,7 @@ class _Write:
         if identity is None or identity.on_rerun is not OnRerun.REPLACE:
             return None
         earlier = files_of_earlier_run(self._base, identity)
-        return None if earlier is None else Replacement(whole=earlier, partly=earlier.slice(0, 0))
+        return None if earlier is None else Replacement.of(earlier, earlier.slice(0, 0))
 
     def _replaced_by_rows(self, new: WrittenFiles) -> Replacement | None:
         """What is only known from the partitions that were written."""
@@ -224,17 +224,19 @@ class _Write:
         )
         metrics = write_metrics(request, staged.new, staged.copied, staged.replaced)
         return Proposal(
-            read_version=self._base.version if self._base else -1,
             operation=write_operation(request, target.partition_columns, metrics),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
             txn=transaction(request.identity, now_ms=_now_ms()),
-            reads=self._reads(removed),
+            reads=self._reads(staged.replaced),
+            read_version=self._base.version if self._base else -1,
+            read_protocol=self._base.protocol if self._base else None,
+            read_metadata=self._base.metadata if self._base else None,
         )
 
-    def _reads(self, removed: pa.Table | None) -> ReadSet:
+    def _reads(self, replaced: Replacement | None) -> ReadSet:
         """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
         for source in self._request.sources.values():
             if source.format.lower() == "delta":
@@ -246,10 +248,7 @@ class _Write:
                 )
                 if not pinned and is_same_place(wanted.path, self._request.table):
                     return ReadSet(whole_table=True)
-        if self._request.mode is WriteMode.OVERWRITE and self._base is not None:
-            # Also where nothing was there to replace: what another writer has put there since would have to go.
-            return ReadSet(whole_table=True)
-        return ReadSet() if removed is None else ReadSet(keys=frozenset(key_column(removed).to_pylist()))
+        return ReadSet() if replaced is None else replaced.reads
 
 
 def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:

@@ -113,10 +113,7 @@ ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, 
 ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
 ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
 ISOLATION_LEVEL = Property(
-    "delta.isolationLevel",
-    "Serializable",
-    _one_of("Serializable", "WriteSerializable"),
-    ("WriteSerializable", "this release commits as Serializable only"),
+    "delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable", "SnapshotIsolation")
 )
 LOG_RETENTION_MS = Property("delta.logRetentionDuration", 30 * DAY_MS, parse_interval_ms)
 NUM_INDEXED_COLUMNS = Property("delta.dataSkippingNumIndexedCols", 32, _at_least_minus_one)

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import IntegerType
 
-from deltalite.columnar.skipping import prune
+from deltalite.columnar.skipping import FileTest, prune
+from deltalite.log.file_table import key_column
 from deltalite.protocol.partition_values import parse_partition_value, partition_text
 from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
@@ -27,6 +28,7 @@ from deltalite.spark.errors import computing, reading_table
 from deltalite.spark.predicates import parse_predicate, reads_only
 from deltalite.spark.scan import scan
 from deltalite.spark.types import spark_type, to_spark
+from deltalite.txn.proposal import ReadSet, RowTest
 
 # Python's NaN equals only the same object; SQL's equals every NaN.
 _NAN = float("nan")
@@ -34,11 +36,24 @@ _NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """`whole` files disappear; of the `partly` replaced files, the rows in `survivors` stay."""
+    """`whole` files disappear; of the `partly` replaced files, the rows in `survivors` stay. `reads` led to them.
+
+    What another writer adds meanwhile would have to go too where `reads` would have read it.
+    """
 
     whole: pa.Table
     partly: pa.Table
+    reads: ReadSet
     survivors: DataFrame | None = None
+
+    @classmethod
+    def of(
+        cls, whole: pa.Table, partly: pa.Table, *, rows: RowTest | None = None, survivors: DataFrame | None = None
+    ) -> Replacement:
+        """The replacement of the files that were found, by a test or by their names alone."""
+        keys = frozenset(key_column(pa.concat_tables([whole, partly])).to_pylist())
+        reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
+        return cls(whole=whole, partly=partly, reads=reads, survivors=survivors)
 
     @property
     def files(self) -> pa.Table:
@@ -48,16 +63,15 @@ class Replacement:
 
 def everything(snapshot: Snapshot) -> Replacement:
     """All files are replaced."""
-    return Replacement(whole=snapshot.files, partly=snapshot.files.slice(0, 0))
+    return Replacement(whole=snapshot.files, partly=snapshot.files.slice(0, 0), reads=ReadSet(whole_table=True))
 
 
 def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
     """The files of the partitions that were written, compared by value: one value may be spelled in two ways."""
-    typed = _PartitionKeys(snapshot)
-    wanted = {typed.key(values) for values in written}
+    test = _SamePartitions(snapshot, written)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
-    mask = pa.array([typed.key(values) in wanted for values in rows], pa.bool_())
-    return Replacement(whole=snapshot.files.filter(mask), partly=snapshot.files.slice(0, 0))
+    mask = pa.array([test.may_match(values) for values in rows], pa.bool_())
+    return Replacement.of(snapshot.files.filter(mask), snapshot.files.slice(0, 0), rows=test)
 
 
 def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
@@ -67,8 +81,9 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
         InvalidRequestError: the predicate is wrong, naming `replace_where`.
     """
     tree = parse_predicate(spark, predicate, snapshot.schema, parameter="replace_where")
+    test = FileTest(tree, snapshot.table_schema)
     if reads_only(tree, snapshot.partition_columns):
-        return Replacement(whole=_in_partitions(spark, snapshot, predicate), partly=snapshot.files.slice(0, 0))
+        return Replacement.of(_in_partitions(spark, snapshot, predicate), snapshot.files.slice(0, 0), rows=test)
     candidates = prune(snapshot.files, tree, snapshot.table_schema)
     file_column = unused_name(snapshot.schema, "file")
     matches = scan(spark, snapshot, candidates, file_column=file_column).where(predicate)
@@ -76,7 +91,7 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
         touched = [row[0] for row in matches.select(named(file_column)).distinct().collect()]
     partly = candidates.filter(pc.is_in(candidates["path"], value_set=pa.array(touched, pa.string())))
     survivors = scan(spark, snapshot, partly).where(~F.coalesce(F.expr(predicate), F.lit(False)))
-    return Replacement(whole=snapshot.files.slice(0, 0), partly=partly, survivors=survivors)
+    return Replacement.of(snapshot.files.slice(0, 0), partly, rows=test, survivors=survivors)
 
 
 def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str) -> pa.Table:
@@ -109,3 +124,14 @@ class _PartitionKeys:
     def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
         typed = (parse_partition_value(partition_text(values, f.name), f.type) for f in self.fields)
         return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
+
+
+class _SamePartitions:
+    """Whether a file lies in one of the partitions that were written."""
+
+    def __init__(self, snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> None:
+        self._keys = _PartitionKeys(snapshot)
+        self._written = {self._keys.key(values) for values in written}
+
+    def may_match(self, partition_values: Mapping[str, str | None], _stats: str | None = None) -> bool:
+        return self._keys.key(partition_values) in self._written

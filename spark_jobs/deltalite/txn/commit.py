@@ -11,7 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deltalite.errors import (
@@ -29,7 +29,6 @@ from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge
 from deltalite.version import VERSION
 
 ENGINE_INFO = f"deltalite/{VERSION}"
-_ISOLATION = "Serializable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +71,8 @@ def commit(
         for winner in _winners(store, version):
             verdict = judge(proposal, winner, txn_id)
             match verdict:
-                case Stands():
-                    version = winner.version + 1
+                case Stands(reads=reads):
+                    version, proposal = winner.version + 1, replace(proposal, reads=reads)
                 case IsOurs():
                     return Committed(version=winner.version, timestamp_ms=timestamp_ms)
                 case AlreadyDone():
@@ -129,7 +128,7 @@ def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str
     info["operationParameters"] = dict(operation.parameters)
     if proposal.read_version >= 0:
         info["readVersion"] = proposal.read_version
-    info["isolationLevel"] = _ISOLATION
+    info["isolationLevel"] = proposal.isolation.value
     info["isBlindAppend"] = proposal.is_blind_append
     info["operationMetrics"] = {name: str(value) for name, value in operation.metrics.items()}
     if operation.user_metadata is not None:

@@ -8,22 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from deltalite.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, SetTransaction
+from deltalite.protocol import actions
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import AddFile, Metadata, RemoveFile, SetTransaction
+from deltalite.txn.isolation import IsolationLevel
+
+
+class RowTest(Protocol):
+    """A question that an operation asked of the table's rows, such as `columnar.skipping.FileTest`."""
+
+    def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
+        """Whether a file with these partition values and statistics may hold a row that counts; False is certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSet:
-    """What the operation looked at: all rows, or the files of `keys` (see `file_key`)."""
+    """What the operation looked at: all rows, or the files of `keys` (see `file_key`) and the rows that `rows` mean.
+
+    The keys are what it found; the tests say what else it would have found, had it been there.
+    """
 
     whole_table: bool = False
     keys: frozenset[str] = frozenset()
+    rows: tuple[RowTest, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was read."""
-        return not self.whole_table and not self.keys
+        return not (self.whole_table or self.keys or self.rows)
+
+    def would_have_read(self, added: AddFile) -> bool:
+        """Whether the file may hold rows that the operation would have seen."""
+        return self.whole_table or any(test.may_match(added.partition_values, added.stats) for test in self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +56,29 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The actions of one commit and what they rest on. `read_version` is -1 where there was no table yet."""
+    """The actions of one commit and what they rest on.
+
+    `read_version` is -1 where there was no table yet; `read_protocol` and `read_metadata`, the rules at that version,
+    are None then.
+    """
 
     read_version: int
     operation: Operation
     adds: tuple[AddFile, ...] = ()
     removes: tuple[RemoveFile, ...] = ()
-    protocol: Protocol | None = None
+    protocol: actions.Protocol | None = None
     metadata: Metadata | None = None
     txn: SetTransaction | None = None
     reads: ReadSet = field(default_factory=ReadSet)
+    read_protocol: actions.Protocol | None = None
+    read_metadata: Metadata | None = None
+
+    @property
+    def level(self) -> IsolationLevel:
+        """What the table asks for."""
+        if self.read_metadata is None:
+            return IsolationLevel.SERIALIZABLE
+        return IsolationLevel(props.ISOLATION_LEVEL.of(self.read_metadata.configuration))
 
     @property
     def is_blind_append(self) -> bool:
@@ -55,11 +86,15 @@ class Proposal:
         return not self.removes and self.reads.is_empty
 
     @property
-    def may_rebase(self) -> bool:
-        """Whether the same actions are right on top of any commit that changes neither protocol nor metadata."""
-        return self.is_blind_append and self.protocol is None and self.metadata is None
-
-    @property
     def data_change(self) -> bool:
         """Whether any file action changes rows."""
         return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
+
+    @property
+    def isolation(self) -> IsolationLevel:
+        """The level that this commit needs: one that only rearranges rows needs no more than that its files are there.
+
+        The run that it records does not stand in the way, since that is compared by itself.
+        """
+        only_files = self.protocol is None and self.metadata is None and bool(self.adds or self.removes)
+        return IsolationLevel.SNAPSHOT if only_files and not self.data_change else self.level

@@ -1,25 +1,40 @@
 """What a commit of another writer means for ours: the conflict rules.
 
-`judge` takes our proposal and one winner and says what follows; it does no I/O. Until an operation can be replanned,
-only a blind append survives a winner; everything else fails with the error that says who won. delta-spark:
-ConflictChecker.
+`judge` takes our proposal and one winner and says what follows; it does no I/O. A winner that changed rules, added rows
+we would have read, or removed files we rest on ends the attempt, with the error that says who won; any other winner
+stands below us. Files that a winner merely rearranged hold the rows that were there before, so they are no news, unless
+they are the very files that we remove; what we have read of the old files we then rest on in the new ones.
+delta-spark: ConflictChecker, which is stricter where `_appended`, `_removed` and `absorbed` say so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deltalite.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
     ConcurrentModificationException,
     ConcurrentTransactionException,
-    ConcurrentWriteException,
     MetadataChangedException,
     ProtocolChangedException,
 )
-from deltalite.protocol.actions import Action, CommitInfo, Metadata, Protocol, SetTransaction
-from deltalite.txn.proposal import Proposal
+from deltalite.log.file_table import file_key
+from deltalite.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from deltalite.txn.absorbed import contradiction_in_metadata, contradiction_in_protocol
+from deltalite.txn.isolation import IsolationLevel
+from deltalite.txn.proposal import Proposal, ReadSet
 
 _RETRY = "Run the task again: it will start from the table as it is now."
 
@@ -36,13 +51,41 @@ class Winner:
         """Its provenance, empty where it gave none."""
         return next((dict(a.values) for a in self.actions if isinstance(a, CommitInfo)), {})
 
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol it set."""
+        return next((a for a in self.actions if isinstance(a, Protocol)), None)
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """The metadata it set."""
+        return next((a for a in self.actions if isinstance(a, Metadata)), None)
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether it says that it added files without reading any."""
+        return self.info.get("isBlindAppend") is True
+
+    @property
+    def new_rows(self) -> Iterator[AddFile]:
+        """The files it added whose rows were not there before."""
+        return (a for a in self.actions if isinstance(a, AddFile) and a.data_change)
+
+    @property
+    def removes(self) -> Iterator[RemoveFile]:
+        """The files it removed."""
+        return (a for a in self.actions if isinstance(a, RemoveFile))
+
     def __str__(self) -> str:
         who = self.info.get("userMetadata") or self.info.get("engineInfo") or "an unnamed writer"
         return f"version {self.version} ({self.info.get('operation', 'unknown operation')}, by {str(who)[:200]})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stands:
-    """Our commit is right on top of the winner."""
+    """Our commit is right on top of the winner. `reads` is what it rests on from there on."""
+
+    reads: ReadSet
 
 
 class IsOurs:
@@ -69,20 +112,77 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
         return ConcurrentTransactionException(
             f"An earlier try of this run committed {winner} while this one was at work.", remedy=_RETRY
         )
-    # Case 3: the rules of the table are not those we checked against.
-    if any(isinstance(a, Protocol) for a in winner.actions):
-        return ProtocolChangedException(f"The table's protocol was changed by {winner}.", remedy=_RETRY)
-    # Case 4: the schema or the properties are not those we wrote for.
-    if any(isinstance(a, Metadata) for a in winner.actions):
-        return MetadataChangedException(f"The table's metadata was changed by {winner}.", remedy=_RETRY)
-    # Case 5: we read nothing and removed nothing.
-    if ours.may_rebase:
-        return Stands()
-    # Case 6: whether the winner matters cannot be told yet.
-    return ConcurrentWriteException(
-        f"{ours.operation.name} was prepared on version {ours.read_version}, and {winner} was committed first.",
+    # Case 3: the rules of the table, its rows or its files are not those that ours rests on.
+    contradiction = _rules(ours, winner) or _appended(ours, winner) or _removed(ours, winner)
+    return contradiction or Stands(reads=_followed(ours.reads, winner))
+
+
+def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    protocol, metadata = winner.protocol, winner.metadata
+    if protocol is not None:
+        why = (
+            "this operation sets it too"
+            if ours.protocol is not None or ours.read_protocol is None or ours.read_metadata is None
+            else contradiction_in_protocol(ours.read_protocol, protocol, metadata or ours.read_metadata)
+        )
+        if why is not None:
+            return ProtocolChangedException(f"The table's protocol was changed by {winner}: {why}.", remedy=_RETRY)
+    if metadata is not None:
+        why = (
+            "this operation sets it too"
+            if ours.metadata is not None or ours.read_metadata is None
+            else contradiction_in_metadata(ours.read_metadata, metadata)
+        )
+        if why is not None:
+            return MetadataChangedException(f"The table's metadata was changed by {winner}: {why}.", remedy=_RETRY)
+    return None
+
+
+def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Rows that we would have read. Statistics count beside partition values, which is more than delta-spark asks."""
+    counts_blind = ours.isolation is IsolationLevel.SERIALIZABLE or ours.metadata is not None
+    if ours.isolation is IsolationLevel.SNAPSHOT or (winner.is_blind_append and not counts_blind):
+        return None
+    added = next((a for a in winner.new_rows if ours.reads.would_have_read(a)), None)
+    if added is None:
+        return None
+    return ConcurrentAppendException(
+        f"{ours.operation.name} read the table at version {ours.read_version}, and {winner} added {_place(added)} "
+        f"that it would have read.",
         remedy=_RETRY,
     )
+
+
+def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Files that we rest on. delta-spark counts those too whose rows a winner only moved to other files."""
+    mine = {file_key(r.path, r.deletion_vector) for r in ours.removes}
+    for remove in winner.removes:
+        key = file_key(remove.path, remove.deletion_vector)
+        if key in mine:
+            return ConcurrentDeleteDeleteException(
+                f"{ours.operation.name} was to remove the file {remove.path}, and {winner} removed it first.",
+                remedy=_RETRY,
+            )
+        if remove.data_change and (ours.reads.whole_table or key in ours.reads.keys):
+            return ConcurrentDeleteReadException(
+                f"{ours.operation.name} had read the file {remove.path} at version {ours.read_version}, and {winner} "
+                f"removed it.",
+                remedy=_RETRY,
+            )
+    return None
+
+
+def _followed(reads: ReadSet, winner: Winner) -> ReadSet:
+    """The read set with the files to which the winner moved rows that were read."""
+    if not any(file_key(r.path, r.deletion_vector) in reads.keys for r in winner.removes):
+        return reads
+    moved_to = (a for a in winner.actions if isinstance(a, AddFile) and not a.data_change)
+    return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in moved_to})
+
+
+def _place(added: AddFile) -> str:
+    where = ", ".join(f"{column}={value}" for column, value in sorted(added.partition_values.items()))
+    return f"rows to the partition {where}" if where else "rows"
 
 
 def _same_app(ours: Proposal, winner: Winner) -> SetTransaction | None:

@@ -1,0 +1,90 @@
+"""Changes of a table's rules that a commit survives.
+
+Files that were written for one protocol and metadata are right for another where the difference does not concern them:
+a protocol that supports more, a comment, a property that steers maintenance or belongs to its user. What is not known
+to be harmless is not. delta-spark absorbs fewer: ConflictChecker (protocol compatibility, metadata updates).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.features import check_writable, supported_features
+
+# They decide when files are compacted, checkpointed or forgotten, or which statistics new files have; no writer has to
+# know of them for its rows to be right.
+_HARMLESS = frozenset(
+    {
+        "delta.checkpoint.writeStatsAsJson",
+        "delta.checkpoint.writeStatsAsStruct",
+        "delta.checkpointInterval",
+        "delta.checkpointPolicy",
+        "delta.checkpointRetentionDuration",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.dataSkippingStatsColumns",
+        "delta.dataSkippingStringPrefixLength",
+        "delta.deletedFileRetentionDuration",
+        "delta.enableDeletionVectors",
+        "delta.enableExpiredLogCleanup",
+        "delta.enableFullRetentionRollback",
+        "delta.logRetentionDuration",
+        "delta.randomizeFilePrefixes",
+        "delta.randomPrefixLength",
+        "delta.sampling.enabled",
+        "delta.setTransactionRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+    }
+)
+_HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
+
+
+def contradiction_in_protocol(read: Protocol, new: Protocol, metadata: Metadata) -> str | None:
+    """Why a commit that was made for `read` does not stand under `new`, or None. `metadata` is the newest.
+
+    A feature that is merely supported asks nothing of a writer; one that asks for something is either active by the
+    metadata, which is compared too, or one that this release does not write.
+    """
+    dropped = supported_features(read) - supported_features(new)
+    if dropped:
+        return f"it no longer has {', '.join(sorted(dropped))}"
+    try:
+        check_writable(new, metadata)
+    except UnsupportedFeatureError as error:
+        return error.problem.rstrip(".")
+    return None
+
+
+def contradiction_in_metadata(read: Metadata, new: Metadata) -> str | None:
+    """What was changed that a commit made for `read` depends on, or None."""
+    if read.id != new.id:
+        return "it is another table"
+    if not _is_same_but_for_comments(read.schema_string, new.schema_string):
+        return "its schema"
+    if read.partition_columns != new.partition_columns:
+        return "its partition columns"
+    old, now = dict(read.configuration), dict(new.configuration)
+    changed = sorted(key for key in old.keys() | now.keys() if old.get(key) != now.get(key) and not _is_harmless(key))
+    return f"the property {', '.join(changed)}" if changed else None
+
+
+def _is_harmless(key: str) -> bool:
+    return not key.startswith("delta.") or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
+
+
+def _is_same_but_for_comments(schema: str, other: str) -> bool:
+    """Whether two schemas (JSON) differ at most in the comments of their fields."""
+
+    def commentless(members: dict[str, Any]) -> dict[str, Any]:
+        about = members.get("metadata")
+        if not isinstance(about, dict):
+            return members
+        return {**members, "metadata": {key: value for key, value in about.items() if key != "comment"}}
+
+    try:
+        return bool(json.loads(schema, object_hook=commentless) == json.loads(other, object_hook=commentless))
+    except (ValueError, RecursionError):
+        return False

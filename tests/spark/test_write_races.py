@@ -1,0 +1,76 @@
+"""A write that loses a race: it stands on top of the winner, or it says who won and leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException
+from deltalite.storage.local import LocalLogStore
+from tests.support.tables import commit, data_files, put, rows, values
+
+pytestmark = pytest.mark.spark
+
+REPLACEMENTS = {
+    "a partition": {"mode": "overwrite", "replace_where": "day = 'a'"},
+    "a partition and more": {"mode": "overwrite", "replace_where": "day = 'a' AND id < 100"},
+    "rows by statistics": {"mode": "overwrite", "replace_where": "id BETWEEN 1 AND 9"},
+    "the partitions written": {"mode": "overwrite", "partition_overwrite": "dynamic"},
+}
+
+
+@pytest.fixture
+def race(spark, tmp_path, monkeypatch):
+    """A table of id 1 in a and id 50 in b; `race(ours, theirs, level)` lets `theirs` commit while `ours` is at work."""
+    table = tmp_path / "t"
+
+    def run(ours, theirs, level="Serializable"):
+        put(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
+            properties={"delta.isolationLevel": level})  # fmt: skip
+        original = LocalLogStore.write_if_absent
+
+        def rival_first(store, name, data):
+            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
+            put(spark, table, **theirs)
+            return original(store, name, data)
+
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+        result = put(spark, table, **ours)
+        return result, commit(table, result.version)["commitInfo"]
+
+    run.table = table
+    return run
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_a_replacement_stands_on_top_of_rows_that_it_would_not_have_replaced(race, replacement):
+    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
+    result, info = race(ours, {"query": values("id, day", "77, 'b'")})
+    assert (result.version, result.read_version, info["isolationLevel"]) == (2, 0, "Serializable")
+    assert rows(race.table) == [(2, "a"), (50, "b"), (77, "b")]
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_a_replacement_does_not_stand_on_rows_that_it_should_have_replaced(race, replacement):
+    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
+    with pytest.raises(ConcurrentAppendException, match=r"version 1 .* day=a"):
+        race(ours, {"query": values("id, day", "5, 'a'")})
+    assert rows(race.table) == [(1, "a"), (5, "a"), (50, "b")]
+    assert data_files(race.table) == {add["path"] for version in (0, 1) for add in commit(race.table, version)["add"]}
+
+
+def test_rows_that_were_appended_blindly_may_count_as_later_where_the_table_says_so(race):
+    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
+    _, info = race(ours, {"query": values("id, day", "5, 'a'")}, "WriteSerializable")
+    assert info["isolationLevel"] == "WriteSerializable"
+    assert rows(race.table) == [(2, "a"), (5, "a"), (50, "b")]
+
+
+@pytest.mark.parametrize(
+    ("level", "error"),
+    [("WriteSerializable", ConcurrentAppendException), ("SnapshotIsolation", ConcurrentDeleteDeleteException)],
+)
+def test_two_replacements_of_one_partition_do_not_both_win(race, level, error):
+    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
+    with pytest.raises(error, match="version 1"):
+        race(ours, {"query": values("id, day", "3, 'a'"), **REPLACEMENTS["a partition"]}, level)
+    assert rows(race.table) == [(3, "a"), (50, "b")]
