@@ -50,6 +50,9 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         it. (templated)
     :param user_metadata: A text that the table's history shows beside the run. (templated)
     :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``. (templated)
+    :param conflict_retries: How many times the same job plans the write again when another writer's commit contradicts
+        it; 0 leaves that to Airflow's retries. The query is then computed again. (templated)
+    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` leaves the
         commit (the default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and
         ``replace`` takes the run's earlier rows out and puts the new ones in (``append`` only). (templated)
@@ -77,6 +80,8 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         "data_change",
         "user_metadata",
         "properties",
+        "conflict_retries",
+        "conflict_seconds",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "source": "json",
@@ -104,6 +109,8 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         data_change: bool = True,
         user_metadata: str | None = None,
         properties: Mapping[str, str] | None = None,
+        conflict_retries: int = 3,
+        conflict_seconds: int = 600,
         on_rerun: str | None = None,
         conn_id: str = "spark_default",
         storage_conn_id: str | None = None,
@@ -124,6 +131,8 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         self.data_change = data_change
         self.user_metadata = user_metadata
         self.properties = properties
+        self.conflict_retries = conflict_retries
+        self.conflict_seconds = conflict_seconds
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields; a single source is the view `source`."""

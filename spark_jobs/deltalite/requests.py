@@ -139,8 +139,8 @@ class RunIdentity:
 class WriteRequest:
     """Write the rows of `sources` (through `query`, where given) to `table`.
 
-    Sizes are in rows; every name is a column of the rows to be written. See `DeltaWriteOperator` for the meaning of
-    each parameter.
+    Sizes are in rows, durations in seconds; every name is a column of the rows to be written. See `DeltaWriteOperator`
+    for the meaning of each parameter.
     """
 
     table: str
@@ -158,6 +158,8 @@ class WriteRequest:
     data_change: bool = True
     user_metadata: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    conflict_retries: int = 3
+    conflict_seconds: int = 600
 
     def __post_init__(self) -> None:
         _choose(self, "mode", WriteMode)
@@ -273,6 +275,9 @@ def _contradictions(request: WriteRequest) -> list[tuple[str, str]]:
         "overwrite_schema replaces the whole table's schema, and only a part of the rows is replaced.",
         "Leave out overwrite_schema, or overwrite the whole table.",
     )
+    for name in ("conflict_retries", "conflict_seconds"):
+        given = getattr(request, name)
+        refuse(given < 0, f"{name} is {given}.", "Give 0 or more.")
     refuse(
         request.max_records_per_file is not None and request.max_records_per_file < 1,
         f"max_records_per_file is {request.max_records_per_file}.",

@@ -50,6 +50,8 @@ def test_every_parameter_arrives_in_the_request():
         data_change=False,
         user_metadata="note",
         properties={"delta.appendOnly": "false"},
+        conflict_retries="0",
+        conflict_seconds=5,
     )
     assert request == WriteRequest(
         table="/lake/orders",
@@ -67,6 +69,8 @@ def test_every_parameter_arrives_in_the_request():
         data_change=False,
         user_metadata="note",
         properties={"delta.appendOnly": "false"},
+        conflict_retries=0,
+        conflict_seconds=5,
     )
     assert write(mode="overwrite", replace_where="day = '2026-01-01'").replace_where == "day = '2026-01-01'"
     assert write(mode="overwrite", overwrite_schema=True).overwrite_schema

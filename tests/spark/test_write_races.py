@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException
+from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit, data_files, put, rows, values
 
@@ -34,7 +35,7 @@ def race(spark, tmp_path, monkeypatch):
             return original(store, name, data)
 
         monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-        result = put(spark, table, **ours)
+        result = put(spark, table, **{"conflict_retries": 0, **ours})
         return result, commit(table, result.version)["commitInfo"]
 
     run.table = table
@@ -74,3 +75,31 @@ def test_two_replacements_of_one_partition_do_not_both_win(race, level, error):
     with pytest.raises(error, match="version 1"):
         race(ours, {"query": values("id, day", "3, 'a'"), **REPLACEMENTS["a partition"]}, level)
     assert rows(race.table) == [(3, "a"), (50, "b")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ({"mode": "overwrite"}, {}, [(2, "a")]),
+        (REPLACEMENTS["a partition"], {}, [(2, "a"), (50, "b")]),
+        (REPLACEMENTS["rows by statistics"], {}, [(2, "a"), (50, "b")]),
+        (REPLACEMENTS["the partitions written"], {"mode": "overwrite"}, [(2, "a")]),
+        ({}, {"properties": {}, "mode": "overwrite", "overwrite_schema": True}, [(2, "a"), (5, "a")]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_write_that_is_contradicted_is_planned_again(race, ours, theirs, expected):
+    result, _ = race(
+        {"query": values("id, day", "2, 'a'"), "conflict_retries": 1, **ours},
+        {"query": values("id, day", "5, 'a'"), **theirs},
+    )
+    assert (result.version, result.committed) == (2, True)
+    assert rows(race.table) == expected
+    in_the_log = {add["path"] for version in range(3) for add in commit(race.table, version)["add"]}
+    assert data_files(race.table) == in_the_log
+
+
+def test_a_write_that_computes_from_its_own_table_is_computed_again(race):
+    own = {"sources": {"t": Source(format="delta", path=str(race.table))}, "conflict_retries": 1}
+    race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **own}, {"query": values("id, day", "60, 'b'")})
+    assert rows(race.table) == [(1, "a"), (50, "b"), (60, "b"), (61, "a")]

@@ -279,7 +279,7 @@ def test_a_lost_race_takes_its_files_back(spark, table, monkeypatch):
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
     with pytest.raises(ConcurrentModificationException, match="version 3") as caught:
-        put(spark, table, values("id", "88"), mode="overwrite")
+        put(spark, table, values("id", "88"), mode="overwrite", conflict_retries=0)
     assert caught.value.retryable
     assert sorted(rows(table)) == [(1,), (1,), (1,), (77,)]
     assert data_files(table) == {add["path"] for version in range(4) for add in commit(table, version)["add"]}
@@ -296,6 +296,6 @@ def test_two_first_writes_make_one_table(spark, tmp_path, monkeypatch):
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
     with pytest.raises(ConcurrentModificationException, match="version 0"):
-        put(spark, table, values("id, day", "88, 'x'"), partition_by=("day",))
+        put(spark, table, values("id, day", "88, 'x'"), partition_by=("day",), conflict_retries=0)
     assert rows(table) == [(77, "x")]
     assert len(data_files(table)) == 1

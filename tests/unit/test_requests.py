@@ -32,6 +32,8 @@ FULL = {
     "data_change": False,
     "user_metadata": "who",
     "properties": {"delta.appendOnly": "true"},
+    "conflict_retries": 0,
+    "conflict_seconds": 5,
 }
 
 
@@ -79,6 +81,8 @@ DYNAMIC = {"partition_overwrite": PartitionOverwrite.DYNAMIC}
         (OVERWRITE | {"overwrite_schema": True, "replace_where": "x = 1"}, "only a part of the rows"),
         (OVERWRITE | DYNAMIC | {"overwrite_schema": True}, "only a part of the rows"),
         ({"max_records_per_file": 0}, "max_records_per_file is 0"),
+        ({"conflict_retries": -1}, "conflict_retries is -1"),
+        ({"conflict_seconds": -1}, "conflict_seconds is -1"),
         ({"data_change": False}, "data_change=False"),
         ({"partition_by": ("day", "c", "DAY")}, "partition_by names .*day.* twice"),
         (OVERWRITE | {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}, "on_rerun='replace'"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltalite.commands.identity import result_of_another_try, transaction
+from deltalite.commands.replanning import replanned
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write_target import WriteTarget, write_target
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
-    """Write, or report what an earlier try of the same run wrote (`skipped`).
+    """Write, or report what an earlier try of the same run wrote (`skipped`). What is contradicted is planned again.
 
     Raises:
         DeltaLiteError: of the class that says what is wrong; the table is then as it was (`CommitStateUnknownError` is
@@ -63,6 +64,13 @@ def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
     """
     refuse_version(request.table)
     store = open_store(request.table)
+    return replanned(
+        lambda: _attempt(spark, request, store), retries=request.conflict_retries, seconds=request.conflict_seconds
+    )
+
+
+def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore) -> OperationResult:
+    """One plan, and its commit."""
     base = _existing(store)
     if base is None:
         return _Write(spark, request, store, None).run()

@@ -1,0 +1,80 @@
+"""Planning again: how often, how long, and for which errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.commands.replanning import replanned
+from deltalite.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentModificationException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    InvalidRequestError,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+
+CONTRADICTIONS = [
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    MetadataChangedException,
+    ProtocolChangedException,
+]
+
+
+class Attempts:
+    """Ends with each of `errors` in turn, and then well; a clock that moves by a second with each attempt."""
+
+    def __init__(self, *errors):
+        self.left, self.count, self.pauses = list(errors), 0, []
+
+    def __call__(self):
+        self.count += 1
+        if self.left:
+            raise self.left.pop(0)("Version 7 won.", remedy="Run it again.")
+        return "done"
+
+    def run(self, retries=3, seconds=600):
+        return replanned(
+            self, retries=retries, seconds=seconds, pause=self.pauses.append, clock=lambda: float(self.count)
+        )
+
+
+@pytest.mark.parametrize("error", CONTRADICTIONS)
+def test_a_contradicted_attempt_is_followed_by_another(error, caplog):
+    attempts = Attempts(error, error)
+    assert attempts.run() == "done" and attempts.count == 3
+    assert caplog.text.count("Version 7 won. It is planned again") == 2
+
+
+def test_what_nobody_contradicted_is_not_planned_twice():
+    assert (Attempts().run(), Attempts().run(retries=0)) == ("done", "done")
+
+
+@pytest.mark.parametrize("error", [ConcurrentTransactionException, ConcurrentWriteException, InvalidRequestError])
+def test_other_errors_end_it_at_once(error):
+    attempts = Attempts(error)
+    with pytest.raises(error, match="Version 7 won"):
+        attempts.run()
+    assert attempts.count == 1
+
+
+@pytest.mark.parametrize(("retries", "seconds", "count"), [(0, 600, 1), (2, 600, 3), (9, 3, 3), (9, 0, 1)])
+def test_the_last_error_says_how_often_it_was_tried(retries, seconds, count):
+    attempts = Attempts(*CONTRADICTIONS, *CONTRADICTIONS)
+    with pytest.raises(ConcurrentModificationException) as caught:
+        attempts.run(retries, seconds)
+    assert attempts.count == count
+    assert ("planned" in caught.value.problem) is (attempts.count > 1)
+    assert caught.value.remedy == "Run it again." and type(caught.value) in CONTRADICTIONS
+
+
+def test_pauses_grow_up_to_a_bound():
+    attempts = Attempts(*CONTRADICTIONS * 4)
+    attempts.run(retries=20, seconds=600)
+    assert all(0 <= pause <= min(0.1 * 2**n, 5) for n, pause in enumerate(attempts.pauses, 1))
+    assert len(attempts.pauses) == 20
