@@ -1,0 +1,193 @@
+"""One of several writers of a table: a process that runs random operations and prints what it believes it committed.
+
+The table's rows are the numbers in the tag `rows` of its files, so that an operation costs a commit and nothing else.
+Everything below the rows is the product's own: snapshots, read sets, commits, conflict rules, planning again,
+checkpoints. Each commit says in `userMetadata` what it did and what it saw, for `history.check` to judge.
+
+    python -m tests.faults.rival <table> <number of the writer> <operations>
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+import uuid
+from random import Random
+
+import pyarrow as pa
+
+from deltalite.columnar.predicate import And, Comparison, Operator
+from deltalite.columnar.skipping import FileTest
+from deltalite.commands.replanning import replanned
+from deltalite.errors import ConcurrentModificationException
+from deltalite.log.file_table import key_column, removes_of
+from deltalite.protocol.actions import AddFile, SetTransaction
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.txn.commit import Committed, commit
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+
+DAYS = "abcd"
+ROWS_OF_A_WRITER = 1_000_000
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def file(day, rows, *, data_change=True):
+    """A file of these rows; nobody reads more of it than the log says."""
+    stats = {"numRecords": len(rows), "minValues": {"id": min(rows)}, "maxValues": {"id": max(rows)},
+             "nullCount": {"id": 0}}  # fmt: skip
+    return AddFile(
+        path=f"day={day}/{uuid.uuid4()}.parquet", partition_values={"day": day}, size_bytes=len(rows),
+        modification_time_ms=now_ms(), data_change=data_change, stats=json.dumps(stats),
+        tags={"rows": json.dumps(sorted(rows))},
+    )  # fmt: skip
+
+
+def day_of(body):
+    """The day of an `add`, or of a row of the table of files."""
+    return dict(body["partitionValues"])["day"]
+
+
+def rows_of(body):
+    """The rows of an `add`, or of a row of the table of files."""
+    return json.loads(dict(body["tags"])["rows"])
+
+
+def chosen(files, is_wanted):
+    """The files for whose rows `is_wanted` holds."""
+    return files.filter(pa.array([is_wanted(row) for row in files.to_pylist()], pa.bool_()))
+
+
+def all_rows(files):
+    return sorted(r for row in files.to_pylist() for r in rows_of(row))
+
+
+class Rival:
+    """A writer with a number of its own, which begins the numbers of its rows."""
+
+    def __init__(self, table, number) -> None:
+        self.store, self.number, self.random = LocalLogStore(table), number, Random(number)
+        self.last_row = number * ROWS_OF_A_WRITER
+
+    def run(self):
+        """One random operation: (its app id, the version or None), or None where nothing was to do."""
+        operation = self.random.choice(
+            [self.append, self.append, self.append, self.replace, self.delete, self.delete, self.compact, self.count,
+             self.describe, self.evolve, self.checkpoint]
+        )  # fmt: skip
+        app_id = str(uuid.uuid4())
+        try:
+            return app_id, replanned(lambda: operation(app_id), retries=20, seconds=60)
+        except ConcurrentModificationException:
+            return app_id, None
+
+    def new_rows(self):
+        first = self.last_row + 1
+        self.last_row += self.random.randint(1, 5)
+        return list(range(first, self.last_row + 1))
+
+    def files(self):
+        snapshot = Snapshot.load(self.store)
+        return snapshot, snapshot.files_with()
+
+    def test(self, snapshot, *comparisons):
+        tree = And(tuple(Comparison(column=(c,), operator=Operator(o), literal=v) for c, o, v in comparisons))
+        return FileTest(tree, snapshot.table_schema)
+
+    def commit(self, app_id, snapshot, said, *, adds=(), removed=None, reads=None, metadata=None, data_change=True):
+        gone = [] if removed is None else removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=data_change)
+        proposal = Proposal(
+            read_version=snapshot.version, read_protocol=snapshot.protocol, read_metadata=snapshot.metadata,
+            operation=Operation(name=said["did"].upper(), user_metadata=json.dumps(said)), adds=tuple(adds),
+            removes=tuple(gone), reads=reads or ReadSet(), metadata=metadata,
+            txn=SetTransaction(app_id=app_id, version=0, last_updated_ms=now_ms()),
+        )  # fmt: skip
+        done = commit(self.store, proposal)
+        assert isinstance(done, Committed)
+        return done.version
+
+    def append(self, app_id):
+        snapshot = Snapshot.load(self.store)
+        adds = [file(self.random.choice(DAYS), self.new_rows())]
+        return self.commit(app_id, snapshot, {"did": "append"}, adds=adds)
+
+    def replace(self, app_id):
+        """All rows of a day by others, or by none."""
+        snapshot, files = self.files()
+        day = self.random.choice(DAYS)
+        new = [file(day, self.new_rows())] if self.random.random() < 0.5 else []
+        found = chosen(files, lambda row: day_of(row) == day)
+        said = {"did": "replace", "day": day, "saw": all_rows(found)}
+        reads = ReadSet(keys=frozenset(key_column(found).to_pylist()), rows=(self.test(snapshot, ("day", "=", day)),))
+        return self.commit(app_id, snapshot, said, adds=new, removed=found, reads=reads)
+
+    def delete(self, app_id):
+        """The rows in a range of numbers, in whatever files they are."""
+        snapshot, files = self.files()
+        everything = all_rows(files)
+        if not everything:
+            return None
+        low = self.random.choice(everything)
+        high = low + self.random.randint(0, 20)
+        touched = chosen(files, lambda row: any(low <= r <= high for r in rows_of(row)))
+        left = [
+            (day_of(row), rest)
+            for row in touched.to_pylist()
+            if (rest := [r for r in rows_of(row) if not low <= r <= high])
+        ]
+        said = {"did": "delete", "low": low, "high": high, "saw": [r for r in everything if low <= r <= high]}
+        test = self.test(snapshot, ("id", ">=", low), ("id", "<=", high))
+        reads = ReadSet(keys=frozenset(key_column(touched).to_pylist()), rows=(test,))
+        return self.commit(app_id, snapshot, said, adds=[file(*each) for each in left], removed=touched, reads=reads)
+
+    def compact(self, app_id):
+        """Some files of a day into one."""
+        snapshot, files = self.files()
+        day = self.random.choice(DAYS)
+        some = chosen(files, lambda row: day_of(row) == day and self.random.random() < 0.7)
+        if some.num_rows < 2:
+            return None
+        reads = ReadSet(keys=frozenset(key_column(some).to_pylist()))
+        return self.commit(
+            app_id, snapshot, {"did": "compact"}, adds=[file(day, all_rows(some), data_change=False)], removed=some,
+            reads=reads, data_change=False,
+        )  # fmt: skip
+
+    def count(self, app_id):
+        """A row that is inserted because of all the others."""
+        snapshot, files = self.files()
+        said = {"did": "count", "saw": all_rows(files)}
+        return self.commit(app_id, snapshot, said, adds=[file("a", self.new_rows())], reads=ReadSet(whole_table=True))
+
+    def describe(self, app_id):
+        """A change of the metadata that nobody has to know of."""
+        snapshot = Snapshot.load(self.store)
+        described = dataclasses.replace(snapshot.metadata, description=app_id)
+        return self.commit(app_id, snapshot, {"did": "describe"}, metadata=described)
+
+    def evolve(self, app_id):
+        """A change of the metadata that everybody has to know of: a counter which nobody may overtake."""
+        snapshot = Snapshot.load(self.store)
+        seen = int(snapshot.configuration.get("delta.counter", "0"))
+        configuration = {**snapshot.configuration, "delta.counter": str(seen + 1)}
+        changed = dataclasses.replace(snapshot.metadata, configuration=configuration)
+        return self.commit(app_id, snapshot, {"did": "evolve", "saw": seen}, metadata=changed)
+
+    def checkpoint(self, _app_id):
+        write_checkpoint(Snapshot.load(self.store), now_ms=now_ms())
+
+
+def main(table, number, operations):
+    rival = Rival(table, int(number))
+    for _ in range(int(operations)):
+        print(json.dumps(rival.run()), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

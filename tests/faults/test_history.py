@@ -1,0 +1,55 @@
+"""Many writers, one table: whatever they do at once, the order of the versions explains every commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from tests.faults.history import check
+from tests.unit.builders import create
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def committed(table, writers, operations):
+    """What the processes say they have committed: the version by the app id, None where they gave up."""
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.rival", str(table), str(number), str(operations)],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(1, writers + 1)
+    ]  # fmt: skip
+    said = {}
+    for process in processes:
+        out, err = process.communicate(timeout=600)
+        assert process.returncode == 0, err[-3000:]
+        said |= dict(json.loads(line) for line in out.splitlines())
+    return said
+
+
+@pytest.mark.parametrize(
+    ("level", "writers", "operations"), [("Serializable", 8, 125), ("WriteSerializable", 4, 60)]
+)  # fmt: skip
+def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, operations):
+    table = tmp_path / "t"
+    create(LocalLogStore(str(table)), configuration={"delta.isolationLevel": level}, partition_columns=("day",))
+    said = committed(table, writers, operations)
+    runs, files = check(table, level)
+    # No commit was lost, none is there twice, and none is there that nobody knows of.
+    assert runs == {version: app_id for app_id, version in said.items() if version is not None}
+    kinds = Counter(c["operation"] for c in deltalake.DeltaTable(str(table)).history())
+    assert {"APPEND", "REPLACE", "DELETE", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(kinds)
+    # Whatever checkpoints were written between, a reader gets what the commits say; so does delta-rs.
+    assert set(Snapshot.load(LocalLogStore(str(table))).files["path"].to_pylist()) == set(files)
+    assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == {Path(p).name for p in files}
