@@ -25,7 +25,7 @@ from deltalite.columnar.predicate import (
     StartsWith,
     Unknown,
 )
-from deltalite.columnar.row_filter import select
+from deltalite.columnar.row_filter import truths
 from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_from_arrow, schema_to_arrow
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
@@ -327,7 +327,7 @@ def test_only_rows_for_which_the_predicate_is_true_pass(lake, predicate, kept):
     assert ([] if found is None else found.to_pydict()) == ({"n": kept} if kept else [])
     # The same without what row groups rule out before.
     (batch,) = ROWS.append_column("p", pa.array(["a"] * 5)).to_batches()
-    assert select(batch, bind(predicate, schema))["n"].to_pylist() == kept
+    assert batch.filter(truths(batch, bind(predicate, schema)))["n"].to_pylist() == kept
 
 
 def test_a_float_column_is_compared_as_the_double_it_is(lake):

@@ -50,15 +50,6 @@ _NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ
 _WIDEST_DECIMAL = 76
 
 
-def select(batch: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
-    """The rows of the batch for which a bound predicate is TRUE.
-
-    Raises:
-        InvalidRequestError: a part of the predicate is `Unknown`.
-    """
-    return batch.filter(truths(batch, predicate))
-
-
 def truths(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C901  one arm a kind
     """The truth of a bound predicate for each row: a boolean array with null for NULL."""
     match predicate:
