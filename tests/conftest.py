@@ -75,10 +75,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # py4j reports at exit, to whatever stream Airflow's logging had last; by then that is closed.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session
     session.stop()
+
+
+def pytest_unconfigure() -> None:
+    """Silence what py4j says at exit of Java objects that are gone, to whatever stream Airflow's logging had last."""
+    logging.disable(logging.CRITICAL)
 
 
 @pytest.fixture(scope="session")
