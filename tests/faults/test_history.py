@@ -31,10 +31,14 @@ def committed(table, writers, operations):
         for number in range(1, writers + 1)
     ]  # fmt: skip
     said = {}
-    for process in processes:
-        out, err = process.communicate(timeout=600)
-        assert process.returncode == 0, err[-3000:]
-        said |= dict(json.loads(line) for line in out.splitlines())
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=600)
+            assert process.returncode == 0, err[-3000:]
+            said |= dict(json.loads(line) for line in out.splitlines())
+    finally:
+        for process in processes:
+            process.kill()
     return said
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from deltalite.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException
+from deltalite.commands import write as write_module
+from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit, data_files, put, rows, values
@@ -66,15 +69,44 @@ def test_rows_that_were_appended_blindly_may_count_as_later_where_the_table_says
     assert rows(race.table) == [(2, "a"), (5, "a"), (50, "b")]
 
 
-@pytest.mark.parametrize(
-    ("level", "error"),
-    [("WriteSerializable", ConcurrentAppendException), ("SnapshotIsolation", ConcurrentDeleteDeleteException)],
-)
-def test_two_replacements_of_one_partition_do_not_both_win(race, level, error):
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_two_replacements_of_one_partition_do_not_both_win(race, level):
     ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
-    with pytest.raises(error, match="version 1"):
+    with pytest.raises(ConcurrentAppendException, match="version 1"):
         race(ours, {"query": values("id, day", "3, 'a'"), **REPLACEMENTS["a partition"]}, level)
     assert rows(race.table) == [(3, "a"), (50, "b")]
+
+
+@pytest.mark.parametrize("data_change", [True, False])
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_a_write_reads_its_own_table_at_the_version_that_it_rests_on(race, spark, monkeypatch, level, data_change):
+    """The rival commits between the look at the table and the look at the sources."""
+    table = race.table
+    put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.isolationLevel": level})
+    real = write_module.query_rows
+
+    def rival_first(*arguments):
+        monkeypatch.setattr(write_module, "query_rows", real)
+        put(spark, table, values("id, day", "5, 'a'"))
+        return real(*arguments)
+
+    monkeypatch.setattr(write_module, "query_rows", rival_first)
+    own = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
+    put(spark, table, mode="overwrite", data_change=data_change, **own)
+    assert rows(table) == [(1, "a"), (5, "a")]
+
+
+def test_a_table_that_another_writer_makes_meanwhile_is_no_stranger(spark, tmp_path, monkeypatch):
+    table, real = tmp_path / "t", write_module.foreign_entry
+
+    def rival_first(root):
+        monkeypatch.setattr(write_module, "foreign_entry", real)
+        put(spark, table, values("id, day", "5, 'a'"), partition_by=("day",))
+        return real(root)
+
+    monkeypatch.setattr(write_module, "foreign_entry", rival_first)
+    assert put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",)).version == 1
+    assert rows(table) == [(1, "a"), (5, "a")]
 
 
 @pytest.mark.parametrize(
@@ -103,3 +135,16 @@ def test_a_write_that_computes_from_its_own_table_is_computed_again(race):
     own = {"sources": {"t": Source(format="delta", path=str(race.table))}, "conflict_retries": 1}
     race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **own}, {"query": values("id, day", "60, 'b'")})
     assert rows(race.table) == [(1, "a"), (50, "b"), (60, "b"), (61, "a")]
+
+
+def test_a_folder_that_a_loser_removes_is_made_again(spark, tmp_path, monkeypatch):
+    real = os.rename
+
+    def after_a_loser(source, target):
+        monkeypatch.setattr(os, "rename", real)
+        os.rmdir(os.path.dirname(target))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", after_a_loser)
+    put(spark, tmp_path / "t", values("id, day", "1, 'a'"), partition_by=("day",))
+    assert rows(tmp_path / "t") == [(1, "a")]

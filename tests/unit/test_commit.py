@@ -287,6 +287,44 @@ def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
     assert caught.value is error and newest(store) == 1
 
 
+@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
+def test_a_name_that_is_taken_and_cannot_be_read_may_be_our_own(store, ours):
+    taken = store.write_if_absent
+
+    def twice(name, data):
+        taken(name, data)
+        store.before = unreadable
+        return taken(name, data)
+
+    def unreadable(operation, _name):
+        if operation == "read":
+            raise FAULT
+
+    store.write_if_absent = twice
+    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .*The disk is gone") as caught:
+        played(store, proposal(1, *ours))
+    assert not caught.value.retryable and "mine" in paths(load_again(store))
+
+
+def load_again(store):
+    store.before = lambda *_: None
+    return load(store)
+
+
+@pytest.mark.parametrize("left", [[], [4], [2, 3, 4]])
+def test_a_version_that_was_read_and_is_gone_ends_it_before_anything_is_put(store, left):
+    """A cleanup has passed it, or the table was removed."""
+    appended(store, 3)
+    content = dict(store.files)
+    for version in range(5):
+        if version not in left:
+            del store.files[commit_name(version)]
+    kept = set(store.files)
+    with pytest.raises(ConcurrentWriteException, match="no longer has version 1") as caught:
+        played(store, proposal(1, add("mine")))
+    assert caught.value.retryable and set(store.files) == kept < set(content)
+
+
 def test_storage_that_cannot_give_the_guarantee_is_not_asked_again(store):
     lost(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
     with pytest.raises(UnsupportedStorageError):

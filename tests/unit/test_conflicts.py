@@ -19,11 +19,22 @@ from deltalite.errors import (
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import schema_to_json
-from deltalite.txn.proposal import ReadSet
-from deltalite.txn.winners import Stands, Winner, judge
+from deltalite.txn.isolation import IsolationLevel
+from deltalite.txn.proposal import Proposal, ReadSet
+from deltalite.txn.winners import Stands, Winner, judge, read_winner
 from tests.unit.builders import PROTOCOL, SCHEMA, add, info, metadata, proposal, remove, struct, txn, vector
 
 LEVELS = ("Serializable", "WriteSerializable", "SnapshotIsolation")
+
+
+class AtSnapshot(Proposal):
+    """A proposal at the level that no table can ask for, but any commit may be lowered to."""
+
+    @property
+    def isolation(self):
+        return IsolationLevel.SNAPSHOT
+
+
 TABLE = metadata(partition_columns=("day",))
 NEWER = Protocol(min_reader_version=1, min_writer_version=3)
 
@@ -95,7 +106,7 @@ compaction           .   .   .   .   .   .   D   .   D   .   D   .   .   .   M  
 recorded compaction  .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
 retaken files        .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
 properties           .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   M   .   P
-replace, evolving    AA. .   .   AA. AA. .   D   .   AAD .   D   .   .   M   M   M   .   P
+replace, evolving    A   .   .   A   A   .   D   .   A   .   D   .   .   M   M   M   .   P
 upgrade              .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   P   P
 record               .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   .   P
 """
@@ -110,17 +121,23 @@ def cells():
                 yield pytest.param(ours, winner, level, MEANING[letter], id=f"{ours} | {winner} | {level}")
 
 
+def asked_for(level):
+    """The table's properties."""
+    return {} if level == "SnapshotIsolation" else {"delta.isolationLevel": level}
+
+
 def proposed(name, level="Serializable"):
     actions, reads = OURS[name]
-    rules = (PROTOCOL, dataclasses.replace(TABLE, configuration={"delta.isolationLevel": level}))
-    return proposal(4, *actions, reads=reads, rules=rules, name="WRITE")
+    rules = (PROTOCOL, dataclasses.replace(TABLE, configuration=asked_for(level)))
+    ours = proposal(4, *actions, reads=reads, rules=rules, name="WRITE")
+    if level != "SnapshotIsolation":
+        return ours
+    return AtSnapshot(**{f.name: getattr(ours, f.name) for f in dataclasses.fields(ours)})
 
 
 def verdict(ours, winner, level):
     actions = [
-        dataclasses.replace(a, configuration={"delta.isolationLevel": level, **a.configuration})
-        if a.action == "metaData"
-        else a
+        dataclasses.replace(a, configuration={**asked_for(level), **a.configuration}) if a.action == "metaData" else a
         for a in WINNERS[winner]
     ]
     return judge(proposed(ours, level), Winner(version=5, actions=actions), "mine")
@@ -186,6 +203,7 @@ def with_about(key):
         ({"configuration": {"delta.enableChangeDataFeed": "true"}}, False),
         ({"configuration": {"delta.isolationLevel": "WriteSerializable"}}, False),
         ({"configuration": {"delta.something.new": "1"}}, False),
+        ({"configuration": {"DELTA.constraints.positive": "id > 0"}}, False),
     ],
     ids=str,
 )  # fmt: skip
@@ -199,3 +217,26 @@ def test_a_protocol_that_drops_a_feature_is_not_absorbed():
     older = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants",))
     found = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[older]), "mine")
     assert isinstance(found, ProtocolChangedException) and "appendOnly" in found.problem
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        Protocol(min_reader_version=1, min_writer_version=1),
+        Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants",)),
+    ],
+)
+def test_a_protocol_that_brings_a_property_into_force_is_not_absorbed(older):
+    asleep = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
+    for rules, stands in (((older, asleep), False), ((older, TABLE), True)):
+        found = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
+        assert isinstance(found, Stands if stands else ProtocolChangedException)
+        assert stands or "appendOnly came into force" in found.problem
+
+
+def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():
+    lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
+    winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    assert [a.path for a in winner.new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
+    assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), winner, "mine"), Stands)
+    assert isinstance(judge(proposed("append that read all"), winner, "mine"), ConcurrentAppendException)

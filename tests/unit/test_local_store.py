@@ -170,3 +170,16 @@ def test_a_folder_without_write_permission_is_a_permission_error_and_can_still_b
         for folder in reached[1:]:
             folder.chmod(before[folder])
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "readable", "")
+
+
+def test_a_put_that_was_sent_twice_and_refused_by_its_own_first_try_has_won(store, tmp_path, monkeypatch):
+    link = os.link
+
+    def resent(source, target):
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", resent)
+    assert store.write_if_absent("x", b"mine") is True
+    assert store.write_if_absent("x", b"theirs") is False
+    assert store.read("x") == b"mine" and [f.name for f in tmp_path.iterdir()] == ["x"]

@@ -46,6 +46,7 @@ def test_intervals_without_a_fixed_length_are_refused(text):
         (props.STRING_PREFIX_LENGTH, 32, "8", 8),
         (props.STATS_COLUMNS, None, "a,b.c", "a,b.c"),
         (props.ISOLATION_LEVEL, "Serializable", "WriteSerializable", "WriteSerializable"),
+        (props.ISOLATION_LEVEL, "Serializable", "writeserializable", "WriteSerializable"),
     ],
 )
 def test_a_property_is_its_text_or_its_default(prop, default, text, value):
@@ -62,6 +63,7 @@ def test_a_property_is_its_text_or_its_default(prop, default, text, value):
         ("delta.dataSkippingNumIndexedCols", "-2"),
         ("delta.logRetentionDuration", "1 month"),
         ("delta.isolationLevel", "None"),
+        ("delta.isolationLevel", "SnapshotIsolation"),
         ("delta.checkpoint.writeStatsAsStruct", "True"),
         ("delta.checkpoint.writeStatsAsJson", "false"),
         ("delta.checkpointPolicy", "v3"),

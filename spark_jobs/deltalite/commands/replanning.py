@@ -60,10 +60,11 @@ def replanned(
         try:
             return attempt()
         except _CONTRADICTIONS as lost:
-            if number > retries or clock() - begun >= seconds:
+            wait = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, _LONGEST_PAUSE))  # noqa: S311  jitter, no secret
+            if number > retries or clock() + wait - begun >= seconds:
                 raise type(lost)(_counted(lost.problem, number), remedy=lost.remedy) from lost
             _log.warning("%s It is planned again (%s of %s).", lost.problem, number, retries)
-            pause(random.uniform(0, min(_SHORTEST_PAUSE * 2**number, _LONGEST_PAUSE)))  # noqa: S311  jitter, no secret
+            pause(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

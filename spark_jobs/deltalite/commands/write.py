@@ -9,7 +9,8 @@ snapshot, and the commit is checked against everything that was committed after 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.identity import result_of_another_try, transaction
@@ -30,7 +31,7 @@ from deltalite.errors import (
 from deltalite.log.file_table import removes_of
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import check_writable, is_in_force
-from deltalite.requests import OnRerun, PartitionOverwrite, WriteMode, WriteRequest
+from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.conforming import conformed
@@ -98,6 +99,8 @@ def _existing(store: LogStore) -> Snapshot | None:
         stranger = foreign_entry(store.root)
         if stranger is None:
             return None
+        with suppress(TableNotFoundError):  # another writer has made the table between the two looks
+            return Snapshot.load(store)
         raise InvalidRequestError(
             f"{store.root} is not a Delta table, and holds what no Delta table has written ({stranger}).",
             remedy="Choose an empty folder, or move the files away.",
@@ -138,7 +141,7 @@ class _Write:
         self._base = base
 
     def run(self) -> OperationResult:
-        with query_rows(self._spark, self._request.sources, self._request.query) as frame:
+        with query_rows(self._spark, self._sources(), self._request.query) as frame:
             data = from_spark(frame.schema)
             target = write_target(self._request, self._base, data, now_ms=_now_ms())
             self._check_may_remove(target)
@@ -159,6 +162,28 @@ class _Write:
                 if result.committed:
                     staging.keep()
                 return result
+
+    def _sources(self) -> dict[str, Source]:
+        """The sources, of which those that are the table itself are read at the version that the write rests on."""
+        own = self._own_sources() if self._base is not None else ()
+        return {name: self._pinned(s) if name in own else s for name, s in self._request.sources.items()}
+
+    def _pinned(self, source: Source) -> Source:
+        version = None if self._base is None else self._base.version
+        if source.changes_from_version is not None:
+            return replace(source, changes_to_version=version)
+        return replace(source, version_as_of=version)
+
+    def _own_sources(self) -> tuple[str, ...]:
+        """The names of the sources that read the table itself as it is now."""
+        found = []
+        for name, source in self._request.sources.items():
+            if source.format.lower() == "delta":
+                wanted = delta_version(source)
+                versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
+                if versions == (None, None, None) and is_same_place(wanted.path, self._request.table):
+                    found.append(name)
+        return tuple(found)
 
     def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget) -> _Staged:
         guards = not_null_guards(target.schema)
@@ -246,16 +271,8 @@ class _Write:
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
         """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
-        for source in self._request.sources.values():
-            if source.format.lower() == "delta":
-                wanted = delta_version(source)
-                pinned = (
-                    wanted.version is not None
-                    or wanted.timestamp_ms is not None
-                    or source.changes_to_version is not None
-                )
-                if not pinned and is_same_place(wanted.path, self._request.table):
-                    return ReadSet(whole_table=True)
+        if self._own_sources():
+            return ReadSet(whole_table=True)
         return ReadSet() if replaced is None else replaced.reads
 
 

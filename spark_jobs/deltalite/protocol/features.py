@@ -74,7 +74,7 @@ class Feature:
 
 
 def _constraints(metadata: Metadata, _schema: StructType) -> bool:
-    return any(key.startswith("delta.constraints.") for key in metadata.configuration)
+    return any(key.lower().startswith("delta.constraints.") for key in metadata.configuration)
 
 
 def _column_mapping(metadata: Metadata, _schema: StructType) -> bool:

@@ -63,9 +63,10 @@ def _at_least_minus_one(text: str) -> int:
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
-        if text not in allowed:
+        found = next((choice for choice in allowed if choice.lower() == text.lower()), None)
+        if found is None:
             raise ValueError(f"{text!r} is none of {', '.join(allowed)}")
-        return text
+        return found
 
     return parse
 
@@ -112,9 +113,7 @@ ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _boole
 ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _boolean)
 ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
 ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
-ISOLATION_LEVEL = Property(
-    "delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable", "SnapshotIsolation")
-)
+ISOLATION_LEVEL = Property("delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable"))
 LOG_RETENTION_MS = Property("delta.logRetentionDuration", 30 * DAY_MS, parse_interval_ms)
 NUM_INDEXED_COLUMNS = Property("delta.dataSkippingNumIndexedCols", 32, _at_least_minus_one)
 RANDOM_FILE_PREFIXES = Property("delta.randomizeFilePrefixes", False, _boolean)

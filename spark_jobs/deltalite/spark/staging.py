@@ -48,6 +48,7 @@ _OPTIMIZE_SETTINGS = {
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
 _RANDOM_PREFIX_LENGTH = 2
+_MOST_RENAMES = 5
 
 _log = logging.getLogger(__name__)
 
@@ -146,8 +147,7 @@ class StagedWrite:
         name = f"{_random_prefix()}/{base}" if self._layout.random_prefixes else inside
         target = self._root / name
         with _storage_errors(self._root):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(self._root / file.name, target)
+            _rename_into_place(self._root / file.name, target)
         self._published.append(name)
         return DataFile(
             name=name, size_bytes=file.size_bytes, modified_ms=file.modified_ms, partition_values=file.partition_values
@@ -244,6 +244,16 @@ def foreign_entry(root: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return next((name for name in names if not name.startswith(("_", "."))), None)
+
+
+def _rename_into_place(source: Path, target: Path) -> None:
+    """Rename, making the folder: again where another writer, taking its own files back, removes it in between."""
+    for _ in range(_MOST_RENAMES):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(source, target)
+            return
+    os.rename(source, target)
 
 
 def _random_prefix() -> str:

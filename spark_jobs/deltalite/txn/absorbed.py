@@ -12,7 +12,7 @@ from typing import Any
 
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.actions import Metadata, Protocol
-from deltalite.protocol.features import check_writable, supported_features
+from deltalite.protocol.features import check_writable, is_in_force, supported_features
 
 # They decide when files are compacted, checkpointed or forgotten, or which statistics new files have; no writer has to
 # know of them for its rows to be right.
@@ -42,20 +42,25 @@ _HARMLESS = frozenset(
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
-def contradiction_in_protocol(read: Protocol, new: Protocol, metadata: Metadata) -> str | None:
-    """Why a commit that was made for `read` does not stand under `new`, or None. `metadata` is the newest.
+def contradiction_in_protocol(
+    read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata | None
+) -> str | None:
+    """Why a commit that was made for `read` does not stand under `new`, or None.
 
-    A feature that is merely supported asks nothing of a writer; one that asks for something is either active by the
-    metadata, which is compared too, or one that this release does not write.
+    `metadata` was read, and `changed` is what the winner set, if any. A feature asks something of a writer where it is
+    in force: one that a property had asked for in vain is so as soon as the protocol supports it.
     """
+    newest = changed or metadata
     dropped = supported_features(read) - supported_features(new)
     if dropped:
         return f"it no longer has {', '.join(sorted(dropped))}"
     try:
-        check_writable(new, metadata)
+        check_writable(new, newest)
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
-    return None
+    awake = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
+    woken = [name for name in awake if not is_in_force(name, read, metadata)]
+    return f"{', '.join(woken)} came into force" if woken else None
 
 
 def contradiction_in_metadata(read: Metadata, new: Metadata) -> str | None:
@@ -72,7 +77,7 @@ def contradiction_in_metadata(read: Metadata, new: Metadata) -> str | None:
 
 
 def _is_harmless(key: str) -> bool:
-    return not key.startswith("delta.") or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
+    return not key.lower().startswith("delta.") or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
 
 
 def _is_same_but_for_comments(schema: str, other: str) -> bool:

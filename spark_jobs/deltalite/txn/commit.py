@@ -21,11 +21,11 @@ from deltalite.errors import (
     StorageError,
     UnsupportedStorageError,
 )
-from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes, parse_commit
-from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
+from deltalite.protocol.file_names import commit_name, first_name_of
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.proposal import Proposal
-from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge
+from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge, read_winner
 from deltalite.version import VERSION
 
 ENGINE_INFO = f"deltalite/{VERSION}"
@@ -57,10 +57,13 @@ def commit(
     """Commit a proposal on top of its read version, or of what was committed since where that does not contradict it.
 
     Raises:
-        ConcurrentModificationException: a winner contradicts the proposal, or all attempts were lost.
-        CommitStateUnknownError: the put was not answered, and the log cannot be read to find out.
+        ConcurrentModificationException: a winner contradicts the proposal, all attempts were lost, or the version that
+            was read is no longer in the log.
+        CommitStateUnknownError: the put was not answered or found its name taken, and the log cannot be read to find
+            out by whom.
         StorageError: the put failed, and the log shows that the commit is not there.
     """
+    _check_base(store, proposal.read_version)
     txn_id = str(uuid.uuid4())
     version = proposal.read_version + 1
     for attempt in range(max_attempts):
@@ -86,6 +89,19 @@ def commit(
     )
 
 
+def _check_base(store: LogStore, version: int) -> None:
+    """Return where the log still has the version that was read: beyond a cleanup, a name that is free means nothing."""
+    if version < 0:
+        return
+    first = next(iter(store.list_from(first_name_of(version))), None)
+    if first is None or not first.name.startswith(first_name_of(version)):
+        raise ConcurrentWriteException(
+            f"The log of {store.root} no longer has version {version}, which this operation has read: it was cleaned "
+            "up, or the table was removed.",
+            remedy="Run the task again: it will start from the table as it is now.",
+        )
+
+
 def _put(store: LogStore, version: int, data: bytes, txn_id: str) -> bool:
     """Whether our commit is version `version`; False where another's is."""
     name = commit_name(version)
@@ -104,14 +120,23 @@ def _put(store: LogStore, version: int, data: bytes, txn_id: str) -> bool:
             ) from error
         if found is None:
             raise
-        return Winner(version=version, actions=parse_commit(found, name)).info.get("txnId") == txn_id
+        return read_winner(version, found).info.get("txnId") == txn_id
 
 
 def _winners(store: LogStore, version: int) -> Iterator[Winner]:
-    """The commits from `version` on, as far as there are any."""
-    while (data := store.read(commit_name(version))) is not None:
-        yield Winner(version=version, actions=parse_commit(data, commit_name(version)))
+    """The commits from `version` on, as far as there are any. The first has the name that our put found taken."""
+    try:
+        data = store.read(commit_name(version))
+    except StorageError as error:  # a client below us may have put twice, and been refused by its own first try
+        raise CommitStateUnknownError(
+            f"Version {version} of {store.root} was taken when this run put its commit, and it cannot be read whose it "
+            f"is ({error.problem}).",
+            remedy="Look whether the table's history shows this run before it is run again.",
+        ) from error
+    while data is not None:
+        yield read_winner(version, data)
         version += 1
+        data = store.read(commit_name(version))
 
 
 def _actions(proposal: Proposal, txn_id: str, timestamp_ms: int) -> Iterator[Action]:

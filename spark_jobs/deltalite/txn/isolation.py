@@ -2,7 +2,7 @@
 
 `Serializable`: the table's history is the order of its versions. `WriteSerializable`: a blind append that was committed
 before ours may count as coming after it. `SnapshotIsolation`: only what we remove matters, which is enough for a commit
-that changes no rows. A table asks for a level with `delta.isolationLevel`. delta-spark: isolationLevels.
+that changes no rows; a table asks for one of the others with `delta.isolationLevel`. delta-spark: isolationLevels.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ delta-spark: ConflictChecker, which is stricter where `_appended`, `_removed` an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +31,19 @@ from deltalite.protocol.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
+    iter_raw_actions,
+    parse_action,
 )
+from deltalite.protocol.file_names import commit_name
 from deltalite.txn.absorbed import contradiction_in_metadata, contradiction_in_protocol
 from deltalite.txn.isolation import IsolationLevel
 from deltalite.txn.proposal import Proposal, ReadSet
 
+# Required by the protocol, and left out by some writers; a snapshot forgives the same.
+_LENIENT: Mapping[str, Mapping[str, Any]] = {
+    AddFile.action: {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": True},
+    RemoveFile.action: {"dataChange": True},
+}
 _RETRY = "Run the task again: it will start from the table as it is now."
 
 
@@ -88,6 +96,22 @@ class Stands:
     reads: ReadSet
 
 
+def read_winner(version: int, data: bytes) -> Winner:
+    """The winner from its commit file. What some writers leave out is filled in so that it counts as a change of rows.
+
+    Raises:
+        CorruptLogError: the commit is malformed.
+    """
+    name = commit_name(version)
+    parsed = (parse_action(kind, _filled(kind, body), name) for kind, body in iter_raw_actions(data, name))
+    return Winner(version=version, actions=tuple(action for action in parsed if action is not None))
+
+
+def _filled(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    lenient = _LENIENT.get(kind)
+    return body if lenient is None else {**lenient, **{key: value for key, value in body.items() if value is not None}}
+
+
 class IsOurs:
     """The winner is our own commit, whose answer was lost."""
 
@@ -123,7 +147,7 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
         why = (
             "this operation sets it too"
             if ours.protocol is not None or ours.read_protocol is None or ours.read_metadata is None
-            else contradiction_in_protocol(ours.read_protocol, protocol, metadata or ours.read_metadata)
+            else contradiction_in_protocol(ours.read_protocol, protocol, ours.read_metadata, metadata)
         )
         if why is not None:
             return ProtocolChangedException(f"The table's protocol was changed by {winner}: {why}.", remedy=_RETRY)
@@ -140,9 +164,11 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
 
 def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
     """Rows that we would have read. Statistics count beside partition values, which is more than delta-spark asks."""
-    counts_blind = ours.isolation is IsolationLevel.SERIALIZABLE or ours.metadata is not None
-    if ours.isolation is IsolationLevel.SNAPSHOT or (winner.is_blind_append and not counts_blind):
-        return None
+    if ours.metadata is None:  # else rows that nobody has read would stand under rules that they were not made for
+        if ours.isolation is IsolationLevel.SNAPSHOT:
+            return None
+        if ours.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
+            return None
     added = next((a for a in winner.new_rows if ours.reads.would_have_read(a)), None)
     if added is None:
         return None
