@@ -25,7 +25,7 @@ from deltalite import DeltaTable
 
 ROWS = 8_000_000
 ROWS_A_FILE = 1_000_000
-ROUNDS = 5
+ROUNDS = 11
 FOLDER = Path(".benchmarks").resolve()
 TABLE = FOLDER / f"read-{ROWS}"
 LARGE = FOLDER / "read-large"

@@ -28,9 +28,14 @@ class Pair:
         return statistics.median(self.ours_s) / statistics.median(self.peer_s)
 
     def run(self, ours: Callable[[], object], peers: Callable[[], object], *, rounds: int) -> None:
-        """Time both in turns; one more round is run first and thrown away."""
+        """Time both in turns; one more round is run first and thrown away.
+
+        They take turns in going first too: a JVM that still warms up, or memory that the other side has just given
+        back, would favour one of them.
+        """
+        sides = [(ours, self.ours_s), (peers, self.peer_s)]
         for number in range(rounds + 1):
-            for call, seconds in ((ours, self.ours_s), (peers, self.peer_s)):
+            for call, seconds in sides if number % 2 else reversed(sides):
                 started = time.perf_counter()
                 call()
                 if number:
