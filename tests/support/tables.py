@@ -11,12 +11,14 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.commands.write import write
 from deltalite.requests import OnRerun, RunIdentity, Source, WriteRequest
+from deltalite.spark.errors import reading_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from deltalite.results import OperationResult
 
@@ -134,3 +136,23 @@ def schema_json(*fields: tuple[str, Any], required: tuple[str, ...] = ()) -> str
     """A schema's JSON from names and types."""
     described = [{"name": n, "type": t, "nullable": n not in required, "metadata": {}} for n, t in fields]
     return json.dumps({"type": "struct", "fields": described})
+
+
+def numbered(table: Path, name: str, first: int, count: int, **columns: Any) -> dict[str, Any]:
+    """A data file of `count` rows with consecutive ids, in several row groups, as `data_file` gives it."""
+    values = pa.table({"id": pa.array(range(first, first + count), pa.int64()), **columns})
+    (table / name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(values, table / name, row_group_size=300)
+    return {"path": name, "size": (table / name).stat().st_size}
+
+
+def spark_rows(spark: SparkSession, table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
+    """All rows as Spark reads them, in a fixed order."""
+    with reading_table(str(table)):
+        return ordered(delta.read(spark, str(table), **at).collect())
+
+
+def plan_of(frame: DataFrame) -> str:
+    """The physical plan of a frame."""
+    plan: str = frame._jdf.queryExecution().executedPlan().toString()
+    return plan

@@ -9,6 +9,7 @@ snapshot, and the commit is checked against everything that was committed after 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -163,16 +164,12 @@ class _Write:
                     staging.keep()
                 return result
 
-    def _sources(self) -> dict[str, Source]:
+    def _sources(self) -> Mapping[str, Source]:
         """The sources, of which those that are the table itself are read at the version that the write rests on."""
-        own = self._own_sources() if self._base is not None else ()
-        return {name: self._pinned(s) if name in own else s for name, s in self._request.sources.items()}
-
-    def _pinned(self, source: Source) -> Source:
-        version = None if self._base is None else self._base.version
-        if source.changes_from_version is not None:
-            return replace(source, changes_to_version=version)
-        return replace(source, version_as_of=version)
+        if self._base is None:
+            return self._request.sources
+        own, version = self._own_sources(), self._base.version
+        return {name: _pinned(s, version) if name in own else s for name, s in self._request.sources.items()}
 
     def _own_sources(self) -> tuple[str, ...]:
         """The names of the sources that read the table itself as it is now."""
@@ -274,6 +271,13 @@ class _Write:
         if self._own_sources():
             return ReadSet(whole_table=True)
         return ReadSet() if replaced is None else replaced.reads
+
+
+def _pinned(source: Source, version: int) -> Source:
+    """A source of format `delta` up to a version, or at it."""
+    if source.changes_from_version is not None:
+        return replace(source, changes_to_version=version)
+    return replace(source, version_as_of=version)
 
 
 def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:

@@ -52,7 +52,7 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
 _MOST_SLICES = 1_000
 _BYTES_AT_A_TIME = 1 << 18
 # Required by the protocol, and left out by some writers.
-_LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
+LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
 LISTING = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 """The columns of a snapshot's files: what reading, pruning and listing need."""
 
@@ -100,7 +100,7 @@ def table_of(
         rows = pa.array(bodies, type=pa.struct(list(schema)))
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are some of these
         for body in bodies:
-            from_json(cls, {**_LENIENT, **{key: value for key, value in body.items() if value is not None}}, source)
+            from_json(cls, {**LENIENT, **{key: value for key, value in body.items() if value is not None}}, source)
         raise CorruptLogError(
             f"{source} has a malformed {cls.action}: {error}.", remedy="Repair the log with the engine that wrote it."
         ) from error

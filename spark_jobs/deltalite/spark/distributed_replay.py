@@ -106,6 +106,7 @@ def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     rows = spark.read.schema(_schema(parsed)).parquet(*paths)
     if parsed is None:
         return rows
+    # All digits that a time may have, and its zone: by default Spark cuts to milliseconds, below the true upper bound.
     options = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
     return _with_stats(rows, F.to_json(F.col(f"add.{_STATS_PARSED}"), options))
 

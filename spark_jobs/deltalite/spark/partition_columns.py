@@ -1,8 +1,8 @@
 """Partition values: the log's text as typed columns, made by Spark itself.
 
-Texts are checked by `parse_partition_value` and cast by Spark, so that no value has to
-pass through a Python type that cannot hold it: Spark's years reach beyond those of Python's calendar. A time without a
-zone means UTC, whatever the session's clock says. Protocol: Partition Value Serialization.
+Texts are checked by `parse_partition_value` and cast by Spark, so that no value has to pass through a Python type that
+cannot hold it: Spark's years reach beyond those of Python's calendar. A time without a zone means UTC, whatever the
+session's clock says. Protocol: Partition Value Serialization.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from deltalite.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from deltalite.log.file_table import file_key
+from deltalite.log.file_table import LENIENT, file_key
 from deltalite.protocol.actions import (
     Action,
     AddFile,
@@ -39,9 +39,9 @@ from deltalite.txn.absorbed import contradiction_in_metadata, contradiction_in_p
 from deltalite.txn.isolation import IsolationLevel
 from deltalite.txn.proposal import Proposal, ReadSet
 
-# Required by the protocol, and left out by some writers; a snapshot forgives the same.
+# What a snapshot forgives a writer to leave out; here it counts as a change of rows.
 _LENIENT: Mapping[str, Mapping[str, Any]] = {
-    AddFile.action: {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": True},
+    AddFile.action: {**LENIENT, "dataChange": True},
     RemoveFile.action: {"dataChange": True},
 }
 _RETRY = "Run the task again: it will start from the table as it is now."
