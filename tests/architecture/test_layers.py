@@ -28,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"jobs"}),
     frozenset({"commands"}),
     frozenset({"spark", "watch", "table"}),
-    frozenset({"txn", "change_feed"}),
+    frozenset({"txn", "change_feed", "upkeep"}),
     frozenset({"snapshot"}),
     frozenset({"log", "columnar"}),
     frozenset({"protocol", "storage"}),

@@ -26,9 +26,9 @@ from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from deltalite.txn.checkpoint import write_checkpoint
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.upkeep.checkpoint import write_checkpoint
 
 DAYS = "abcd"
 ROWS_OF_A_WRITER = 1_000_000

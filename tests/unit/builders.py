@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from deltalite.log.listing import list_log
 from deltalite.protocol.actions import (
     Action,
     AddFile,
@@ -122,10 +123,7 @@ def appended(store: LogStore, count: int) -> LogStore:
 
 
 def newest(store: LogStore) -> int:
-    version = -1
-    while store.read(commit_name(version + 1)) is not None:
-        version += 1
-    return version
+    return list_log(store, 0).newest
 
 
 def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapping[str, Any]] | bytes) -> None:

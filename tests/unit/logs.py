@@ -15,7 +15,7 @@ from deltalite.protocol.actions import DomainMetadata, Protocol, iter_raw_action
 from deltalite.protocol.file_names import LOG_DIR, SIDECAR_DIR, checksum_name, commit_name, compaction_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.memory import MemoryLogStore
-from deltalite.txn.checkpoint import checkpoint_rows
+from deltalite.upkeep.checkpoint import classic_checkpoint
 from tests.unit.builders import NOON_MS, add, load, metadata, new_store, put_raw, remove, txn
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
@@ -85,7 +85,7 @@ def write_v2(
     Its adds and removes stand in the main file where there are no sidecars. `spelled` is how a sidecar's path is
     written, and `said` the versions of its `checkpointMetadata`.
     """
-    rows = checkpoint_rows(load(store, version), now_ms=NOON_MS)
+    rows = _checkpoint_rows(store, version)
     is_file = pc.or_(pc.is_valid(rows["add"]), pc.is_valid(rows["remove"]))
     files = rows.filter(is_file).select(_FILES)
     main = [rows.filter(pc.invert(is_file)).drop_columns(_FILES)]
@@ -107,12 +107,16 @@ def write_v2(
 
 def write_parts(store: MemoryLogStore, version: int, count: int) -> list[str]:
     """A multi-part checkpoint; the names of its parts."""
-    rows = checkpoint_rows(load(store, version), now_ms=NOON_MS)
+    rows = _checkpoint_rows(store, version)
     names = [f"{LOG_DIR}/{version:020d}.checkpoint.{part:010d}.{count:010d}.parquet" for part in range(1, count + 1)]
     for part, name in enumerate(names):
         mine = pa.array([row % count == part for row in range(rows.num_rows)], pa.bool_())
         store.files[name] = (to_parquet(rows.filter(mine)), 0)
     return names
+
+
+def _checkpoint_rows(store: MemoryLogStore, version: int) -> pa.Table:
+    return pq.read_table(pa.BufferReader(classic_checkpoint(load(store, version), now_ms=NOON_MS).data))
 
 
 def to_parquet(table: pa.Table) -> bytes:

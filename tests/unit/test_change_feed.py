@@ -30,7 +30,7 @@ from deltalite.log.file_table import file_key
 from deltalite.protocol.actions import AddCDCFile, Protocol
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.memory import MemoryLogStore
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.vectors import inline
 from tests.unit.builders import (
     NOON_MS,

@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltalite.errors import CorruptLogError
 from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
+from deltalite.log.last_checkpoint_checksum import matches
+from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
-from deltalite.txn.checkpoint import write_checkpoint
-from deltalite.txn.post_commit import after_commit
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint_rows import CheckpointRows
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -109,13 +112,6 @@ def test_expired_transactions_are_left_out():
     assert [row["appId"] for row in rows_of(store, 3, "txn")] == ["fresh"]
 
 
-def test_a_table_whose_statistics_are_not_json_gets_no_checkpoint_that_would_lose_them():
-    store = create(new_store(), configuration={"delta.checkpoint.writeStatsAsJson": "false"})
-    appended(store, 10)
-    after_commit(store, 10)
-    assert checkpoint_name(10) not in store.files
-
-
 @pytest.mark.parametrize(("pointing_at", "afterwards"), [(None, 4), (2, 4), (4, 4), (6, 6)])
 def test_the_hint_never_moves_backwards(pointing_at, afterwards):
     store = appended(create(new_store()), 6)
@@ -167,3 +163,114 @@ def test_delta_rs_reads_what_we_wrote(tmp_path):
     assert table.transaction_version("run") == 2
     rows = deltalake.QueryBuilder().register("t", table).execute("select id, day from t order by id").read_all()
     assert pa.table(rows).to_pylist() == [{"id": 1, "day": "b/c"}, {"id": 2, "day": None}]
+
+
+V2 = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=("v2Checkpoint",), writer_features=("v2Checkpoint",)
+)
+POLICY = {"delta.checkpointPolicy": "v2"}
+
+
+def v2_store(files=7):
+    store = new_store()
+    put(store, V2, metadata(POLICY), *(add(f"f{n}") for n in range(files)), txn("run", 3), read_version=-1)
+    put(store, remove("f0"))
+    return store
+
+
+def names_of(store, part):
+    return sorted(name for name in store.files if part in name)
+
+
+def test_the_policy_v2_gives_sidecars_and_says_what_they_hold():
+    store = v2_store()
+    before = facts(load(store))
+    hint = write_checkpoint(load(store), now_ms=NOON_MS, sidecar_actions=3)
+    (main,), sidecars = names_of(store, ".checkpoint."), names_of(store, "_sidecars/")
+    rows = pq.read_table(pa.BufferReader(store.files[main][0]))
+    assert not {"add", "remove"} & set(rows.column_names)
+    said = [row["tags"] for row in rows["checkpointMetadata"].to_pylist(maps_as_pydicts="strict") if row]
+    size_bytes = sum(len(store.files[name][0]) for name in sidecars)
+    assert said == [{"sidecarNumActions": "7", "sidecarSizeInBytes": str(size_bytes), "numOfAddFiles": "6"}]
+    assert [pq.read_metadata(pa.BufferReader(store.files[name][0])).num_rows for name in sidecars].count(3) == 2
+    assert (hint.size, hint.num_of_add_files) == (rows.num_rows + 7, 6)
+    for version in (0, 1):
+        del store.files[commit_name(version)]
+    assert facts(load(store)) == before
+
+
+def test_the_policy_counts_only_where_readers_know_the_feature():
+    store = appended(create(new_store(), configuration=POLICY), 1)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    assert names_of(store, ".checkpoint.") == [checkpoint_name(1)] and not names_of(store, "_sidecars/")
+
+
+def test_the_sidecars_are_complete_before_the_checkpoint_names_them():
+    store = v2_store()
+    snapshot = load(store)
+    requests = Requests(store)
+    write_checkpoint(snapshot, now_ms=NOON_MS, sidecar_actions=3)
+    writes = [name for operation, name in requests.seen if operation.startswith("write")]
+    assert [".checkpoint." in name for name in writes] == [False, False, False, True, False]
+    assert writes[-1] == "_last_checkpoint"
+
+
+STATED = [add("a", partition_values={"day": "1"}, stats='{"numRecords":3,"minValues":{"id":4},"nullCount":{"id":0}}')]
+
+
+@pytest.mark.parametrize(
+    ("properties", "columns"),
+    [
+        ({}, {"stats", "stats_parsed", "partitionValues_parsed"}),
+        ({"delta.checkpoint.writeStatsAsStruct": "false"}, {"stats"}),
+        ({"delta.checkpoint.writeStatsAsJson": "false"}, {"stats_parsed", "partitionValues_parsed"}),
+        ({"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "false"}, set()),
+    ],
+)
+def test_statistics_are_written_in_the_forms_that_the_table_asks_for(properties, columns):
+    schema = struct(id="long", day="integer")
+    store = create(new_store(), *STATED, configuration=properties, partition_columns=("day",), schema=schema)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    (row,) = rows_of(store, 0, "add")
+    assert {"stats", "stats_parsed", "partitionValues_parsed"} & set(row) == columns
+    if "stats_parsed" in columns:
+        assert (row["stats_parsed"]["numRecords"], row["stats_parsed"]["minValues"]) == (3, {"id": 4})
+        assert row["partitionValues_parsed"] == {"day": 1}
+    del store.files[commit_name(0)]
+    read_back = load(store).files["stats"].to_pylist()[0]
+    assert (read_back is not None and json.loads(read_back)["minValues"] == {"id": 4}) == bool(columns)
+
+
+def test_the_hint_carries_its_checksum():
+    store = appended(create(new_store()), 1)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    data = store.files[LAST_CHECKPOINT][0]
+    assert "checksum" in json.loads(data) and matches(data)
+    assert not matches(data.replace(b'"version":1', b'"version":2'))
+
+
+def test_a_checkpoint_that_cannot_be_read_is_replaced(caplog):
+    store = appended(create(new_store()), 1)
+    store.files[checkpoint_name(1)] = (b"PAR1 broken PAR1", 0)
+    assert write_checkpoint(load(store), now_ms=NOON_MS) is not None
+    assert load(store).segment.checkpoint.version == 1 and len(rows_of(store, 1, "add")) == 1
+
+
+def test_a_sound_checkpoint_is_not_written_again_but_the_hint_is_mended():
+    store = appended(create(new_store()), 1)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    written = store.files[checkpoint_name(1)]
+    del store.files[LAST_CHECKPOINT]
+    assert write_checkpoint(load(store), now_ms=NOON_MS + 1) is None
+    assert store.files[checkpoint_name(1)] == written
+    assert read_last_checkpoint(store) == LastCheckpoint(version=1, size=-1, num_of_add_files=1)
+
+
+@pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
+def test_a_checkpoint_that_would_lose_a_file_is_not_published(make, monkeypatch):
+    store = make()
+    whole = CheckpointRows.files
+    monkeypatch.setattr(CheckpointRows, "files", lambda self: ((kind, rows[1:]) for kind, rows in whole(self)))
+    with pytest.raises(CorruptLogError, match="instead of"):
+        write_checkpoint(load(store), now_ms=NOON_MS)
+    assert not names_of(store, ".checkpoint.") and LAST_CHECKPOINT not in store.files

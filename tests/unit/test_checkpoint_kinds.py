@@ -13,7 +13,7 @@ from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.checkpoint_reader import read_head, sidecar_names
 from deltalite.log.listing import CheckpointKind
 from deltalite.protocol.file_names import checkpoint_name, commit_name
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Requests, add, appended, create, load, new_store, paths, put
 from tests.unit.logs import facts, rich_store, to_json_lines, to_parquet, uuid_name, write_parts, write_v2
 

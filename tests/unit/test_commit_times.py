@@ -25,7 +25,7 @@ from deltalite.protocol.file_names import checkpoint_name, commit_name, compacti
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol.file_names import checkpoint_name, commit_name, compaction_name
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep import compaction
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.post_commit import after_commit
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -139,3 +141,61 @@ def test_of_one_file_in_one_commit_the_add_counts(log):
             assert sorted(load(log).tombstones(["path"])["path"].to_pylist()) == ["f1", "f3"]
             write_checkpoint(load(log), now_ms=NOON_MS)
         del log.files[checkpoint_name(7)]
+
+
+@given(commits=commits, data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_we_compact_says_what_the_commits_say(commits, data):
+    store = new_store()
+    put_raw(store, 0, [PROTOCOL, metadata()])
+    for version, (files, app, changes) in enumerate(commits, 1):
+        made = [action_of(kind, number, version) for number, kind in files.items()]
+        put_raw(store, version, [*made, txn(f"app {app}", version), *([metadata({"k": "v"})] if changes else [])])
+    last = len(commits)
+    expected = [facts(load(store, version)) for version in range(last + 1)]
+    first = data.draw(st.integers(0, last - 1), label="first")
+    assert compaction.write_compaction(store, first, last)
+    for version in range(first + 1, last):
+        del store.files[commit_name(version)]
+    assert facts(load(store, last)) == expected[last]
+
+
+def test_fields_that_are_unknown_here_survive_in_a_compaction():
+    store = create(new_store())
+    put_raw(
+        store,
+        1,
+        b'{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true,"new":{"x":1}}}',
+    )
+    appended(store, 1)
+    compaction.write_compaction(store, 1, 2)
+    assert b'"new":{"x":1}' in store.files[compaction_name(1, 2)][0]
+
+
+@pytest.mark.parametrize("said", [[add("a"), remove("a")], [remove("a"), add("a")]])
+def test_an_add_counts_before_a_remove_of_the_same_commit(said):
+    store = create(new_store(), add("a"))
+    put_raw(store, 1, said)
+    appended(store, 1)
+    expected = facts(load(store))
+    assert compaction.write_compaction(store, 1, 2)
+    assert load(store).segment.compactions and facts(load(store)) == expected
+
+
+def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
+    store = appended(create(new_store()), 3)
+    monkeypatch.setattr(compaction, "_LARGEST_BYTES", 10)
+    assert not compaction.write_compaction(store, 1, 3)
+    monkeypatch.undo()
+    del store.files[commit_name(2)]
+    assert not compaction.write_compaction(store, 1, 3)
+
+
+@pytest.mark.parametrize(("interval", "made"), [(10, []), (25, [(1, 10), (11, 20), (26, 35)])])
+def test_checkpoints_that_are_far_apart_have_compactions_between_them(interval, made):
+    store = create(new_store(), configuration={"delta.checkpointInterval": str(interval)})
+    for version in range(1, 37):
+        appended(store, 1)
+        after_commit(store, version, clock_ms=lambda: NOON_MS)
+    assert sorted(name for name in store.files if "compacted" in name) == [compaction_name(*ends) for ends in made]
+    assert len(paths(load(store))) == 36

@@ -77,7 +77,7 @@ TABLE = [
     (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, "inCommitTimestamp"),
     (named("icebergCompatV1"), metadata({"delta.enableIcebergCompatV1": "true"}), None, "icebergCompatV1"),
     (named(readers=["deletionVectors"]), PLAIN, None, "deletionVectors"),
-    (named(readers=["v2Checkpoint"]), PLAIN, None, "v2Checkpoint"),
+    (named(readers=["v2Checkpoint"]), PLAIN, None, None),
     (named(readers=["typeWidening"]), PLAIN, None, "typeWidening"),
     (named(readers=["typeWidening-preview"]), PLAIN, None, "typeWidening-preview"),
     (named(readers=["variantType"]), PLAIN, None, "variantType"),
@@ -170,7 +170,6 @@ def test_an_upgrade_keeps_what_the_protocol_action_carries():
         ("delta.enableDeletionVectors", "true", "deletionVectors"),
         ("delta.enableRowTracking", "true", "rowTracking"),
         ("delta.enableTypeWidening", "true", "typeWidening"),
-        ("delta.checkpointPolicy", "v2", "v2Checkpoint"),
     ],
 )
 def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by_the_feature_s_name(

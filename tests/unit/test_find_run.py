@@ -8,8 +8,8 @@ from deltalite.errors import CorruptLogError
 from deltalite.log import action_files
 from deltalite.protocol.file_names import commit_name
 from deltalite.results import OperationResult
-from deltalite.txn.checkpoint import write_checkpoint
 from deltalite.txn.find_run import earlier_result, find_run, find_run_commit
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, load, new_store, put, put_raw, txn
 
 RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'

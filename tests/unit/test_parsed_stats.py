@@ -15,7 +15,7 @@ from deltalite.log.parsed_stats import stats_of_json, stats_texts
 from deltalite.log.state import LogState
 from deltalite.protocol.file_names import checkpoint_name
 from deltalite.storage.local import LocalLogStore
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, add, create, load, new_store, put
 from tests.unit.logs import to_parquet
 
@@ -114,7 +114,8 @@ def with_struct(data, keep_json):
 
 @pytest.mark.parametrize("keep_json", [{"a", "b", "c"}, {"a"}, set()])
 def test_the_struct_is_used_only_where_the_json_is_missing(keep_json):
-    store = create(new_store(), add("a", stats='{"numRecords":1}'), add("b", stats='{"numRecords":2}'), add("c"))
+    files = [add("a", stats='{"numRecords":1}'), add("b", stats='{"numRecords":2}'), add("c")]
+    store = create(new_store(), *files, configuration={"delta.checkpoint.writeStatsAsStruct": "false"})
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], keep_json), 0)
     put(store, add("d", stats='{"numRecords":4}'))

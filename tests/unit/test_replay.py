@@ -14,7 +14,7 @@ from deltalite.log.file_table import ADD_TYPES, file_key
 from deltalite.protocol.actions import AddCDCFile, DomainMetadata
 from deltalite.protocol.file_names import checkpoint_name, commit_name
 from deltalite.snapshot import Snapshot
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,

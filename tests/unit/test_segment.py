@@ -23,7 +23,7 @@ from deltalite.protocol.file_names import (
     compaction_name,
 )
 from deltalite.storage.log_store import StoredFile
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Requests, appended, create, load, new_store, paths
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"

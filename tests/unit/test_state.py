@@ -13,7 +13,7 @@ import pytest
 from deltalite.errors import CorruptLogError
 from deltalite.protocol.actions import DomainMetadata, to_json
 from deltalite.protocol.file_names import checkpoint_name, checksum_name, commit_name, compaction_name
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,

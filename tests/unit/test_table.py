@@ -256,7 +256,7 @@ def test_partition_columns_are_found_whatever_their_case(tmp_path):
 
 
 def test_a_checkpoint_in_between_changes_nothing(own):
-    from deltalite.txn.checkpoint import write_checkpoint
+    from deltalite.upkeep.checkpoint import write_checkpoint
 
     before = DeltaTable(own.root)
     write_checkpoint(load(own, 2), now_ms=NOON_MS)

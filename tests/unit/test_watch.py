@@ -11,7 +11,7 @@ from deltalite.errors import CorruptLogError, InvalidRequestError
 from deltalite.log import action_files
 from deltalite.protocol.actions import AddCDCFile, to_json
 from deltalite.protocol.file_names import commit_name
-from deltalite.txn.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.watch import PollResult, latest_version, poll, summarize, version_at
 from tests.unit.builders import (
     NOON_MS,

@@ -52,6 +52,7 @@ class FileStats:
     min_values: Mapping[str, Any]
     max_values: Mapping[str, Any]
     null_counts: Mapping[str, Any]
+    tight_bounds: bool | None = None
 
 
 def parse_stats(text: str | None) -> FileStats | None:
@@ -65,10 +66,11 @@ def parse_stats(text: str | None) -> FileStats | None:
     if not isinstance(parsed, dict):
         return None
     return FileStats(
-        num_records=_count(parsed.get("numRecords")),
+        num_records=count_of(parsed.get("numRecords")),
         min_values=_object(parsed.get("minValues")),
         max_values=_object(parsed.get("maxValues")),
         null_counts=_object(parsed.get("nullCount")),
+        tight_bounds=tight if isinstance(tight := parsed.get("tightBounds"), bool) else None,
     )
 
 
@@ -87,10 +89,10 @@ def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
 
 def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> ColumnFacts:
     """The facts about a leaf column of the file; `path` is spelled as in the schema."""
-    smallest, largest = _at(stats.min_values, path), _at(stats.max_values, path)
+    smallest, largest = value_at(stats.min_values, path), value_at(stats.max_values, path)
     low, high = _bounds(smallest, largest, data_type)
     may_be_cut = isinstance(high, str) and utf16_units(high) >= _SHORTEST_CUT
-    null_count = _count(_at(stats.null_counts, path))
+    null_count = count_of(value_at(stats.null_counts, path))
     if isinstance(data_type, ArrayType | MapType):
         # Writers disagree on whether this counts null arrays or null elements.
         null_count = None
@@ -122,7 +124,7 @@ def nearest_single(value: float) -> float:
 
 def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]:
     try:
-        low, high = _value(smallest, data_type), _value(largest, data_type)
+        low, high = bound_value(smallest, data_type), bound_value(largest, data_type)
         if low is not None and high is not None and low > high:
             return None, None
         return _widened_down(low, data_type), _widened_up(high, data_type)
@@ -130,8 +132,12 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
         return None, None
 
 
-def _value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a kind
-    """The Python value of a bound as it stands in the JSON, or None where it is of another kind."""
+def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a kind
+    """The Python value of a bound as it stands in the JSON (decoded by `parse_stats`), or None for another kind.
+
+    Raises:
+        ValueError, ArithmeticError: it is of the right kind and has no value, such as the 30th of February.
+    """
     if raw is None:
         return None
     match data_type:
@@ -198,7 +204,8 @@ def _integer(raw: Any) -> int | None:
     return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
 
 
-def _count(raw: Any) -> int | None:
+def count_of(raw: Any) -> int | None:
+    """A number of rows, None where it is none."""
     number = _integer(raw)
     return number if number is not None and 0 <= number < 2**63 else None
 
@@ -207,7 +214,8 @@ def _object(raw: Any) -> Mapping[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _at(values: Mapping[str, Any], path: Path) -> Any:
+def value_at(values: Mapping[str, Any], path: Path) -> Any:
+    """What the statistics of one kind say of a column, as it stands in the JSON; None where they say nothing."""
     found: Any = values
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None

@@ -47,8 +47,8 @@ from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.find_run import earlier_result
-from deltalite.txn.post_commit import after_commit
 from deltalite.txn.proposal import Proposal, ReadSet
+from deltalite.upkeep.post_commit import after_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,14 +12,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from deltalite.log.last_checkpoint_checksum import matches
+from deltalite.log.last_checkpoint_checksum import canonical_md5, matches
 from deltalite.protocol.file_names import LAST_CHECKPOINT
 from deltalite.storage.log_store import LogStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
-    """What the file says. `size` counts actions, `parts` is set for a multi-part checkpoint."""
+    """What the file says. `size` counts actions (-1: not known), `parts` is set for a multi-part checkpoint."""
 
     version: int
     size: int
@@ -48,6 +48,13 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
         return None
 
 
+def advance_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
+    """Replace the hint unless it points further, or as far."""
+    current = read_last_checkpoint(store)
+    if current is None or current.version < hint.version:
+        write_last_checkpoint(store, hint)
+
+
 def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
     """Replace the hint. `version`, `size` and `parts` come first, so that a split read of the file stays consistent."""
     body: dict[str, Any] = {"version": hint.version, "size": hint.size}
@@ -57,6 +64,7 @@ def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
         body["sizeInBytes"] = hint.size_bytes
     if hint.num_of_add_files is not None:
         body["numOfAddFiles"] = hint.num_of_add_files
+    body["checksum"] = canonical_md5(body)
     store.write(LAST_CHECKPOINT, json.dumps(body, separators=(",", ":")).encode())
 
 

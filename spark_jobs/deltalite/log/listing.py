@@ -32,6 +32,11 @@ class CheckpointFiles:
     names: tuple[str, ...]
 
     @property
+    def parts(self) -> int | None:
+        """How many parts a multi-part checkpoint has, None for others."""
+        return len(self.names) if self.kind is CheckpointKind.MULTI_PART else None
+
+    @property
     def preference(self) -> tuple[int, int, int, tuple[str, ...]]:
         """Greater is better: the newer version, then by kind, then more parts; the name decides at last."""
         return self.version, self.kind, len(self.names), self.names

@@ -72,6 +72,16 @@ def checkpoint_name(version: int) -> str:
     return f"{LOG_DIR}/{version:020d}.checkpoint.parquet"
 
 
+def uuid_checkpoint_name(version: int, unique: str) -> str:
+    """`_delta_log/00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet` for version 10."""
+    return f"{LOG_DIR}/{version:020d}.checkpoint.{unique}.parquet"
+
+
+def part_name(version: int, part: int, parts: int) -> str:
+    """`_delta_log/00000000000000000010.checkpoint.0000000001.0000000003.parquet` for part 1 of 3 of version 10."""
+    return f"{LOG_DIR}/{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
 def checksum_name(version: int) -> str:
     """`_delta_log/00000000000000000010.crc` for version 10."""
     return f"{LOG_DIR}/{version:020d}.crc"

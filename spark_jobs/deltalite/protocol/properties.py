@@ -1,7 +1,6 @@
 """Table properties: which exist, what they may hold, and what holds when they are not set.
 
-A property is a declaration: its key, its default, how its text is read, and which value this release would not keep:
-that is read from tables of other engines, and refused as a new one. Keys that begin with `delta.` and are not
+A property is a declaration: its key, its default, and how its text is read. Keys that begin with `delta.` and are not
 declared here are refused on write, as Delta does, and ignored on read. Everything else belongs to the user.
 Protocol: Table Properties (appendix); defaults as in delta-spark.
 """
@@ -78,8 +77,6 @@ class Property(Generic[_T]):
     key: str
     default: _T
     parse: Callable[[str], _T]
-    not_kept: tuple[_T, str] | None = None
-    """A value that cannot be set here, and why."""
 
     def of(self, configuration: Mapping[str, str]) -> _T:
         """The value in force. Raises `InvalidRequestError` for a text that cannot be read."""
@@ -96,12 +93,8 @@ class Property(Generic[_T]):
 
 APPEND_ONLY = Property("delta.appendOnly", False, _boolean)
 CHECKPOINT_INTERVAL = Property("delta.checkpointInterval", 10, _positive)
-CHECKPOINT_STATS_AS_JSON = Property(
-    "delta.checkpoint.writeStatsAsJson", True, _boolean, (False, "checkpoints would lose the statistics")
-)
-CHECKPOINT_STATS_AS_STRUCT = Property(
-    "delta.checkpoint.writeStatsAsStruct", True, _boolean, (True, "this release writes statistics as JSON only")
-)
+CHECKPOINT_STATS_AS_JSON = Property("delta.checkpoint.writeStatsAsJson", True, _boolean)
+CHECKPOINT_STATS_AS_STRUCT = Property("delta.checkpoint.writeStatsAsStruct", True, _boolean)
 CHECKPOINT_POLICY = Property("delta.checkpointPolicy", "classic", _one_of("classic", "v2"))
 COLUMN_MAPPING_MODE = Property("delta.columnMapping.mode", "none", _one_of("none", "name", "id"))
 DELETED_FILE_RETENTION_MS = Property("delta.deletedFileRetentionDuration", 7 * DAY_MS, parse_interval_ms)
@@ -127,7 +120,7 @@ _DECLARED = {p.key: p for p in list(vars().values()) if isinstance(p, Property)}
 
 
 def check_new_properties(properties: Mapping[str, str]) -> None:
-    """Refuse `delta.` properties that do not exist, cannot be read or would not be kept.
+    """Refuse `delta.` properties that do not exist or cannot be read.
 
     Raises:
         InvalidRequestError: naming the property.
@@ -145,8 +138,4 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
                 f"There is no table property {key} that this release can set.",
                 remedy="Check the spelling; properties of your own must not begin with 'delta.'.",
             )
-        value = declared.of({key: text})
-        if declared.not_kept is not None and value == declared.not_kept[0]:
-            raise InvalidRequestError(
-                f"The table property {key} cannot be set to {text!r}: {declared.not_kept[1]}.", remedy="Leave it out."
-            )
+        declared.of({key: text})

@@ -26,9 +26,7 @@ from deltalite.protocol.file_names import commit_name, first_name_of
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.proposal import Proposal
 from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge, read_winner
-from deltalite.version import VERSION
-
-ENGINE_INFO = f"deltalite/{VERSION}"
+from deltalite.version import ENGINE_INFO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,198 @@
+"""Writing checkpoints: classic ones, and V2 ones with sidecars where the table's policy asks for them.
+
+1 The files are counted in what was encoded, before anything that a reader looks for is published. 2 Sidecars come
+first, then the checkpoint itself, complete or not at all, and `_last_checkpoint` at the end. So a process that is
+killed leaves no half checkpoint. 3 A sound checkpoint of the version is left as it is; one that cannot be read is
+replaced. Protocol: Checkpoints, V2 Spec, Sidecar Files, Last Checkpoint File.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltalite.errors import CorruptLogError
+from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
+from deltalite.protocol import properties as props
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
+from deltalite.snapshot import Snapshot
+from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, V2_TYPES, CheckpointRows
+
+_SIDECAR_ACTIONS = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedActions:
+    """A Parquet file with actions of a checkpoint: its content, and how many of them it holds."""
+
+    data: bytes
+    actions: int
+    adds: int
+
+    @classmethod
+    def of(cls, data: bytes) -> EncodedActions:
+        """What a file holds, as a reader finds it."""
+        with pq.ParquetFile(pa.BufferReader(data)) as file:
+            has_files = "add" in file.schema_arrow.names
+            adds = file.read(columns=["add.path"]).column("add") if has_files else pa.chunked_array([], pa.null())
+            return cls(data=data, actions=file.metadata.num_rows, adds=len(adds) - adds.null_count)
+
+
+def uses_v2(snapshot: Snapshot) -> bool:
+    """Whether the table asks for V2 checkpoints, and its readers understand them."""
+    wanted = props.CHECKPOINT_POLICY.of(snapshot.configuration) == "v2"
+    return wanted and "v2Checkpoint" in supported_features(snapshot.protocol)
+
+
+def write_checkpoint(
+    snapshot: Snapshot, *, now_ms: int, sidecar_actions: int = _SIDECAR_ACTIONS
+) -> LastCheckpoint | None:
+    """Write the checkpoint of a snapshot, and point `_last_checkpoint` at it unless that points further.
+
+    None where the version has a sound checkpoint already; `_last_checkpoint` is then mended if it is behind.
+
+    Raises:
+        CorruptLogError: the encoded checkpoint would not hold the files of the snapshot; nothing is published.
+    """
+    if has_checkpoint(snapshot):
+        return None
+    if uses_v2(snapshot):
+        rows = CheckpointRows(snapshot, now_ms=now_ms)
+        return publish_v2(snapshot, rows, _encoded_files(rows, sidecar_actions), now_ms=now_ms)
+    encoded = classic_checkpoint(snapshot, now_ms=now_ms)
+    check_count(snapshot, encoded.adds)
+    store, name = snapshot.store, checkpoint_name(snapshot.version)
+    if not store.write_if_absent(name, encoded.data):
+        if has_checkpoint(Snapshot.load(store, snapshot.version)):  # another writer was faster
+            return None
+        store.write(name, encoded.data)
+    return announced(snapshot, [encoded])
+
+
+def has_checkpoint(snapshot: Snapshot) -> bool:
+    """Whether the version has a checkpoint that can be read; `_last_checkpoint` is moved there where it is behind."""
+    file_count = snapshot.files_with(["path"]).num_rows  # passes over a checkpoint that cannot be read
+    found = snapshot.segment.checkpoint
+    if found is None or found.version != snapshot.version:
+        return False
+    hint = LastCheckpoint(version=found.version, size=-1, parts=found.parts, num_of_add_files=file_count)
+    advance_last_checkpoint(snapshot.store, hint)
+    return True
+
+
+def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
+    """The whole checkpoint as one file."""
+    rows = CheckpointRows(snapshot, now_ms=now_ms)
+    types = {**SMALL_TYPES, **rows.file_types}
+    sink = _Sink(types)
+    for kind, bodies in rows.small_bodies().items():
+        sink.write(kind, pa.array(bodies, types[kind]))
+    for kind, structs in rows.files():
+        sink.write(kind, structs)
+    return EncodedActions.of(sink.close())
+
+
+def publish_v2(
+    snapshot: Snapshot, rows: CheckpointRows, sidecars: Iterable[EncodedActions], *, now_ms: int
+) -> LastCheckpoint:
+    """Publish a V2 checkpoint whose files stand in `sidecars`."""
+    store = snapshot.store
+    written: list[EncodedActions] = []
+    references = []
+    for encoded in sidecars:
+        name = f"{uuid.uuid4()}.parquet"
+        store.write_if_absent(f"{SIDECAR_DIR}/{name}", encoded.data)
+        written.append(encoded)
+        references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
+    check_count(snapshot, sum(encoded.adds for encoded in written))
+    types = {**SMALL_TYPES, **V2_TYPES}
+    bodies: Mapping[str, list[dict[str, Any]]] = {
+        "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(written)}],
+        **rows.small_bodies(),
+        "sidecar": references,
+    }
+    sink = _Sink(types)
+    for kind, found in bodies.items():
+        sink.write(kind, pa.array(found, types[kind]))
+    main = EncodedActions.of(sink.close())
+    store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main.data)
+    return announced(snapshot, [main, *written])
+
+
+def check_count(snapshot: Snapshot, adds: int) -> None:
+    """Return where a checkpoint holds as many files as the snapshot. Raises `CorruptLogError`."""
+    expected = snapshot.files_with(["path"]).num_rows
+    if adds != expected:
+        raise CorruptLogError(
+            f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold {adds} files instead of "
+            f"{expected}; it was not published.",
+            remedy="This is a fault of the library; please report it with the table's log.",
+        )
+
+
+def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedActions]:
+    """The files and tombstones, in Parquet files of so many actions."""
+    sink = _Sink(rows.file_types)
+    for kind, structs in rows.files():
+        at = 0
+        while at < len(structs):
+            piece = structs.slice(at, most_actions - sink.actions)
+            sink.write(kind, piece)
+            at += len(piece)
+            if sink.actions == most_actions:
+                yield EncodedActions.of(sink.close())
+                sink = _Sink(rows.file_types)
+    if sink.actions:
+        yield EncodedActions.of(sink.close())
+
+
+def _tags(sidecars: Iterable[EncodedActions]) -> dict[str, str]:
+    """What the protocol's tags say of the sidecars. Protocol: Checkpoint Metadata Tags."""
+    counted = list(sidecars)
+    return {
+        "sidecarNumActions": str(sum(s.actions for s in counted)),
+        "sidecarSizeInBytes": str(sum(len(s.data) for s in counted)),
+        "numOfAddFiles": str(sum(s.adds for s in counted)),
+    }
+
+
+def announced(snapshot: Snapshot, files: Iterable[EncodedActions], *, parts: int | None = None) -> LastCheckpoint:
+    """Point `_last_checkpoint` at a checkpoint of these files, unless it points further."""
+    counted = list(files)
+    hint = LastCheckpoint(
+        version=snapshot.version,
+        size=sum(f.actions for f in counted),
+        parts=parts,
+        size_bytes=sum(len(f.data) for f in counted),
+        num_of_add_files=sum(f.adds for f in counted),
+    )
+    advance_last_checkpoint(snapshot.store, hint)
+    return hint
+
+
+class _Sink:
+    """A Parquet file of actions in the making: a struct column a kind, exactly one of them set in each row."""
+
+    def __init__(self, types: Mapping[str, pa.StructType]) -> None:
+        self._schema = pa.schema(list(types.items()))
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression="snappy")
+        self.actions = 0
+
+    def write(self, kind: str, structs: pa.StructArray) -> None:
+        if not len(structs):
+            return
+        self.actions += len(structs)
+        columns = [structs if f.name == kind else pa.nulls(len(structs), f.type) for f in self._schema]
+        self._writer.write_table(pa.table(columns, schema=self._schema))
+
+    def close(self) -> bytes:
+        self._writer.close()
+        data: bytes = self._sink.getvalue().to_pybytes()
+        return data

@@ -1,0 +1,145 @@
+"""The rows of a checkpoint: the state of a version, each row one action.
+
+They are the protocol, the metadata, each unexpired transaction, each domain, the active files and the tombstones that
+other readers may still need; never provenance or change files. Files come in blocks, so that the statistics of a large
+table are never spelled out all at once. Statistics stand as JSON, as a struct or as both, as the table's properties
+say; a checkpoint is no place for what a Parquet schema has no column for, so fields that are unknown here stay behind
+in the commits. Protocol: Checkpoints, Checkpoint Schema, Action Reconciliation (tombstone and transaction expiry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, STRING_MAP
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import to_json
+from deltalite.protocol.features import supported_features
+from deltalite.snapshot import Snapshot
+from deltalite.upkeep.partition_struct import PartitionStruct
+from deltalite.upkeep.stats_struct import StatsStruct
+
+_BLOCK_ROWS = 50_000
+_STRINGS = pa.list_(pa.string())
+SMALL_TYPES: Mapping[str, pa.StructType] = {
+    "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
+    "metaData": pa.struct(
+        [
+            ("id", pa.string()),
+            ("name", pa.string()),
+            ("description", pa.string()),
+            ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", _STRINGS),
+            ("configuration", STRING_MAP),
+            ("createdTime", pa.int64()),
+        ]
+    ),
+    "protocol": pa.struct(
+        [
+            ("minReaderVersion", pa.int32()),
+            ("minWriterVersion", pa.int32()),
+            ("readerFeatures", _STRINGS),
+            ("writerFeatures", _STRINGS),
+        ]
+    ),
+    "domainMetadata": pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
+}
+V2_TYPES: Mapping[str, pa.StructType] = {
+    "checkpointMetadata": pa.struct([("version", pa.int64()), ("tags", STRING_MAP)]),
+    "sidecar": pa.struct(
+        [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
+    ),
+}
+
+
+class CheckpointRows:
+    """The rows of the checkpoint of a snapshot, and their schema.
+
+    `now_ms` is the moment (milliseconds UTC) by which tombstones have expired or have not.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, now_ms: int) -> None:
+        self._snapshot = snapshot
+        self.oldest_tombstone_ms = now_ms - props.DELETED_FILE_RETENTION_MS.of(snapshot.configuration)
+        self.layout = AddLayout(snapshot)
+
+    @property
+    def file_types(self) -> Mapping[str, pa.StructType]:
+        """The columns `add` and `remove`."""
+        return {"add": self.layout.type, "remove": _with_data_change(REMOVE_TYPES)}
+
+    def small_bodies(self) -> dict[str, list[dict[str, Any]]]:
+        """The actions that are no files, by their kind."""
+        snapshot = self._snapshot
+        return {
+            "protocol": [to_json(snapshot.protocol)],
+            "metaData": [to_json(snapshot.metadata)],
+            "txn": [to_json(txn) for txn in snapshot.transactions.values()],
+            "domainMetadata": [to_json(domain) for domain in snapshot.domains.values()],
+        }
+
+    def files(self) -> Iterator[tuple[str, pa.StructArray]]:
+        """The active files and the unexpired tombstones, as (`add` or `remove`, rows) in blocks."""
+        columns = [name for name in ADD_TYPES if name != "stats" or self.layout.has_statistics]
+        for block in self._snapshot.files_with(columns).to_batches(max_chunksize=_BLOCK_ROWS):
+            yield "add", self.layout.rows(pa.Table.from_batches([block]))
+        tombstones = _unexpired(self._snapshot.tombstones(list(REMOVE_TYPES)), self.oldest_tombstone_ms)
+        for block in tombstones.to_batches(max_chunksize=_BLOCK_ROWS):
+            yield "remove", _as_structs(pa.Table.from_batches([block]), self.file_types["remove"])
+
+
+class AddLayout:
+    """The columns of a table's active files in a checkpoint, as its properties ask for them.
+
+    `statistics` and `partition_values` make the structs, where the table wants structs.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        configuration, schema = snapshot.configuration, snapshot.table_schema
+        as_struct = props.CHECKPOINT_STATS_AS_STRUCT.of(configuration)
+        may_be_wide = "deletionVectors" in supported_features(snapshot.protocol)
+        self._as_json = props.CHECKPOINT_STATS_AS_JSON.of(configuration)
+        self.statistics = StatsStruct(schema, configuration, with_tight_bounds=may_be_wide) if as_struct else None
+        self.partition_values = PartitionStruct(schema) if as_struct and schema.partition_columns else None
+        columns = {name: kind for name, kind in ADD_TYPES.items() if name != "stats" or self._as_json}
+        if self.partition_values is not None:
+            columns["partitionValues_parsed"] = self.partition_values.type
+        if self.statistics is not None:
+            columns["stats_parsed"] = self.statistics.type
+        self.type = _with_data_change(columns)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether statistics stand in the checkpoint in any form."""
+        return self._as_json or self.statistics is not None
+
+    def rows(self, files: pa.Table) -> pa.StructArray:
+        """A table of active files as the `add` rows of a checkpoint."""
+        if self.partition_values is not None:
+            parsed = self.partition_values.parse(files["partitionValues"])
+            files = files.append_column("partitionValues_parsed", parsed)
+        if self.statistics is not None:
+            files = files.append_column("stats_parsed", self.statistics.parse(files["stats"]))
+        return _as_structs(files, self.type)
+
+
+def _with_data_change(columns: Mapping[str, pa.DataType]) -> pa.StructType:
+    return pa.struct([*columns.items(), ("dataChange", pa.bool_())])
+
+
+def _as_structs(table: pa.Table, wanted: pa.StructType) -> pa.StructArray:
+    """The rows as structs with `dataChange: false`: a checkpoint only restates."""
+    stated = table.append_column("dataChange", pa.repeat(pa.scalar(False), table.num_rows))
+    chosen = stated.select([f.name for f in wanted]).combine_chunks()
+    return chosen.to_struct_array().combine_chunks()
+
+
+def _unexpired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
+    """A tombstone without a time counts as expired. Protocol: Action Reconciliation."""
+    deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
+    return tombstones.filter(pc.greater(deleted_ms, oldest_ms))

@@ -1,0 +1,129 @@
+"""Writing the version checksum: what the table holds right after a commit.
+
+The counts of a version are those of an earlier one whose checksum is there, and what the commits since then added and
+removed, as long as all of these are our own: each of them removes only files that were there, and adds only files that
+were not. Where that chain is broken all files are counted. Protocol and metadata always come from the replay of the
+log, and the transactions are left out. Protocol: Version Checksum File.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.log.action_files import read_actions
+from deltalite.log.commit_times import in_commit_times, required_time
+from deltalite.log.listing import list_log
+from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
+from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.file_names import checksum_name, commit_name
+from deltalite.snapshot import Snapshot
+from deltalite.version import is_ours
+
+_MOST_COMMITS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCounts:
+    """The active files of a version, their bytes, the deletion vectors among them, and the rows that these mark."""
+
+    files: int
+    size_bytes: int
+    vectors: int
+    deleted_records: int
+
+
+def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
+    """Write the checksum of a version whose log has just been replayed, unless it is there; whether it was written.
+
+    `count_all` trusts no earlier checksum: what another writer has miscounted ends there.
+
+    Raises:
+        DeltaLiteError: the log or the storage cannot be read, or not be written.
+    """
+    store, version = snapshot.store, snapshot.version
+    counts = (None if count_all else _counted_on(snapshot)) or _counted(snapshot)
+    has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
+    checksum = VersionChecksum(
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        num_files=counts.files,
+        table_size_bytes=counts.size_bytes,
+        num_deleted_records=counts.deleted_records if has_vectors else None,
+        num_deletion_vectors=counts.vectors if has_vectors else None,
+    )
+    info, times = snapshot.commit_info or {}, in_commit_times(snapshot.protocol, snapshot.metadata)
+    time_ms = required_time(info, commit_name(version)) if times is not None and times.cover(version) else None
+    data = checksum.to_bytes(txn_id=info.get("txnId"), in_commit_timestamp_ms=time_ms)
+    return store.write_if_absent(checksum_name(version), data)
+
+
+def _counted(snapshot: Snapshot) -> FileCounts:
+    """All files, one by one."""
+    files = snapshot.files_with(["path", "size", "deletionVector"])
+    vectors = files["deletionVector"]
+    return FileCounts(
+        files=files.num_rows,
+        size_bytes=_sum(files["size"]),
+        vectors=len(vectors) - vectors.null_count,
+        deleted_records=_sum(pc.struct_field(vectors, "cardinality")),
+    )
+
+
+def _counted_on(snapshot: Snapshot) -> FileCounts | None:
+    """The counts of the newest earlier checksum, and what our own commits did since; None where that is not known."""
+    store, version = snapshot.store, snapshot.version
+    listing = list_log(store, max(0, version - _MOST_COMMITS))
+    base = max((v for v in listing.checksums if v < version), default=None)
+    if base is None or not all(v in listing.commits for v in range(base + 1, version + 1)):
+        return None
+    data = store.read(listing.checksums[base].name)
+    checksum = None if data is None else parse_version_checksum(data, listing.checksums[base].name)
+    if checksum is None:
+        return None
+    has_vectors = "deletionVectors" in supported_features(checksum.protocol)
+    if has_vectors and (checksum.num_deletion_vectors is None or checksum.num_deleted_records is None):
+        return None
+    counts = FileCounts(
+        files=checksum.num_files,
+        size_bytes=checksum.table_size_bytes,
+        vectors=checksum.num_deletion_vectors or 0,
+        deleted_records=checksum.num_deleted_records or 0,
+    )
+    for since in range(base + 1, version + 1):
+        commit = listing.commits[since]
+        changed = _changed(counts, read_actions(store, commit.name, commit.size_bytes))
+        if changed is None:
+            return None
+        counts = changed
+    return counts
+
+
+def _changed(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
+    """The counts after a commit of ours; None where it is another's, or does not say how large a removed file was."""
+    files, size_bytes, vectors, deleted = counts.files, counts.size_bytes, counts.vectors, counts.deleted_records
+    by_us = False
+    for kind, body in actions:
+        if kind == CommitInfo.action:
+            by_us = is_ours(body.get("engineInfo"))
+        if kind not in (AddFile.action, RemoveFile.action):
+            continue
+        sign = 1 if kind == AddFile.action else -1
+        size, vector = body.get("size"), body.get("deletionVector")
+        if not isinstance(size, int):
+            return None
+        files, size_bytes = files + sign, size_bytes + sign * size
+        if vector is not None:
+            vectors, deleted = vectors + sign, deleted + sign * int(vector["cardinality"])
+    if not by_us or files < 0 or size_bytes < 0:
+        return None
+    return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted)
+
+
+def _sum(numbers: pa.ChunkedArray) -> int:
+    return pc.sum(numbers).as_py() or 0

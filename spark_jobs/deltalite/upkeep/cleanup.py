@@ -1,0 +1,107 @@
+"""Log cleanup: deleting what the log no longer needs to keep, once it is older than the retention.
+
+1 The cutoff is midnight (UTC) of the day that lies `delta.logRetentionDuration` back. 2 The newest commit at or before
+it must stay readable, and so must all that follow. So that version is read: the sound checkpoint that it rests on is
+kept, with its commit and everything after it, and where it rests on none nothing is deleted. 3 `_last_checkpoint` is
+mended first where it names what goes. 4 Files go in ascending order, so that a cleanup that is killed leaves no gap
+above what it reached. 5 Sidecars go when no checkpoint that is left names them and they are older than a day, for a
+checkpoint in the making names its own last. Protocol: Metadata Cleanup, Handling Backward compatibility while moving
+to UUID-named v2 Checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deltalite.log.checkpoint_reader import sidecar_names
+from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
+from deltalite.log.listing import CheckpointFiles, CheckpointKind, list_log
+from deltalite.protocol import properties as props
+from deltalite.protocol.file_names import SIDECAR_DIR, LogFileKind, checkpoint_name, first_name_of, parse_log_name
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What a cleanup deleted: so many files of the log, and so many sidecars."""
+
+    log_files: int = 0
+    sidecars: int = 0
+
+
+def clean_log(snapshot: Snapshot, *, now_ms: int) -> Cleaned:
+    """Delete what has expired in the log of a table, of which `snapshot` is the newest version known.
+
+    Raises:
+        DeltaLiteError: the log cannot be read, or a file cannot be deleted; what is left is a sound log.
+    """
+    store = snapshot.store
+    kept = _oldest_kept(snapshot, now_ms)
+    if kept is None:
+        return Cleaned()
+    expired = expired_names((stored.name for stored in store.list_from(first_name_of(0))), kept.version)
+    if expired:
+        advance_last_checkpoint(store, LastCheckpoint(version=kept.version, size=-1, parts=kept.parts))
+        _leave_a_classic_one(store, kept.version)
+    for name in expired:
+        store.delete(name)
+    return Cleaned(log_files=len(expired), sidecars=_clean_sidecars(store, _midnight(now_ms - props.DAY_MS)))
+
+
+def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
+    """The files of the log, of all that it has, that a checkpoint of `kept_version` makes superfluous; ascending.
+
+    Its commit stays for its provenance. A compaction that begins at or before it goes, since it leads nowhere else.
+    """
+    found = []
+    for name in sorted(names):
+        parsed = parse_log_name(name)
+        if parsed is None:
+            continue
+        last = kept_version if parsed.kind is LogFileKind.COMPACTION else kept_version - 1
+        if parsed.version <= last:
+            found.append(name)
+    return found
+
+
+def _oldest_kept(snapshot: Snapshot, now_ms: int) -> CheckpointFiles | None:
+    """The checkpoint before which everything has expired."""
+    store = snapshot.store
+    cutoff_ms = _midnight(now_ms - props.LOG_RETENTION_MS.of(snapshot.configuration))
+    timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
+    newest_expired = timeline.newest_at(cutoff_ms)
+    if newest_expired is None:
+        return None
+    read = Snapshot.load(store, newest_expired.version)
+    read.files_with(["path"])
+    return read.segment.checkpoint
+
+
+def _leave_a_classic_one(store: LogStore, from_version: int) -> None:
+    """See that a classic name is left, by which readers that know no others find the protocol that they lack."""
+    left = list_log(store, from_version).checkpoints
+    if any(checkpoint.kind is not CheckpointKind.UUID_NAMED for checkpoint in left):
+        return
+    newest = max(left, key=lambda checkpoint: checkpoint.preference)
+    data = store.read(newest.names[0]) if newest.names[0].endswith(".parquet") else None
+    if data is not None:
+        store.write_if_absent(checkpoint_name(newest.version), data)
+
+
+def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
+    """Delete the sidecars that no checkpoint names; how many."""
+    stored = [sidecar for sidecar in store.list_from(f"{SIDECAR_DIR}/") if sidecar.modified_ms < oldest_ms]
+    if not stored:
+        return 0
+    named = {name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)}
+    unnamed = [sidecar.name for sidecar in stored if sidecar.name not in named]
+    for name in unnamed:
+        store.delete(name)
+    return len(unnamed)
+
+
+def _midnight(moment_ms: int) -> int:
+    return moment_ms - moment_ms % props.DAY_MS

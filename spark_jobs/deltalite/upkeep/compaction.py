@@ -1,0 +1,70 @@
+"""Writing log compactions: one file in the place of several commits, for readers between two checkpoints.
+
+Where checkpoints are far apart a reader opens one file instead of ten. The content is the reconciliation of the
+commits: the newest word on the protocol, the metadata, each transaction, each domain and each file, removed ones too,
+since what they took away may stand before the range. Actions are taken over as they are, fields that are unknown here
+included. Nobody needs a compaction, so a range that is large or incomplete gets none. Protocol: Log Compaction Files,
+Action Reconciliation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltalite.log.action_files import read_actions
+from deltalite.log.file_table import file_key
+from deltalite.log.listing import list_log
+from deltalite.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
+from deltalite.protocol.file_names import compaction_name
+from deltalite.storage.log_store import LogStore, StoredFile
+
+_LARGEST_BYTES = 16 * 1024 * 1024
+# The order within the file; what is not named here is not part of a version's state.
+_KINDS = (
+    Protocol.action,
+    Metadata.action,
+    SetTransaction.action,
+    DomainMetadata.action,
+    AddFile.action,
+    RemoveFile.action,
+)
+
+
+def write_compaction(store: LogStore, first_version: int, last_version: int) -> bool:
+    """Compact the commits of a range, both ends inclusive; False where it has one already or gets none.
+
+    Raises:
+        CorruptLogError: a commit is malformed.
+    """
+    listing = list_log(store, first_version)
+    commits = [listing.commits[v] for v in range(first_version, last_version + 1) if v in listing.commits]
+    whole = len(commits) == last_version + 1 - first_version
+    if not whole or sum(commit.size_bytes for commit in commits) > _LARGEST_BYTES:
+        return False
+    lines = [json.dumps(action, ensure_ascii=False, separators=(",", ":")) for action in reconciled(store, commits)]
+    return store.write_if_absent(compaction_name(first_version, last_version), ("\n".join(lines) + "\n").encode())
+
+
+def reconciled(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str, Any]]:
+    """What the commits, in ascending order, say together."""
+    newest: dict[tuple[str, str], dict[str, Any]] = {}
+    for commit in reversed(commits):
+        said = [(kind, body) for kind, body in read_actions(store, commit.name, commit.size_bytes) if kind in _KINDS]
+        for kind, body in sorted(said, key=lambda action: action[0] != AddFile.action):  # adds win within a commit
+            newest.setdefault(_key(kind, body), {kind: body})
+    return sorted(newest.values(), key=lambda action: _KINDS.index(next(iter(action))))
+
+
+def _key(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """What an action is about; adds and removes of one file are about one thing."""
+    match kind:
+        case AddFile.action | RemoveFile.action:
+            return "file", file_key(body["path"], body.get("deletionVector"))
+        case SetTransaction.action:
+            return kind, body["appId"]
+        case DomainMetadata.action:
+            return kind, body["domain"]
+        case _:
+            return kind, ""

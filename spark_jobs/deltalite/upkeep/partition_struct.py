@@ -1,0 +1,53 @@
+"""Partition values as a struct (`partitionValues_parsed`): typed columns beside the texts of the log.
+
+Each distinct text is parsed once. The struct's fields are the partition columns by their physical names, in the
+order of the metadata. Protocol: Checkpoints (`partitionValues_parsed`), Partition Value Serialization.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.partition_values import partition_scalar, partition_text
+from deltalite.protocol.schema import DataType
+
+
+class PartitionStruct:
+    """The struct of a table's partition values: its Arrow `type`, and `parse`. A table without partitions has none."""
+
+    def __init__(self, table_schema: TableSchema) -> None:
+        physical = {f.name: f.type for f in table_schema.physical}
+        self._columns: list[tuple[str, str, DataType]] = [
+            (name, key, physical[name]) for name, key in table_schema.partition_keys.items()
+        ]
+        self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self._columns])
+
+    def parse(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The struct of each map of texts.
+
+        Raises:
+            CorruptLogError: a text is no value of its column's type.
+        """
+        return pa.chunked_array([self._parsed(chunk) for chunk in values.chunks], self.type)
+
+    def _parsed(self, values: pa.MapArray) -> pa.StructArray:
+        children = [_column(_texts(values, key), kind) for _, key, kind in self._columns]
+        return pa.StructArray.from_arrays(children, fields=list(self.type))
+
+
+def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
+    """The texts of one column; a row that spells its key in another case, or has none, is looked at by itself."""
+    found = pc.map_lookup(values, pa.scalar(key), "first")
+    missing = pc.is_null(found)
+    rows = values.filter(missing).to_pylist()
+    spelled = [None if row is None else partition_text(dict(row), key) for row in rows]
+    return pc.replace_with_mask(found, missing, pa.array(spelled, pa.string()))
+
+
+def _column(texts: pa.StringArray, kind: DataType) -> pa.Array:
+    encoded = texts.dictionary_encode()
+    distinct = pa.array([partition_scalar(text, kind) for text in encoded.dictionary.to_pylist()], type_to_arrow(kind))
+    return distinct.take(encoded.indices)

@@ -1,0 +1,68 @@
+"""What follows a commit: its checksum, the checkpoint at the table's interval, log cleanup, compaction.
+
+The commit stands, so nothing here may fail the task: each step that goes wrong is logged as a warning and the others
+are taken all the same. What was left undone is done after a later commit. Protocol: Checkpoints, Version Checksum
+File, Metadata Cleanup, Log Compaction Files; the interval is `delta.checkpointInterval`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from deltalite.log.last_checkpoint import LastCheckpoint
+from deltalite.protocol import properties as props
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.cleanup import clean_log
+from deltalite.upkeep.compaction import write_compaction
+
+# Between checkpoints that are further apart, so many commits are compacted into one file.
+COMPACTED_COMMITS = 10
+
+CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
+"""Writes the checkpoint of a snapshot at a moment (milliseconds UTC), as `write_checkpoint` does."""
+
+_log = logging.getLogger(__name__)
+
+
+def _in_this_process(snapshot: Snapshot, now_ms: int) -> LastCheckpoint | None:
+    return write_checkpoint(snapshot, now_ms=now_ms)
+
+
+def after_commit(
+    store: LogStore,
+    version: int,
+    *,
+    checkpoint: CheckpointWriter = _in_this_process,
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> None:
+    """Do what is due after `version` was committed. Never raises."""
+    now_ms = clock_ms()
+    with _only_warning("What follows", store, version):
+        snapshot = Snapshot.load(store, version)
+        since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
+        is_due = version > 0 and since_checkpoint == 0
+        with _only_warning("The checksum of", store, version):
+            write_checksum(snapshot, count_all=is_due)
+        if is_due:
+            with _only_warning("The checkpoint after", store, version):
+                checkpoint(snapshot, now_ms)
+                if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
+                    clean_log(snapshot, now_ms=now_ms)
+        elif since_checkpoint % COMPACTED_COMMITS == 0 and since_checkpoint > 0:
+            with _only_warning("The log compaction after", store, version):
+                write_compaction(store, version - COMPACTED_COMMITS + 1, version)
+
+
+@contextmanager
+def _only_warning(step: str, store: LogStore, version: int) -> Iterator[None]:
+    """The commit is there: an error now would make Airflow run the task again."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001  whatever it is
+        _log.warning("%s version %s of %s failed; the commit stands.", step, version, store.root, exc_info=True)

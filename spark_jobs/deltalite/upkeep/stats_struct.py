@@ -1,0 +1,173 @@
+"""Statistics as a struct (`stats_parsed`), made from the JSON in which the log has them.
+
+The struct has the columns that the table's configuration indexes, by their physical names. Arrow parses the texts of
+many files at once; where one of them holds what Arrow does not take, that block is read value by value, with the same
+rules as data skipping. A value that cannot be a bound of its column becomes null, which is always safe, and a text that
+is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from deltalite.columnar.file_facts import bound_value, count_of, parse_stats, value_at
+from deltalite.columnar.predicate import Path
+from deltalite.columnar.statistics import indexed_columns
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
+
+_BLOCK_ROWS = 20_000
+_FEW_ROWS = 32
+_UNBOUNDED = frozenset({"boolean", "binary", "variant", "void"})
+_TIMES: Mapping[pa.DataType, str] = {
+    # What data skipping believes: an instant names its zone, a time without one does not name another than UTC.
+    pa.timestamp("us", tz="UTC"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)$",
+    pa.timestamp("us"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+$",
+    pa.date32(): r"^\d{4}-\d\d-\d\d$",
+}
+_COUNTS = frozenset({"numRecords", "nullCount"})
+_ALL = "stats"
+
+
+class StatsStruct:
+    """The struct of a table's statistics: its Arrow `type`, and `parse`."""
+
+    def __init__(
+        self, table_schema: TableSchema, configuration: Mapping[str, str], *, with_tight_bounds: bool = False
+    ) -> None:
+        logical = indexed_columns(table_schema.logical, table_schema.partition_columns, configuration).leaves
+        leaves = [(table_schema.physical_path(path), leaf) for path, leaf in logical]
+        self._bounded = [(path, leaf) for path, leaf in leaves if _has_bounds(leaf)]
+        bounds = _tree([(path, type_to_arrow(leaf)) for path, leaf in self._bounded])
+        counts = _tree([(path, pa.int64()) for path, _ in leaves])
+        members: dict[str, pa.DataType | None] = {
+            "numRecords": pa.int64(),
+            "tightBounds": pa.bool_() if with_tight_bounds else None,
+            "minValues": bounds,
+            "maxValues": bounds,
+            "nullCount": counts,
+        }
+        self.type: pa.StructType = pa.struct([(name, kind) for name, kind in members.items() if kind is not None])
+        self._counted = [path for path, _ in leaves]
+
+    def parse(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The struct of each text; null where there is no text, or one that is no JSON object."""
+        whole = texts.combine_chunks() if texts.num_chunks != 1 else texts.chunk(0)
+        blocks = [self._parse_block(whole.slice(at, _BLOCK_ROWS)) for at in range(0, len(whole), _BLOCK_ROWS)]
+        return pa.chunked_array(blocks, self.type)
+
+    def _parse_block(self, texts: pa.StringArray) -> pa.StructArray:
+        try:
+            return self._parse_at_once(texts)
+        except pa.ArrowInvalid:  # a few bad texts must not make all others slow
+            if len(texts) <= _FEW_ROWS:
+                return pa.array([self._parse_one(text) for text in texts.to_pylist()], self.type)
+            half = len(texts) // 2
+            return pa.concat_arrays([self._parse_block(texts.slice(0, half)), self._parse_block(texts.slice(half))])
+
+    def _parse_at_once(self, texts: pa.StringArray) -> pa.StructArray:
+        """Raises `ArrowInvalid` where a text is no JSON object, or holds a value of another kind than its column."""
+        lines = pc.binary_join_element_wise(f'{{"{_ALL}":', pc.fill_null(texts, "null"), "}", "")
+        joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
+        read = pa_json.read_json(
+            io.BytesIO(joined[0].as_buffer()),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=max(1, joined[0].as_buffer().size)),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=pa.schema([(_ALL, _with_texts(self.type))]),
+                newlines_in_values=True,
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        if read.num_rows != len(texts):
+            raise pa.ArrowInvalid("a text holds more than one value")
+        parsed = read.column(_ALL).combine_chunks()
+        children = [
+            _leaf_by_leaf(parsed.field(i), f.type, _counted if f.name in _COUNTS else _believed)
+            for i, f in enumerate(self.type)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(self.type), mask=pc.is_null(parsed))
+
+    def _parse_one(self, text: str | None) -> dict[str, Any] | None:
+        stats = parse_stats(text)
+        if stats is None:
+            return None
+        found: dict[str, Any] = {"numRecords": stats.num_records, "tightBounds": stats.tight_bounds}
+        for name, values in (("minValues", stats.min_values), ("maxValues", stats.max_values)):
+            found[name] = _nested((path, _bound(value_at(values, path), leaf)) for path, leaf in self._bounded)
+        found["nullCount"] = _nested((path, count_of(value_at(stats.null_counts, path))) for path in self._counted)
+        return found
+
+
+def _has_bounds(leaf: DataType) -> bool:
+    return isinstance(leaf, DecimalType) or (isinstance(leaf, PrimitiveType) and leaf.name not in _UNBOUNDED)
+
+
+def _tree(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
+    """The leaves as nested structs, in their order; None where there are none."""
+    children: dict[str, list[tuple[Path, pa.DataType]]] = {}
+    for path, kind in leaves:
+        children.setdefault(path[0], []).append((path[1:], kind))
+    fields = [pa.field(name, below[0][1] if below[0][0] == () else _tree(below)) for name, below in children.items()]
+    return pa.struct(fields) if fields else None
+
+
+def _with_texts(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow's JSON reader is asked for a value: times are checked as texts first."""
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_with_texts(f.type)) for f in kind])
+    return pa.string() if kind in _TIMES else kind
+
+
+def _leaf_by_leaf(
+    values: pa.Array, wanted: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.Array:
+    if not pa.types.is_struct(wanted):
+        return convert(values, wanted)
+    children = [_leaf_by_leaf(values.field(i), f.type, convert) for i, f in enumerate(wanted)]
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=pc.is_null(values))
+
+
+def _counted(values: pa.Array, _wanted: pa.DataType) -> pa.Array:
+    return _where(pc.greater_equal(values, 0), values)
+
+
+def _believed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The bounds in the type of their column; null where they have no place there."""
+    if wanted in _TIMES:
+        return _where(pc.match_substring_regex(values, _TIMES[wanted]), values).cast(wanted)
+    if pa.types.is_decimal(wanted):  # Arrow takes more digits than the type has
+        largest = Decimal((0, (9,) * wanted.precision, -wanted.scale))
+        return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, wanted)), values)
+    return values
+
+
+def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
+    return pc.if_else(condition, values, pa.scalar(None, values.type))
+
+
+def _bound(raw: Any, leaf: DataType) -> Any:
+    """The bound as a Python value that fits the column, or None."""
+    try:
+        value = bound_value(raw, leaf)
+        pa.scalar(value, type_to_arrow(leaf))
+    except (ValueError, ArithmeticError, TypeError):  # Arrow's own are some of these
+        return None
+    return value
+
+
+def _nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path, value in values:
+        inner = found
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = value
+    return found

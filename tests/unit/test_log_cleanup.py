@@ -1,0 +1,255 @@
+"""Log cleanup: what may still be asked for can be read as before, and what expired goes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltalite.errors import StorageError
+from deltalite.log.last_checkpoint import read_last_checkpoint
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import LAST_CHECKPOINT, SIDECAR_DIR, checkpoint_name, checksum_name, commit_name
+from deltalite.protocol.properties import DAY_MS
+from deltalite.snapshot import Snapshot
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.cleanup import Cleaned, clean_log, expired_names
+from deltalite.upkeep.post_commit import after_commit
+from tests.unit.builders import NOON_MS, add, appended, create, info, load, metadata, new_store, put, put_raw, remove
+from tests.unit.logs import facts, uuid_name, write_compaction, write_parts, write_v2
+
+MIDNIGHT_MS = NOON_MS - NOON_MS % DAY_MS
+WEEK = {"delta.logRetentionDuration": "interval 7 days"}
+V2 = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=("v2Checkpoint",), writer_features=("v2Checkpoint",)
+)
+
+
+def dated(store, days):
+    """Version v was committed at noon of the day `days[v]`."""
+    for version, day in enumerate(days):
+        data, _ = store.files[commit_name(version)]
+        store.files[commit_name(version)] = (data, MIDNIGHT_MS + day * DAY_MS + DAY_MS // 2)
+    return store
+
+
+def history(count, *, checkpoints=(), configuration=WEEK):
+    """One commit a day at noon, beginning on day 0."""
+    store = appended(create(new_store(), configuration=configuration), count - 1)
+    for version in checkpoints:
+        write_checkpoint(load(store, version), now_ms=NOON_MS)
+    return dated(store, range(count))
+
+
+def clean(store, day, hour=13):
+    return clean_log(load(store), now_ms=MIDNIGHT_MS + day * DAY_MS + hour * DAY_MS // 24)
+
+
+def versions_left(store):
+    return [v for v in range(40) if commit_name(v) in store.files]
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "day", "left_from"),
+    [
+        ([5], 20, 5),
+        ([5, 10], 20, 10),
+        ([5, 10], 17, 5),  # the cutoff is the midnight before commit 10
+        ([5, 10], 18, 10),
+        ([5, 10], 12, 0),  # nor is commit 5 expired
+        ([12], 18, 0),  # the newest expired commit rests on no checkpoint
+        ([], 20, 0),
+    ],
+)
+def test_what_lies_before_the_newest_expired_checkpoint_goes(checkpoints, day, left_from):
+    store = history(14, checkpoints=checkpoints)
+    expected = {v: facts(load(store, v)) for v in range(14)}
+    clean(store, day)
+    assert versions_left(store) == list(range(left_from, 14))
+    for version in range(left_from, 14):
+        assert facts(load(store, version)) == expected[version]
+    assert [v for v in range(40) if checkpoint_name(v) in store.files] == [c for c in checkpoints if c >= left_from]
+
+
+def test_a_commit_exactly_at_midnight_has_expired():
+    store = history(12, checkpoints=[5])
+    data, _ = store.files[commit_name(5)]
+    store.files[commit_name(5)] = (data, MIDNIGHT_MS + 5 * DAY_MS)
+    clean(store, 12, hour=0)
+    assert versions_left(store) == list(range(5, 12))
+
+
+def test_checksums_compactions_and_parts_go_with_their_versions():
+    store = history(14, checkpoints=[10])
+    write_parts(store, 4, 2)
+    gone = [write_compaction(store, 2, 3), write_compaction(store, 8, 9), write_compaction(store, 10, 11)]
+    stays = write_compaction(store, 11, 12)
+    for version in (9, 10):
+        write_checksum(load(store, version))
+    clean(store, 20)
+    assert not any(name in store.files for name in gone) and stays in store.files
+    assert checksum_name(9) not in store.files and checksum_name(10) in store.files
+    assert not [name for name in store.files if "00000000000000000004" in name]
+
+
+def test_what_is_no_file_of_the_log_stays():
+    names = ["_delta_log/notes.txt", "_delta_log/00000000000000000001.json.bak", LAST_CHECKPOINT]
+    assert expired_names([*names, commit_name(1), commit_name(2)], 2) == [commit_name(1)]
+
+
+def test_a_checkpoint_that_cannot_be_read_carries_nothing(caplog):
+    store = history(14, checkpoints=[5, 10])
+    store.files[checkpoint_name(10)] = (b"PAR1 broken PAR1", 0)
+    clean(store, 20)
+    assert versions_left(store) == list(range(5, 14))
+    assert load(store).files.num_rows == 13
+
+
+def test_nor_does_one_whose_sidecar_is_gone(caplog):
+    store = v2_history()
+    at_5 = {row["sidecar"]["path"] for row in main_rows(store, 5) if row["sidecar"]}
+    for name in sidecars(store) - {f"{SIDECAR_DIR}/{path}" for path in at_5}:
+        del store.files[name]
+    clean(store, 20)
+    assert versions_left(store) == list(range(5, 14))
+
+
+def test_the_hint_never_names_what_is_gone():
+    store = history(14, checkpoints=[5, 10])
+    store.files[LAST_CHECKPOINT] = (b'{"version":5,"size":9}', 0)
+    clean(store, 20)
+    assert read_last_checkpoint(store).version == 10
+
+
+def test_times_that_the_commits_carry_are_the_ones_that_count():
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+    store = new_store()
+    configuration = {**WEEK, "delta.enableInCommitTimestamps": "true"}
+    put_raw(store, 0, [info(inCommitTimestamp=MIDNIGHT_MS), protocol, metadata(configuration)])
+    for version in range(1, 12):
+        put_raw(store, version, [info(inCommitTimestamp=MIDNIGHT_MS + version * DAY_MS), add(f"f{version}")])
+    write_checkpoint(load(store, 5), now_ms=NOON_MS)
+    dated(store, [100] * 12)  # the files were copied, long after
+    clean(store, 12)
+    assert versions_left(store) == list(range(5, 12))
+
+
+def test_a_cleanup_that_is_stopped_anywhere_leaves_every_version_that_it_should_keep():
+    whole = history(14, checkpoints=[5, 10])
+    files = dict(whole.files)
+    expected = {v: facts(load(whole, v)) for v in range(10, 14)}
+    clean(whole, 20)
+    for stop in range(len(files) - len(whole.files)):
+        store = new_store()
+        store.files.update(files)
+        deletions = iter(range(1000))
+
+        def before(operation, _name, stop=stop, deletions=deletions):
+            if operation == "delete" and next(deletions) == stop:
+                raise StorageError("No answer.", remedy="Try again.")
+
+        store.before = before
+        with pytest.raises(StorageError):
+            clean(store, 20)
+        store.before = lambda _operation, _name: None
+        for version, facts_before in expected.items():
+            assert facts(load(store, version)) == facts_before
+        assert versions_left(store) == list(range(min(versions_left(store)), 14))
+        clean(store, 20)
+        assert store.files == whole.files
+
+
+def sidecars(store):
+    return {name for name in store.files if name.startswith(SIDECAR_DIR)}
+
+
+def main_rows(store, version):
+    (name,) = [name for name in store.files if f"{version:020d}.checkpoint" in name]
+    return pq.read_table(pa.BufferReader(store.files[name][0])).to_pylist()
+
+
+def v2_history():
+    store = new_store()
+    put(store, V2, metadata({**WEEK, "delta.checkpointPolicy": "v2"}), read_version=-1)
+    appended(store, 13)
+    for version in (5, 10):
+        write_checkpoint(load(store, version), now_ms=NOON_MS)
+    return dated(store, range(14))
+
+
+def test_sidecars_go_with_the_last_checkpoint_that_names_them_once_they_are_a_day_old():
+    store = v2_history()
+    for name in sidecars(store):
+        store.files[name] = (store.files[name][0], MIDNIGHT_MS)
+    store.files[f"{SIDECAR_DIR}/in-the-making.parquet"] = (b"", MIDNIGHT_MS + 20 * DAY_MS)
+    before = facts(load(store))
+    assert clean(store, 20).sidecars == 1
+    assert len(sidecars(store)) == 2
+    assert facts(load(store)) == before
+
+
+def test_no_sidecar_goes_where_a_checkpoint_cannot_be_asked_which_ones_it_names():
+    store = v2_history()
+    store.files[uuid_name(12, "parquet")] = (b"PAR1 broken PAR1", 0)
+    before = sidecars(store)
+    with pytest.raises(Exception, match="cannot be read"):
+        clean(store, 20)
+    assert sidecars(store) == before
+
+
+def test_a_reader_that_knows_no_v2_checkpoints_still_finds_the_protocol():
+    store = v2_history()
+    clean(store, 20)
+    assert checkpoint_name(10) in store.files
+    expected = facts(load(store))
+    store.files = {n: f for n, f in store.files.items() if ".checkpoint." not in n or n == checkpoint_name(10)}
+    assert facts(load(store)) == expected
+
+
+def test_every_checkpoint_is_followed_by_a_cleanup_unless_the_table_refuses_it():
+    for enabled in ("true", "false"):
+        configuration = {**WEEK, "delta.checkpointInterval": "5", "delta.enableExpiredLogCleanup": enabled}
+        store = history(5, configuration=configuration)
+        write_checkpoint(load(store, 3), now_ms=NOON_MS)
+        appended(store, 1)
+        after_commit(store, 5, clock_ms=lambda: MIDNIGHT_MS + 30 * DAY_MS)
+        assert versions_left(store) == ([5] if enabled == "true" else list(range(6)))
+
+
+def test_nothing_is_deleted_from_a_young_log():
+    store = history(14, checkpoints=[10], configuration={})
+    files = dict(store.files)
+    assert clean(store, 30) == Cleaned()
+    assert store.files == files
+
+
+@given(
+    removed=st.lists(st.booleans(), min_size=6, max_size=16),
+    kinds=st.dictionaries(st.integers(1, 15), st.sampled_from("cpjm"), max_size=4),
+    compactions=st.lists(st.tuples(st.integers(0, 15), st.integers(1, 5)), max_size=3),
+    day=st.integers(5, 30),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_version_inside_the_retention_reads_as_before(removed, kinds, compactions, day):
+    store = create(new_store(), add("f0"), configuration=WEEK)
+    for version, takes in enumerate(removed, 1):
+        put(store, *([remove(f"f{version - 1}")] if takes else []), add(f"f{version}"))
+    last = len(removed)
+    dated(store, range(last + 1))
+    expected = {v: facts(load(store, v)) for v in range(last + 1)}
+    for version, kind in kinds.items():
+        if version <= last and kind == "c":
+            write_checkpoint(load(store, version), now_ms=NOON_MS)
+        elif version <= last and kind == "m":
+            write_parts(store, version, 2)
+        elif version <= last:
+            write_v2(store, version, uuid_name(version, "json" if kind == "j" else "parquet"), sidecars=version % 3)
+    for first, length in compactions:
+        if first + length <= last:
+            write_compaction(store, first, first + length)
+    clean(store, day)
+    for version in range(max(0, min(last, day - 8)), last + 1):
+        assert facts(Snapshot.load(store, version)) == expected[version]

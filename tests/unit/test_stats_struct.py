@@ -1,0 +1,144 @@
+"""Statistics and partition values as structs: what data skipping believes, and nothing that it would not."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltalite.errors import CorruptLogError
+from deltalite.log.parsed_stats import stats_texts
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType
+from deltalite.upkeep.partition_struct import PartitionStruct
+from deltalite.upkeep.stats_struct import StatsStruct
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LONG = Decimal("12345678901234567890.123456789012345678")
+
+
+def column(name, kind):
+    return StructField(name, PrimitiveType(kind) if isinstance(kind, str) else kind)
+
+
+def stats_of(kind, *texts, **configuration):
+    table = TableSchema(logical=StructType((column("x", kind),)))
+    return StatsStruct(table, configuration).parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
+
+
+def bound(kind, raw):
+    """What `maxValues.x` becomes where the JSON says `raw`."""
+    return stats_of(kind, f'{{"numRecords":2,"maxValues":{{"x":{raw}}}}}')[0]["maxValues"]["x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "value"),
+    [
+        ("long", "-5", -5),
+        ("long", "5.0", None),
+        ("long", "true", None),
+        ("byte", "1000", None),
+        ("double", "0.1", 0.1),
+        ("double", "3", 3.0),
+        ("double", '"NaN"', None),
+        ("string", '"ü\\n\\u0000"', "ü\n\0"),
+        ("string", '"\\ud800"', None),
+        ("string", "5", None),
+        ("date", '"2026-01-02"', date(2026, 1, 2)),
+        ("date", '"2026-02-30"', None),
+        ("timestamp", '"2026-01-01T12:00:00.000Z"', NOON),
+        ("timestamp", '"2026-01-01T04:00:00.000-08:00"', NOON),
+        ("timestamp", '"2026-01-01T12:00:00.000"', None),
+        ("timestamp_ntz", '"2026-01-01T12:00:00.000"', NOON.replace(tzinfo=None)),
+        ("timestamp_ntz", '"2026-01-01T12:00:00.000-08:00"', None),
+        (DecimalType(5, 2), "123.45", Decimal("123.45")),
+        (DecimalType(38, 18), f"{LONG}", LONG),
+        (DecimalType(5, 2), "1234.5", None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_bound_has_the_type_of_its_column_or_is_left_out(kind, raw, value):
+    assert bound(kind, raw) == value
+
+
+def test_what_has_no_bounds_is_counted_all_the_same():
+    for kind in ("boolean", "binary", ArrayType(PrimitiveType("long"))):
+        assert stats_of(kind, '{"numRecords":3,"minValues":{"x":true},"nullCount":{"x":1}}') == [
+            {"numRecords": 3, "nullCount": {"x": 1}}
+        ]
+
+
+@pytest.mark.parametrize("text", [None, "", " ", "5", "{", '{"numRecords":1}{"numRecords":2}', '{}},{"stats":{}', "[]"])
+def test_a_text_that_is_no_json_object_has_no_struct_and_harms_no_other(text):
+    good = '{"numRecords":7}'
+    found = stats_of("long", good, text, good)
+    assert [row and row["numRecords"] for row in found] == [7, None, 7]
+
+
+def test_only_indexed_columns_are_in_the_struct_by_their_physical_names():
+    fields = [
+        StructField("a", PrimitiveType("long"), True, {"delta.columnMapping.physicalName": "col-a"}),
+        StructField("b", PrimitiveType("long"), True, {"delta.columnMapping.physicalName": "col-b"}),
+        StructField("p", PrimitiveType("long"), True, {"delta.columnMapping.physicalName": "col-p"}),
+    ]
+    table = TableSchema(logical=StructType(tuple(fields)), partition_columns=("p",), mode="name")
+    made = StatsStruct(table, {"delta.dataSkippingNumIndexedCols": "1"})
+    assert [f.name for f in made.type.field("minValues").type] == ["col-a"]
+    assert "tightBounds" not in [f.name for f in made.type]
+
+
+values = st.one_of(st.integers(-300, 300), st.floats(), st.text(max_size=3), st.none(), st.booleans())
+bounds = st.fixed_dictionaries({}, optional={"x": values, "y": values})
+objects = st.fixed_dictionaries({}, optional={"numRecords": values, "maxValues": bounds, "nullCount": bounds})
+texts = st.lists(st.one_of(st.none(), st.text(max_size=4), objects.map(json.dumps)), max_size=80)
+
+
+@given(texts=texts)
+@settings(max_examples=150, deadline=None)
+def test_texts_that_are_parsed_together_give_what_each_gives_alone(texts):
+    table = TableSchema(logical=StructType((column("x", "byte"), column("y", "string"))))
+    made = StatsStruct(table, {})
+    together = made.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
+    assert [_said(row) for row in together] == [_said(made._parse_one(text)) for text in texts]
+
+
+def _said(row):
+    """A struct without what it does not say: a missing struct, and one that says nothing, are the same."""
+    if isinstance(row, dict):
+        return {key: said for key, value in row.items() if (said := _said(value)) not in (None, {})}
+    return row
+
+
+def test_what_became_a_struct_reads_back_as_the_text_that_it_was():
+    text = '{"numRecords":3,"minValues":{"x":"2026-01-01T12:00:00.123Z"},"maxValues":{"x":"2026-01-01T12:00:00.124Z"},"nullCount":{"x":1}}'  # noqa: E501
+    table = TableSchema(logical=StructType((column("x", "timestamp"),)))
+    parsed = StatsStruct(table, {}).parse(pa.chunked_array([pa.array([text, None])]))
+    assert stats_texts(parsed).to_pylist() == [text, None]
+
+
+MAP = pa.map_(pa.string(), pa.string())
+
+
+def partitions(kind, *rows):
+    table = TableSchema(logical=StructType((column("p", kind), column("x", "long"))), partition_columns=("p",))
+    return PartitionStruct(table).parse(pa.chunked_array([pa.array(rows, MAP)]))
+
+
+def test_partition_values_are_typed_whatever_the_case_of_their_keys():
+    found = partitions("date", [("p", "2026-01-01")], [("P", "2026-01-02")], [("p", "")], [("p", None)], [], None)
+    assert [row["p"] for row in found.to_pylist()] == [date(2026, 1, 1), date(2026, 1, 2), None, None, None, None]
+
+
+def test_a_partition_value_beyond_python_s_calendar_is_kept():
+    found = partitions("date", [("p", "+10000-01-01")])
+    assert found.cast(pa.struct([("p", pa.int32())])).to_pylist() == [{"p": 2_932_897}]
+
+
+def test_a_partition_value_that_is_none_is_an_error():
+    with pytest.raises(CorruptLogError, match="'x', which is no"):
+        partitions("long", [("p", "x")])

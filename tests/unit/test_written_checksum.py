@@ -1,0 +1,164 @@
+"""The checksum that follows a commit: it counts what is there, however it came to be counted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltalite.log.replay import ReplayedLog
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import checksum_name, commit_name
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.post_commit import after_commit
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    Clock,
+    add,
+    appended,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    put,
+    put_raw,
+    remove,
+    vector,
+)
+
+VECTORS = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=("deletionVectors",),
+    writer_features=("deletionVectors",),
+)
+
+
+def said(store, version):
+    return json.loads(store.files[checksum_name(version)][0])
+
+
+def test_the_checksum_repeats_the_protocol_and_the_metadata_and_counts_the_files():
+    store = create(new_store(), add("a", size_bytes=3), add("b", size_bytes=4), configuration={"k": "v"})
+    put(store, remove("a", size_bytes=3))
+    assert write_checksum(load(store, 1))
+    body = said(store, 1)
+    assert (body["numFiles"], body["tableSizeBytes"], body["numMetadata"], body["numProtocol"]) == (1, 4, 1, 1)
+    assert body["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
+    assert body["metadata"]["configuration"] == {"k": "v"}
+    assert body["txnId"] == load(store, 1).commit_info["txnId"]
+    assert not {"inCommitTimestampOpt", "setTransactions", "numDeletedRecordsOpt"} & set(body)
+
+
+def test_the_in_commit_timestamp_is_there_where_it_is_in_force():
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+    enabled = metadata({"delta.enableInCommitTimestamps": "true"})
+    store = new_store()
+    put_raw(store, 0, [info(inCommitTimestamp=NOON_MS), protocol, enabled])
+    write_checksum(load(store))
+    assert said(store, 0)["inCommitTimestampOpt"] == NOON_MS
+
+
+KEYS = [("a", None), ("b", None), ("a", "v"), ("a", "w"), ("c", None)]
+steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1, max_size=8)
+
+
+@given(steps=steps, data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_counting_on_and_counting_all_say_the_same(steps, data):
+    """Each step adds the files that are not there and removes those that are, as our commits do."""
+    store = new_store()
+    put(store, VECTORS, metadata(), read_version=-1)
+    there = set()
+    for chosen in steps:
+        actions = []
+        for number in chosen:
+            path, unique = KEYS[number]
+            given = {"size_bytes": number + 1, "deletion_vector": vector(unique, number) if unique else None}
+            actions.append(remove(path, **given) if number in there else add(path, **given))
+        version = put(store, *actions) if actions else put(store)
+        there ^= chosen
+        if data.draw(st.booleans(), label="checksum"):
+            write_checksum(load(store, version))
+    last = load(store).version
+    store.files.pop(checksum_name(last), None)
+    write_checksum(load(store))
+    body = said(store, last)
+    marked = [number for number in there if KEYS[number][1]]
+    assert body["numFiles"] == len(there)
+    assert body["tableSizeBytes"] == sum(number + 1 for number in there)
+    assert body["numDeletionVectorsOpt"] == body["numDeletedRecordsOpt"] == len(marked)
+
+
+@pytest.fixture
+def counted_in_full(monkeypatch):
+    """The versions whose checkpoint was read to count the files."""
+    seen = []
+    whole = ReplayedLog.files
+
+    def files(self, columns):
+        seen.append(self.segment.version)
+        return whole(self, columns)
+
+    monkeypatch.setattr(ReplayedLog, "files", files)
+    return seen
+
+
+def test_the_files_are_not_counted_again_where_an_earlier_checksum_leads_here(counted_in_full):
+    store = create(new_store(), add("a"))
+    write_checksum(load(store, 0))
+    appended(store, 3)
+    counted_in_full.clear()
+    write_checksum(load(store, 3))
+    assert not counted_in_full and said(store, 3)["numFiles"] == 4
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        [info(engineInfo="Apache-Spark/4.0"), add("a", data_change=False)],  # the same file, told again
+        [add("a")],
+        [info(engineInfo="deltalite/0.1"), remove("a")],  # of a size that nobody knows
+    ],
+)
+def test_what_cannot_be_counted_on_is_counted_in_full(foreign, counted_in_full):
+    store = create(new_store(), add("a"))
+    write_checksum(load(store, 0))
+    put_raw(store, 1, foreign)
+    counted_in_full.clear()
+    write_checksum(load(store, 1))
+    assert counted_in_full == [1]
+    assert said(store, 1)["numFiles"] == load(store).files.num_rows
+
+
+def test_a_wrong_checksum_of_before_is_not_carried_on_once_a_checkpoint_is_written(caplog):
+    store = create(new_store(), add("a"), configuration={"delta.checkpointInterval": "2"})
+    write_checksum(load(store, 0))
+    wrong = said(store, 0) | {"numFiles": 5}
+    store.files[checksum_name(0)] = (json.dumps(wrong).encode(), 0)
+    for version in (1, 2):
+        appended(store, 1)
+        after_commit(store, version, clock_ms=lambda: NOON_MS)
+    assert said(store, 2)["numFiles"] == load(store, 2).files.num_rows == 3
+
+
+def test_a_checksum_that_is_there_is_left_as_it_is():
+    store = create(new_store(), add("a"))
+    store.files[checksum_name(0)] = (b"theirs", 0)
+    assert not write_checksum(load(store))
+    assert store.files[checksum_name(0)] == (b"theirs", 0)
+
+
+def test_a_reader_begins_at_the_checksum_and_checks_it_against_the_files():
+    store = create(new_store(), add("a"))
+    after_commit(store, 0, clock_ms=Clock())
+    snapshot = load(store)
+    assert snapshot.segment.checksum is not None and snapshot.protocol == PROTOCOL
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    del store.files[commit_name(0)]
+    assert load(store).files.num_rows == 1
