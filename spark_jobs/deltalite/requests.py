@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from deltalite.errors import InvalidRequestError
 
@@ -136,16 +136,87 @@ class RunIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRequest:
+class Request:
+    """What every request names: the table's address. `kind` tells one request from another where they are text."""
+
+    kind: ClassVar[str]
+
+    table: str
+
+    def to_json(self) -> str:
+        """One line of JSON; `from_json` gives an equal request."""
+        return json.dumps({"schema_version": SCHEMA_VERSION, "kind": self.kind, **_plain(self)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse what `to_json` wrote. Raises `InvalidRequestError` for another schema version or an unknown field."""
+        try:
+            body = json.loads(text)
+        except ValueError as error:
+            raise InvalidRequestError(f"The request is not JSON: {error}.", remedy=_SAME_RELEASE) from error
+        if not isinstance(body, dict):
+            raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE)
+        version, kind = body.pop("schema_version", None), body.pop("kind", None)
+        if (version, kind) != (SCHEMA_VERSION, cls.kind):
+            raise InvalidRequestError(
+                f"This job reads {cls.kind} requests of schema version {SCHEMA_VERSION}, "
+                f"and got {kind!r} of version {version!r}.",
+                remedy=_SAME_RELEASE,
+            )
+        unknown = sorted(set(body) - {f.name for f in fields(cls)})
+        if unknown:
+            raise InvalidRequestError(f"The request has unknown fields: {', '.join(unknown)}.", remedy=_SAME_RELEASE)
+        try:
+            return cls(**cls._typed(body))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidRequestError(f"The request is malformed: {error}.", remedy=_SAME_RELEASE) from error
+
+    @classmethod
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        """The JSON values as the types of the fields."""
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest(Request):
+    """A request that ends in a commit, which carries the identity of the run that asks for it."""
+
+    identity: RunIdentity | None = None
+
+    @classmethod
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("identity") is not None:
+            body["identity"] = RunIdentity(**body["identity"])
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRequest(Request):
+    """Write the checkpoint of the newest version of `table`, and clean its log where `log_cleanup` is set.
+
+    See `DeltaCheckpointOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "checkpoint"
+
+    log_cleanup: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.table:
+            raise InvalidRequestError("The request names no table.", remedy="Give the table's address.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest(CommitRequest):
     """Write the rows of `sources` (through `query`, where given) to `table`.
 
     Sizes are in rows, durations in seconds; every name is a column of the rows to be written. See `DeltaWriteOperator`
     for the meaning of each parameter.
     """
 
-    table: str
+    kind: ClassVar[str] = "write"
+
     sources: Mapping[str, Source]
-    identity: RunIdentity | None = None
     query: str | None = None
     mode: WriteMode = WriteMode.APPEND
     partition_by: tuple[str, ...] | None = None
@@ -167,43 +238,13 @@ class WriteRequest:
         for problem, remedy in _contradictions(self):
             raise InvalidRequestError(problem, remedy=remedy)
 
-    def to_json(self) -> str:
-        """One line of JSON; `from_json` gives an equal request."""
-        return json.dumps({"schema_version": SCHEMA_VERSION, "kind": "write", **_plain(self)}, sort_keys=True)
-
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote. Raises `InvalidRequestError` for another schema version or an unknown field."""
-        try:
-            body = json.loads(text)
-        except ValueError as error:
-            raise InvalidRequestError(f"The request is not JSON: {error}.", remedy=_SAME_RELEASE) from error
-        if not isinstance(body, dict):
-            raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE)
-        version, kind = body.pop("schema_version", None), body.pop("kind", None)
-        if (version, kind) != (SCHEMA_VERSION, "write"):
-            raise InvalidRequestError(
-                f"This job reads write requests of schema version {SCHEMA_VERSION}, "
-                f"and got {kind!r} of version {version!r}.",
-                remedy=_SAME_RELEASE,
-            )
-        unknown = sorted(set(body) - {f.name for f in fields(cls)})
-        if unknown:
-            raise InvalidRequestError(f"The request has unknown fields: {', '.join(unknown)}.", remedy=_SAME_RELEASE)
-        try:
-            return cls(**_typed(body))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidRequestError(f"The request is malformed: {error}.", remedy=_SAME_RELEASE) from error
-
-
-def _typed(body: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a write request as the types of its fields."""
-    body["sources"] = {name: Source(**source) for name, source in body["sources"].items()}
-    if body.get("identity") is not None:
-        body["identity"] = RunIdentity(**body["identity"])
-    if body.get("partition_by") is not None:
-        body["partition_by"] = tuple(body["partition_by"])
-    return body
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(WriteRequest, cls)._typed(body)  # a class with slots is made anew, and `super()` knows the old one
+        body["sources"] = {name: Source(**source) for name, source in body["sources"].items()}
+        if body.get("partition_by") is not None:
+            body["partition_by"] = tuple(body["partition_by"])
+        return body
 
 
 def _choose(record: Any, name: str, choices: type[StrEnum]) -> None:

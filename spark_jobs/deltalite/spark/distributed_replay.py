@@ -153,6 +153,10 @@ def _key(action: Column) -> Column:
     decoded = F.coalesce(F.try_url_decode(F.replace(path, F.lit("+"), F.lit("%2B"))), path)
     checked = F.when(path.isNull(), F.raise_error(F.lit("The log names a file without a path."))).otherwise(decoded)
     canonical = F.regexp_replace(checked, "^file:/+", "/")
+    return F.struct(canonical.alias("path"), deletion_vector_id(vector).alias("vector"))
+
+
+def deletion_vector_id(vector: Column) -> Column:
+    """`file_table.deletion_vector_id` of a column of descriptors, null where there is none."""
     offset = F.coalesce(F.concat(F.lit("@"), vector["offset"].cast("string")), F.lit(""))
-    vector_id = F.when(vector.isNotNull(), F.concat(vector["storageType"], vector["pathOrInlineDv"], offset))
-    return F.struct(canonical.alias("path"), vector_id.alias("vector"))
+    return F.when(vector.isNotNull(), F.concat(vector["storageType"], vector["pathOrInlineDv"], offset))

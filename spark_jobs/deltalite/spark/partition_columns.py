@@ -23,7 +23,8 @@ from deltalite.spark.columns import named
 from deltalite.spark.types import spark_type
 
 Texts = tuple[str | None, ...]
-_ZONELESS = re.compile(r"(?P<day>[-+]?\d+-\d+-\d+)(?:[ T](?P<time>[\d:.]+))?")
+_ZONELESS_TEXT = r"^([-+]?\d+-\d+-\d+)(?:[ T]([\d:.]+))?$"
+_ZONELESS = re.compile(_ZONELESS_TEXT)
 
 
 def partition_fields(table: TableSchema) -> dict[str, StructField]:
@@ -80,11 +81,28 @@ def typed_values(spark: SparkSession, texts: Sequence[Texts], fields: Mapping[st
     return with_typed_columns(spark.createDataFrame(pa.table(columns)), fields)
 
 
+def typed_partition_value(values: Column, key: str, data_type: DataType) -> Column:
+    """The value of one partition column in a map of texts, as `partitionValues` of the log has them.
+
+    A text that is no value of the type fails the query.
+    """
+    lowered = key.lower()
+    in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lowered))
+    text = F.nullif(F.coalesce(F.try_element_at(values, F.lit(key)), F.get(in_another_case, F.lit(0))), F.lit(""))
+    if data_type == PrimitiveType("timestamp"):
+        day, clock = F.regexp_extract(text, _ZONELESS_TEXT, 1), F.regexp_extract(text, _ZONELESS_TEXT, 2)
+        time = F.when(clock == "", F.lit("00:00:00")).otherwise(clock)
+        text = F.when(day != "", F.concat(day, F.lit(" "), time, F.lit("Z"))).otherwise(text)
+    typed = _typed(text, data_type)
+    wrong = F.raise_error(F.concat(F.lit(f"The log has a value of the partition column '{key}' that is none: "), text))
+    return F.when(text.isNotNull() & typed.isNull(), wrong.cast(spark_type(data_type))).otherwise(typed)
+
+
 def _checked(text: str | None, data_type: DataType) -> str | None:
     with contextlib.suppress(UnsupportedFeatureError):  # a year that Spark has and Python has not
         parse_partition_value(text, data_type)
     if text is not None and data_type == PrimitiveType("timestamp") and (found := _ZONELESS.fullmatch(text)):
-        return f"{found['day']} {found['time'] or '00:00:00'}Z"
+        return f"{found[1]} {found[2] or '00:00:00'}Z"
     return text
 
 

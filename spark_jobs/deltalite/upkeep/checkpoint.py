@@ -36,12 +36,34 @@ class EncodedActions:
     adds: int
 
     @classmethod
+    def none(cls, types: Mapping[str, pa.StructType]) -> EncodedActions:
+        """A file without a row."""
+        return cls(data=_Sink(types).close(), actions=0, adds=0)
+
+    @classmethod
     def of(cls, data: bytes) -> EncodedActions:
         """What a file holds, as a reader finds it."""
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             has_files = "add" in file.schema_arrow.names
             adds = file.read(columns=["add.path"]).column("add") if has_files else pa.chunked_array([], pa.null())
             return cls(data=data, actions=file.metadata.num_rows, adds=len(adds) - adds.null_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What several encoded files hold together."""
+
+    actions: int = 0
+    adds: int = 0
+    size_bytes: int = 0
+
+    def and_also(self, more: EncodedActions) -> Held:
+        """This, and one file more."""
+        return Held(
+            actions=self.actions + more.actions,
+            adds=self.adds + more.adds,
+            size_bytes=self.size_bytes + len(more.data),
+        )
 
 
 def uses_v2(snapshot: Snapshot) -> bool:
@@ -64,20 +86,21 @@ def write_checkpoint(
         return None
     if uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
-        return publish_v2(snapshot, rows, _encoded_files(rows, sidecar_actions), now_ms=now_ms)
+        sidecars = _encoded_files(rows, sidecar_actions)
+        return publish_v2(snapshot, rows, sidecars, file_count=_file_count(snapshot), now_ms=now_ms)
     encoded = classic_checkpoint(snapshot, now_ms=now_ms)
-    check_count(snapshot, encoded.adds)
+    check_count(snapshot, encoded.adds, _file_count(snapshot))
     store, name = snapshot.store, checkpoint_name(snapshot.version)
     if not store.write_if_absent(name, encoded.data):
         if has_checkpoint(Snapshot.load(store, snapshot.version)):  # another writer was faster
             return None
         store.write(name, encoded.data)
-    return announced(snapshot, [encoded])
+    return announced(snapshot, Held().and_also(encoded))
 
 
 def has_checkpoint(snapshot: Snapshot) -> bool:
     """Whether the version has a checkpoint that can be read; `_last_checkpoint` is moved there where it is behind."""
-    file_count = snapshot.files_with(["path"]).num_rows  # passes over a checkpoint that cannot be read
+    file_count = _file_count(snapshot)  # passes over a checkpoint that cannot be read
     found = snapshot.segment.checkpoint
     if found is None or found.version != snapshot.version:
         return False
@@ -99,21 +122,24 @@ def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
 
 
 def publish_v2(
-    snapshot: Snapshot, rows: CheckpointRows, sidecars: Iterable[EncodedActions], *, now_ms: int
+    snapshot: Snapshot, rows: CheckpointRows, sidecars: Iterable[EncodedActions], *, file_count: int, now_ms: int
 ) -> LastCheckpoint:
-    """Publish a V2 checkpoint whose files stand in `sidecars`."""
+    """Publish a V2 checkpoint whose files, `file_count` of them active, stand in `sidecars`; one is held at a time.
+
+    Raises:
+        CorruptLogError: they are more or fewer.
+    """
     store = snapshot.store
-    written: list[EncodedActions] = []
-    references = []
+    held, references = Held(), []
     for encoded in sidecars:
         name = f"{uuid.uuid4()}.parquet"
         store.write_if_absent(f"{SIDECAR_DIR}/{name}", encoded.data)
-        written.append(encoded)
+        held = held.and_also(encoded)
         references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
-    check_count(snapshot, sum(encoded.adds for encoded in written))
+    check_count(snapshot, held.adds, file_count)
     types = {**SMALL_TYPES, **V2_TYPES}
     bodies: Mapping[str, list[dict[str, Any]]] = {
-        "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(written)}],
+        "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(held)}],
         **rows.small_bodies(),
         "sidecar": references,
     }
@@ -122,12 +148,11 @@ def publish_v2(
         sink.write(kind, pa.array(found, types[kind]))
     main = EncodedActions.of(sink.close())
     store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main.data)
-    return announced(snapshot, [main, *written])
+    return announced(snapshot, held.and_also(main))
 
 
-def check_count(snapshot: Snapshot, adds: int) -> None:
-    """Return where a checkpoint holds as many files as the snapshot. Raises `CorruptLogError`."""
-    expected = snapshot.files_with(["path"]).num_rows
+def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
+    """Return where a checkpoint holds as many files as the snapshot has. Raises `CorruptLogError`."""
     if adds != expected:
         raise CorruptLogError(
             f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold {adds} files instead of "
@@ -152,28 +177,31 @@ def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedA
         yield EncodedActions.of(sink.close())
 
 
-def _tags(sidecars: Iterable[EncodedActions]) -> dict[str, str]:
+def _tags(sidecars: Held) -> dict[str, str]:
     """What the protocol's tags say of the sidecars. Protocol: Checkpoint Metadata Tags."""
-    counted = list(sidecars)
     return {
-        "sidecarNumActions": str(sum(s.actions for s in counted)),
-        "sidecarSizeInBytes": str(sum(len(s.data) for s in counted)),
-        "numOfAddFiles": str(sum(s.adds for s in counted)),
+        "sidecarNumActions": str(sidecars.actions),
+        "sidecarSizeInBytes": str(sidecars.size_bytes),
+        "numOfAddFiles": str(sidecars.adds),
     }
 
 
-def announced(snapshot: Snapshot, files: Iterable[EncodedActions], *, parts: int | None = None) -> LastCheckpoint:
-    """Point `_last_checkpoint` at a checkpoint of these files, unless it points further."""
-    counted = list(files)
+def announced(snapshot: Snapshot, held: Held, *, parts: int | None = None) -> LastCheckpoint:
+    """Point `_last_checkpoint` at a checkpoint whose files hold this, unless it points further."""
     hint = LastCheckpoint(
         version=snapshot.version,
-        size=sum(f.actions for f in counted),
+        size=held.actions,
         parts=parts,
-        size_bytes=sum(len(f.data) for f in counted),
-        num_of_add_files=sum(f.adds for f in counted),
+        size_bytes=held.size_bytes,
+        num_of_add_files=held.adds,
     )
     advance_last_checkpoint(snapshot.store, hint)
     return hint
+
+
+def _file_count(snapshot: Snapshot) -> int:
+    count: int = snapshot.files_with(["path"]).num_rows
+    return count
 
 
 class _Sink:

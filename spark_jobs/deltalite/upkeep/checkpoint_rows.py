@@ -96,17 +96,18 @@ class CheckpointRows:
 class AddLayout:
     """The columns of a table's active files in a checkpoint, as its properties ask for them.
 
-    `statistics` and `partition_values` make the structs, where the table wants structs.
+    `statistics` and `partition_values` make the structs, where the table wants structs; `as_json` says whether it wants
+    the texts.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         configuration, schema = snapshot.configuration, snapshot.table_schema
         as_struct = props.CHECKPOINT_STATS_AS_STRUCT.of(configuration)
         may_be_wide = "deletionVectors" in supported_features(snapshot.protocol)
-        self._as_json = props.CHECKPOINT_STATS_AS_JSON.of(configuration)
+        self.as_json = props.CHECKPOINT_STATS_AS_JSON.of(configuration)
         self.statistics = StatsStruct(schema, configuration, with_tight_bounds=may_be_wide) if as_struct else None
         self.partition_values = PartitionStruct(schema) if as_struct and schema.partition_columns else None
-        columns = {name: kind for name, kind in ADD_TYPES.items() if name != "stats" or self._as_json}
+        columns = {name: kind for name, kind in ADD_TYPES.items() if name != "stats" or self.as_json}
         if self.partition_values is not None:
             columns["partitionValues_parsed"] = self.partition_values.type
         if self.statistics is not None:
@@ -116,7 +117,7 @@ class AddLayout:
     @property
     def has_statistics(self) -> bool:
         """Whether statistics stand in the checkpoint in any form."""
-        return self._as_json or self.statistics is not None
+        return self.as_json or self.statistics is not None
 
     def rows(self, files: pa.Table) -> pa.StructArray:
         """A table of active files as the `add` rows of a checkpoint."""

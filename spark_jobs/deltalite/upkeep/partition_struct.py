@@ -16,14 +16,17 @@ from deltalite.protocol.schema import DataType
 
 
 class PartitionStruct:
-    """The struct of a table's partition values: its Arrow `type`, and `parse`. A table without partitions has none."""
+    """The struct of a table's partition values: its Arrow `type`, and `parse`. A table without partitions has none.
+
+    `columns` are its members: the name, the key of the value in the log, and the type.
+    """
 
     def __init__(self, table_schema: TableSchema) -> None:
         physical = {f.name: f.type for f in table_schema.physical}
-        self._columns: list[tuple[str, str, DataType]] = [
+        self.columns: list[tuple[str, str, DataType]] = [
             (name, key, physical[name]) for name, key in table_schema.partition_keys.items()
         ]
-        self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self._columns])
+        self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self.columns])
 
     def parse(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """The struct of each map of texts.
@@ -34,7 +37,7 @@ class PartitionStruct:
         return pa.chunked_array([self._parsed(chunk) for chunk in values.chunks], self.type)
 
     def _parsed(self, values: pa.MapArray) -> pa.StructArray:
-        children = [_column(_texts(values, key), kind) for _, key, kind in self._columns]
+        children = [_column(_texts(values, key), kind) for _, key, kind in self.columns]
         return pa.StructArray.from_arrays(children, fields=list(self.type))
 
 

@@ -27,13 +27,13 @@ from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 _BLOCK_ROWS = 20_000
 _FEW_ROWS = 32
 _UNBOUNDED = frozenset({"boolean", "binary", "variant", "void"})
-_TIMES: Mapping[pa.DataType, str] = {
-    # What data skipping believes: an instant names its zone, a time without one does not name another than UTC.
+TIMES: Mapping[pa.DataType, str] = {
     pa.timestamp("us", tz="UTC"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)$",
     pa.timestamp("us"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+$",
     pa.date32(): r"^\d{4}-\d\d-\d\d$",
 }
-_COUNTS = frozenset({"numRecords", "nullCount"})
+"""The texts of times that data skipping believes: an instant names its zone, and a time without one names none."""
+COUNTS = frozenset({"numRecords", "nullCount"})
 _ALL = "stats"
 
 
@@ -81,7 +81,7 @@ class StatsStruct:
             io.BytesIO(joined[0].as_buffer()),
             read_options=pa_json.ReadOptions(use_threads=False, block_size=max(1, joined[0].as_buffer().size)),
             parse_options=pa_json.ParseOptions(
-                explicit_schema=pa.schema([(_ALL, _with_texts(self.type))]),
+                explicit_schema=pa.schema([(_ALL, with_texts(self.type))]),
                 newlines_in_values=True,
                 unexpected_field_behavior="ignore",
             ),
@@ -90,7 +90,7 @@ class StatsStruct:
             raise pa.ArrowInvalid("a text holds more than one value")
         parsed = read.column(_ALL).combine_chunks()
         children = [
-            _leaf_by_leaf(parsed.field(i), f.type, _counted if f.name in _COUNTS else _believed)
+            _leaf_by_leaf(parsed.field(i), f.type, _counted if f.name in COUNTS else _believed)
             for i, f in enumerate(self.type)
         ]
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=pc.is_null(parsed))
@@ -119,11 +119,11 @@ def _tree(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
     return pa.struct(fields) if fields else None
 
 
-def _with_texts(kind: pa.DataType) -> pa.DataType:
-    """The type in which Arrow's JSON reader is asked for a value: times are checked as texts first."""
+def with_texts(kind: pa.DataType) -> pa.DataType:
+    """The type in which a JSON reader is asked for statistics: times are checked as texts first."""
     if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_with_texts(f.type)) for f in kind])
-    return pa.string() if kind in _TIMES else kind
+        return pa.struct([f.with_type(with_texts(f.type)) for f in kind])
+    return pa.string() if kind in TIMES else kind
 
 
 def _leaf_by_leaf(
@@ -141,8 +141,8 @@ def _counted(values: pa.Array, _wanted: pa.DataType) -> pa.Array:
 
 def _believed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The bounds in the type of their column; null where they have no place there."""
-    if wanted in _TIMES:
-        return _where(pc.match_substring_regex(values, _TIMES[wanted]), values).cast(wanted)
+    if wanted in TIMES:
+        return _where(pc.match_substring_regex(values, TIMES[wanted]), values).cast(wanted)
     if pa.types.is_decimal(wanted):  # Arrow takes more digits than the type has
         largest = Decimal((0, (9,) * wanted.precision, -wanted.scale))
         return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, wanted)), values)

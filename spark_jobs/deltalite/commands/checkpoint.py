@@ -1,0 +1,66 @@
+"""The checkpoint command: the newest version gets its checkpoint and its checksum, and the log is cleaned.
+
+Nothing is committed, so there is no identity to record: a version that has its checkpoint already is left as it is, and
+a second run does nothing. Unlike after a commit, what goes wrong here is the task's failure.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from deltalite.protocol import properties as props
+from deltalite.protocol.features import check_writable
+from deltalite.requests import CheckpointRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.large_checkpoint import write_any_checkpoint
+from deltalite.storage.opening import open_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.cleanup import Cleaned, clean_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPERATION = "CHECKPOINT"
+
+
+def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResult:
+    """Write the checkpoint of the newest version, or report that it is there (`skipped`).
+
+    The log is cleaned in both cases, where the request and the table want it.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table has features that this release does not write.
+        DeltaLiteError: the log cannot be read, or storage failed; the table is as it was.
+    """
+    refuse_version(request.table)
+    store = open_store(request.table)
+    snapshot = Snapshot.load(store)
+    check_writable(snapshot.protocol, snapshot.metadata)
+    now_ms = time.time_ns() // 1_000_000
+    written = write_any_checkpoint(spark, snapshot, now_ms)
+    write_checksum(snapshot, count_all=True)
+    wants_cleanup = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)
+    cleaned = clean_log(snapshot, now_ms=now_ms) if wants_cleanup else Cleaned()
+    metrics = {"numDeletedLogFiles": cleaned.log_files, "numDeletedSidecars": cleaned.sidecars}
+    if written is not None:
+        metrics |= {
+            "numActions": written.size,
+            "numFiles": written.num_of_add_files or 0,
+            "sizeInBytes": written.size_bytes or 0,
+        }
+    return OperationResult(
+        table=store.root,
+        operation=OPERATION,
+        version=snapshot.version,
+        read_version=snapshot.version,
+        committed=False,
+        skipped=written is None,
+        app_id=None,
+        txn_version=None,
+        timestamp=None,
+        metrics=metrics,
+    )

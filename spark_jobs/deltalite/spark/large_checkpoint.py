@@ -1,0 +1,217 @@
+"""Checkpoints of tables with more files than one process should hold, replayed and written by Spark.
+
+Spark replays the log, makes the rows and encodes them, in parallel, into files that nobody sees; the driver holds one
+of them at a time while it publishes it. Under the V2 policy they become sidecars. Elsewhere they are the parts of a
+multi-part checkpoint, the only kind of a table without V2 that may have more than one file: rows go to parts by Spark's
+own hash of their file, as the protocol asks, so that writers who race make equal parts. The rows are those of
+`CheckpointRows`. Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
+
+from deltalite.errors import StorageError
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
+from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
+from deltalite.protocol.arrow_schema import type_from_arrow
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.file_names import part_name
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns import named
+from deltalite.spark.distributed_replay import deletion_vector_id, replayed_files, replayed_tombstones
+from deltalite.spark.partition_columns import typed_partition_value
+from deltalite.spark.staging import StagedWrite, WriteLayout
+from deltalite.spark.types import spark_type
+from deltalite.upkeep.checkpoint import (
+    EncodedActions,
+    Held,
+    announced,
+    check_count,
+    publish_v2,
+    uses_v2,
+    write_checkpoint,
+)
+from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, AddLayout, CheckpointRows
+from deltalite.upkeep.stats_struct import COUNTS, TIMES, with_texts
+
+LARGE_FILES = 1_000_000
+_ACTIONS_PER_FILE = 500_000
+# With statistics an action takes at least so many bytes.
+_BYTES_OF_AN_ADD = 200
+_PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
+
+
+def write_any_checkpoint(
+    spark: SparkSession, snapshot: Snapshot, now_ms: int, *, large_files: int = LARGE_FILES
+) -> LastCheckpoint | None:
+    """Write the checkpoint of a snapshot: in this process, or by Spark where it has more than so many files.
+
+    None where the version has a checkpoint already. Raises as `write_checkpoint`.
+    """
+    if _estimated_files(snapshot) <= large_files:
+        return write_checkpoint(snapshot, now_ms=now_ms)
+    return write_large_checkpoint(spark, snapshot, now_ms=now_ms)
+
+
+def write_large_checkpoint(
+    spark: SparkSession, snapshot: Snapshot, *, now_ms: int, actions_per_file: int = _ACTIONS_PER_FILE
+) -> LastCheckpoint | None:
+    """Write the checkpoint by Spark, whatever its size; None where the version has one.
+
+    Raises:
+        CorruptLogError: what was encoded does not hold the files of the snapshot; nothing is published that a reader
+            takes for a checkpoint.
+    """
+    existing = snapshot.segment.checkpoint
+    if existing is not None and existing.version == snapshot.version:
+        return None
+    rows = CheckpointRows(snapshot, now_ms=now_ms)
+    adds, removes = _adds(spark, snapshot, rows.layout), _removes(spark, snapshot, rows)
+    file_count = adds.count()
+    files = adds.unionByName(removes, allowMissingColumns=True)
+    divisions = math.ceil((file_count + removes.count()) / actions_per_file)
+    with StagedWrite(snapshot.store.root, WriteLayout(partition_columns=())) as staging:
+        if uses_v2(snapshot):
+            sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
+            encoded = (actions for _, actions in sidecars)
+            return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
+        whole = _small(spark, rows).unionByName(files, allowMissingColumns=True)
+        count = max(2, divisions)
+        found = _encoded(staging, snapshot, whole.repartition(count, *_key_of_part(snapshot)))
+        return _publish_parts(snapshot, rows, found, count=count, file_count=file_count)
+
+
+def _publish_parts(
+    snapshot: Snapshot,
+    rows: CheckpointRows,
+    found: Iterable[tuple[int, EncodedActions]],
+    *,
+    count: int,
+    file_count: int,
+) -> LastCheckpoint:
+    """Publish the parts, by their positions from 0 on: the last one, which makes them a checkpoint, once all agree."""
+    by_position = iter(found)
+    held, following = Held(), next(by_position, None)
+    for position in range(count):
+        part = EncodedActions.none({**SMALL_TYPES, **rows.file_types})
+        if following is not None and following[0] == position:
+            part, following = following[1], next(by_position, None)
+        held = held.and_also(part)
+        if position == count - 1:
+            check_count(snapshot, held.adds, file_count)
+        snapshot.store.write_if_absent(part_name(snapshot.version, position + 1, count), part.data)
+    return announced(snapshot, held, parts=count)
+
+
+def _estimated_files(snapshot: Snapshot) -> int:
+    """About how many files the log names: the hint's, and what the bytes of the newer commits may say."""
+    hint = read_last_checkpoint(snapshot.store)
+    known = 0 if hint is None else hint.num_of_add_files or hint.size
+    return known + sum(entry.file.size_bytes for entry in snapshot.segment.entries) // _BYTES_OF_AN_ADD
+
+
+def _adds(spark: SparkSession, snapshot: Snapshot, layout: AddLayout) -> DataFrame:
+    files = replayed_files(spark, snapshot.store, snapshot.segment)
+    columns = {name: named(name) for name in ADD_TYPES}
+    if layout.partition_values is not None:
+        values = [
+            typed_partition_value(named("partitionValues"), key, kind).alias(name)
+            for name, key, kind in layout.partition_values.columns
+        ]
+        columns["partitionValues_parsed"] = F.struct(*values)
+    if layout.statistics is not None:
+        columns["stats_parsed"] = _stats(named("stats"), layout.statistics.type)
+    return files.select(_restated(columns, layout.type).alias("add"))
+
+
+def _removes(spark: SparkSession, snapshot: Snapshot, rows: CheckpointRows) -> DataFrame:
+    tombstones = replayed_tombstones(spark, snapshot.store, snapshot.segment)
+    unexpired = tombstones.where(F.coalesce(named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
+    columns = {name: named(name) for name in REMOVE_TYPES}
+    return unexpired.select(_restated(columns, rows.file_types["remove"]).alias("remove"))
+
+
+def _restated(columns: Mapping[str, Column], wanted: pa.StructType) -> Column:
+    """The columns as a struct of exactly this type, with `dataChange: false`: a checkpoint only restates."""
+    stated = {**columns, "dataChange": F.lit(False)}
+    return F.struct(*[stated[f.name].cast(_spark_type(f.type)).alias(f.name) for f in wanted])
+
+
+def _stats(texts: Column, wanted: pa.StructType) -> Column:
+    """`StatsStruct.parse` in Spark."""
+    parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts(wanted))))
+    members = [
+        _leaf_by_leaf(parsed[f.name], f.type, _counted if f.name in COUNTS else _believed).alias(f.name) for f in wanted
+    ]
+    return F.when(parsed.isNotNull(), F.struct(*members))
+
+
+def _leaf_by_leaf(values: Column, wanted: pa.DataType, convert: Callable[[Column, pa.DataType], Column]) -> Column:
+    if not pa.types.is_struct(wanted):
+        return convert(values, wanted)
+    members = [_leaf_by_leaf(values[f.name], f.type, convert).alias(f.name) for f in wanted]
+    return F.when(values.isNotNull(), F.struct(*members))
+
+
+def _counted(values: Column, _wanted: pa.DataType) -> Column:
+    return F.when(values >= 0, values)
+
+
+def _believed(values: Column, wanted: pa.DataType) -> Column:
+    if wanted in TIMES:
+        return F.when(values.rlike(TIMES[wanted]), values.try_cast(_spark_type(wanted)))
+    if pa.types.is_floating(wanted):  # Spark reads the text "NaN" as a number
+        return F.when(F.abs(values) < float("inf"), values)
+    return values
+
+
+def _small(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
+    """The actions that are no files, a row each."""
+    lines = [json.dumps({kind: body}) for kind, bodies in rows.small_bodies().items() for body in bodies]
+    schema = spark_types.StructType(
+        [spark_types.StructField(kind, _spark_type(wanted)) for kind, wanted in SMALL_TYPES.items()]
+    )
+    texts = spark.createDataFrame(pa.table({"line": pa.array(lines, pa.string())}))
+    return texts.select(F.from_json("line", schema, {"mode": "FAILFAST"}).alias("action")).select("action.*")
+
+
+def _key_of_part(snapshot: Snapshot) -> list[Column]:
+    """What decides in which part a row stands: its file; rows without one stand together."""
+    path = F.coalesce(F.col("add.path"), F.col("remove.path"))
+    if "deletionVectors" not in supported_features(snapshot.protocol):
+        return [path]
+    vector = F.coalesce(F.col("add.deletionVector"), F.col("remove.deletionVector"))
+    return [path, deletion_vector_id(vector)]
+
+
+def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
+    """The rows as Parquet files, each with the number of its partition, ascending; read one by one."""
+    names = StructType(tuple(StructField(name, PrimitiveType("string")) for name in frame.columns))
+    written = [(_number(file.name), file.name) for file in staging.write(frame, names, [])]
+    for number, name in sorted(written):
+        data = snapshot.store.read(name)
+        if data is None:
+            raise StorageError(f"{name} vanished while it was read.", remedy="Write the checkpoint again.")
+        yield number, EncodedActions.of(data)
+
+
+def _number(name: str) -> int:
+    found = _PART_FILE.search(name)
+    if found is None:
+        raise RuntimeError(f"Spark wrote {name}, which tells no partition")
+    return int(found[1])
+
+
+def _spark_type(wanted: pa.DataType) -> spark_types.DataType:
+    return spark_type(type_from_arrow(wanted, "a checkpoint"))

@@ -1,0 +1,139 @@
+"""A checkpoint that Spark writes says what the one of this process says, in files that may be many."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import LOG_DIR, SIDECAR_DIR, commit_name
+from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.large_checkpoint import write_any_checkpoint, write_large_checkpoint
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import classic_checkpoint
+from tests.support.golden import names
+from tests.unit.builders import NOON_MS, add, load, metadata, put, remove, txn, vector
+from tests.unit.logs import facts
+
+COLUMNS = {
+    "n": "byte", "f": "double", "s": "string", "d": "date", "t": "timestamp", "z": "timestamp_ntz", "b": "boolean",
+}  # fmt: skip
+SCHEMA = StructType(
+    (
+        *(StructField(name, PrimitiveType(kind)) for name, kind in COLUMNS.items()),
+        StructField("m", DecimalType(5, 2)),
+        StructField("in.ner", StructType((StructField("x", PrimitiveType("long")),))),
+        StructField("day", PrimitiveType("date")),
+        StructField("At", PrimitiveType("timestamp")),
+    )
+)
+BOUNDS = [
+    {"n": 5, "f": 0.1, "s": "ü\n", "d": "2026-01-02", "t": "2026-01-01T12:00:00.123Z", "z": "2026-01-01T12:00:00.123"},
+    {"n": 1000, "f": "NaN", "d": "2026-02-30", "t": "2026-01-01T12:00:00.123", "z": "x", "b": True},
+    {"t": "2026-01-01T04:00:00.000-08:00", "m": 123.45, "in.ner": {"x": -1}},
+    {"m": 1234.5, "n": -1},
+]
+TEXTS = [
+    json.dumps({"numRecords": 3, "tightBounds": True, "minValues": b, "maxValues": b, "nullCount": {"s": 1}})
+    for b in BOUNDS
+]
+TEXTS += [None, "", "5", "{", '{"numRecords":-1,"nullCount":{"n":-2}}']
+FEATURES = ("deletionVectors", "timestampNtz")
+
+
+def table(path, policy):
+    """A table of every kind of row, in three commits."""
+    named = (*FEATURES, "v2Checkpoint") if policy == "v2" else FEATURES
+    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=named, writer_features=named)
+    store = LocalLogStore(str(path))
+    described = metadata({"delta.checkpointPolicy": policy}, SCHEMA, partition_columns=("day", "At"))
+    days = [{"day": f"2026-01-{n + 1:02d}", "At": "2026-01-01 10:00:00"} for n in range(len(TEXTS))]
+    days[1], days[2], days[3] = {"DAY": "", "AT": None}, {}, {"day": "+10000-01-01", "At": "2026-01-01T10:00:00.5Z"}
+    put(store, protocol, described, txn("run"), txn("é/1", 2, None), read_version=-1)
+    put(store, *(add(f"f%20{n}", partition_values=days[n], stats=text) for n, text in enumerate(TEXTS)))
+    put(
+        store, remove("f%200", partition_values=days[0]), remove("gone", deletion_timestamp_ms=1),
+        add("f%200", deletion_vector=vector("v", 1), partition_values=days[0], tags={"k": None}, stats=TEXTS[0]),
+        add("g", partition_values={}, base_row_id=7, default_row_commit_version=2),
+    )  # fmt: skip
+    return store
+
+
+def rows(data, kind):
+    found = pq.read_table(pa.BufferReader(data))
+    if kind not in found.column_names:
+        return []
+    column = found[kind].combine_chunks()
+    # Years beyond Python's calendar are compared as numbers.
+    return sorted(repr(_said(row)) for row in column.drop_null().cast(_numbers(column.type)).to_pylist())
+
+
+def _said(value):
+    """A row without what it does not say: a struct that is null, and one of nulls, say the same."""
+    if isinstance(value, dict):
+        return {key: said for key, member in value.items() if (said := _said(member)) not in (None, {})}
+    return value
+
+
+def _numbers(kind):
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_numbers(f.type)) for f in kind])
+    return pa.int32() if pa.types.is_date32(kind) else kind
+
+
+def comparable(kind):
+    """A type of Parquet without what writers may choose: nullability, and the names inside of lists and maps."""
+    if pa.types.is_struct(kind):
+        return [(f.name, comparable(f.type)) for f in kind]
+    if pa.types.is_map(kind):
+        return "map", comparable(kind.key_type), comparable(kind.item_type)
+    return ("list", comparable(kind.value_type)) if pa.types.is_list(kind) else str(kind)
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_spark_writes_the_rows_that_this_process_would(spark, tmp_path, policy):
+    store = table(tmp_path, policy)
+    ours, before = classic_checkpoint(load(store), now_ms=NOON_MS).data, facts(load(store))
+    hint = write_large_checkpoint(spark, load(store), now_ms=NOON_MS, actions_per_file=4)
+    folder = SIDECAR_DIR if policy == "v2" else LOG_DIR
+    written = sorted((tmp_path / folder).glob("*.parquet"))
+    assert len(written) >= 3 and hint.parts == (None if policy == "v2" else len(written))
+    for kind in ("add", "remove", *(() if policy == "v2" else ("protocol", "metaData", "txn"))):
+        assert sorted(r for file in written for r in rows(file.read_bytes(), kind)) == rows(ours, kind)
+        types = {repr(comparable(pq.read_schema(file).field(kind).type)) for file in written}
+        assert types == {repr(comparable(pq.read_schema(pa.BufferReader(ours)).field(kind).type))}
+    for version in range(3):
+        (tmp_path / commit_name(version)).unlink()
+    assert load(store).segment.checkpoint.version == 2
+    assert facts(load(store))[:5] == before[:5]
+    assert load(store).tombstones(["path"])["path"].to_pylist() == ["f%200"]  # the other one has expired
+    assert not list(tmp_path.glob("_deltalite_staging/*"))
+
+
+def test_the_size_of_the_log_decides_who_writes(spark, tmp_path):
+    store = table(tmp_path, "classic")
+    assert write_any_checkpoint(spark, load(store), NOON_MS).parts is None
+    put(store, add("more"))
+    assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3).parts == 2
+    assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3) is None
+
+
+@pytest.mark.parametrize("name", names("read")[::96])
+def test_real_tables_read_the_same_from_a_checkpoint_of_spark(spark, golden, tmp_path, name):
+    shutil.copytree(golden / "tables" / name, tmp_path / "t", symlinks=True)
+    store = LocalLogStore(str(tmp_path / "t"))
+    for old in (tmp_path / "t" / LOG_DIR).glob(f"{load(store).version:020d}.checkpoint*"):
+        old.unlink()
+    before = facts(load(store))
+    snapshot = Snapshot.load(store)
+    now_ms = 0  # nothing expires
+    write_large_checkpoint(spark, snapshot, now_ms=now_ms)
+    after = load(store)
+    assert after.segment.checkpoint.version == snapshot.version
+    assert [repr(f) for f in facts(after)[:4]] == [repr(f) for f in before[:4]]
+    assert after.files.num_rows == snapshot.files.num_rows
