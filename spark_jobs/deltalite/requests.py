@@ -160,6 +160,7 @@ class WriteRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     conflict_retries: int = 3
     conflict_seconds: int = 600
+    single_writer: bool = False
 
     def __post_init__(self) -> None:
         _choose(self, "mode", WriteMode)

@@ -60,6 +60,8 @@ class HadoopFiles:
         self.conf: Any = session.sessionState().newHadoopConf()
         self.fs: Any = self._opened(spark_uri(root))
         self.uri: str = self._qualified(spark_uri(root))
+        if ":///" in root:  # the authority is Hadoop's default, and other engines may have another
+            self.root = self.uri
 
     @property
     def scheme(self) -> str:
