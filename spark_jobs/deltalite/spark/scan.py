@@ -32,6 +32,7 @@ from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
 from deltalite.spark.errors import reading_table
+from deltalite.spark.hadoop import HadoopFiles
 from deltalite.spark.native_relation import (
     READ_OPTIONS,
     ListedFile,
@@ -64,6 +65,7 @@ def scan(
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
         CorruptLogError: a partition value is no value of its column.
+        UnsupportedStorageError: a file lies on a storage that Spark does not reach.
     """
     files = snapshot.files if files is None else files
     extra = {} if file_column is None else {file_column: files["path"]}
@@ -129,11 +131,11 @@ class _Part:
         self._fields = partition_fields(table)
         self._texts = partition_texts(files, self._fields)
         self._by_file = by_file
-        sizes, times = files["size"].to_pylist(), files["modificationTime"].to_pylist()
-        self._listed = [
-            _listed(root, path, size, time)
-            for path, size, time in zip(files["path"].to_pylist(), sizes, times, strict=True)
-        ]
+        paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
+        self._listed = [_listed(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)]
+        elsewhere = [file.uri for path, file in zip(paths, self._listed, strict=True) if "://" in path]
+        for uri in {_PLACE.match(uri)[1]: uri for uri in elsewhere}.values():  # type: ignore[index]  # all have one
+            HadoopFiles(spark, uri)  # the first file of each place, so that one that Spark does not reach is named
 
     def rows(self, positions: Sequence[pa.Int64Array] | None, *, only: bool) -> DataFrame:
         """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
