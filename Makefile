@@ -13,7 +13,7 @@ unexport SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
 
 STAMP := .venv/.setup-done
 
-.PHONY: help setup java test lint format bench demo clean
+.PHONY: help setup java hadoop test lint format bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -27,7 +27,10 @@ $(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh
 	@PYTHON=$(PYTHON) scripts/setup_env.sh
 	@touch $@
 
-test: setup ## Run all tests (ARGS="tests/unit -x" for some)
+hadoop: $(STAMP) # the tests on HDFS and S3A need parts of Hadoop that PySpark does not bring
+	@scripts/fetch_hadoop.sh
+
+test: setup hadoop ## Run all tests (ARGS="tests/unit -x" for some)
 	.venv/bin/python -m pytest $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
@@ -46,6 +49,6 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table
 	@.venv/bin/python demo/run_demo.py $(ARGS)
 
 clean: ## Remove the environment, caches and whatever runs left behind
-	rm -rf .venv .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
+	rm -rf .venv .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

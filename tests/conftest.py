@@ -59,6 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     folder = tmp_path_factory.mktemp("spark")
     settings = {
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in sorted(CHECKOUT.glob(".hadoop/s3a/*.jar"))),
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",

@@ -24,7 +24,7 @@ from airflow_provider_deltalite.idempotency import generation, run_identity
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from airflow_provider_deltalite.rendered import fitted, record
 from airflow_provider_deltalite.shipping import ShippedJob, shipped
-from deltalite.errors import DeltaLiteError, InvalidRequestError
+from deltalite.errors import DeltaLiteError, InvalidRequestError, StoragePermissionError, UnsupportedStorageError
 from deltalite.requests import OnRerun, RunIdentity
 from deltalite.storage.locations import parse_location
 from deltalite.storage.versioned_path import refuse_version
@@ -53,7 +53,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
     job: ClassVar[str]
 
     _hook: DeltaSparkSubmitHook | None
-    _store: LogStore  # set while the task runs
+    _store: LogStore | None  # set while the task runs
     _shipped: ShippedJob
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "on_rerun", "storage_conn_id")
@@ -90,9 +90,11 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         """Run the job unless this run has committed already; the result is the task's XCom."""
         with airflow_failures():
             request = self._request()
-            self._store = DeltaHook(request.table, self.storage_conn_id).get_conn()
+            self._store = self._opened(request)
             identity = self._identity(request, context)
-            result = self._commit_of(identity) or self._submit(replace(request, identity=identity), identity, context)
+            result = self._earlier_commit_of(identity) or self._submit(
+                replace(request, identity=identity), identity, context
+            )
         self._announce(result, context)
         return result.as_dict()
 
@@ -138,10 +140,36 @@ class DeltaSubmitOperator(SparkSubmitOperator):
             state.set(_GENERATION_KEY, to_keep, retention=NEVER_EXPIRE)
         return found
 
+    def _opened(self, request: WriteRequest) -> LogStore | None:
+        """The table's log as this worker sees it; None where only Spark reaches it, which the author has not denied.
+
+        The job looks for itself whether its run has committed; what is saved here is a submission.
+        """
+        try:
+            return DeltaHook(request.table, self.storage_conn_id).get_conn()
+        except UnsupportedStorageError as error:
+            if self.storage_conn_id is not None or parse_location(request.table).is_local:
+                raise
+            self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
+            return None
+
+    def _earlier_commit_of(self, identity: RunIdentity) -> OperationResult | None:
+        """The commit of an earlier try. Without a connection of its own, the storage may be closed to this worker."""
+        try:
+            return self._commit_of(identity)
+        except StoragePermissionError as error:
+            if self.storage_conn_id is not None or self._store is None or parse_location(self._store.root).is_local:
+                raise
+            self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
+            self._store = None
+            return None
+
     def _commit_of(self, identity: RunIdentity) -> OperationResult | None:
-        """The commit that this run has made, where there is one."""
+        """The commit that this run has made, where there is one that can be seen from here."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
+        if self._store is None:
+            return None
         return watch.find_run(self._store, identity.app_id, identity.txn_version)
 
     def _submit(self, request: WriteRequest, identity: RunIdentity, context: Context) -> OperationResult:
@@ -158,8 +186,9 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has asked `_get_hook` for it
         result = after_success(hook, lambda: self._commit_of(identity))
         if result is None:
+            seen = "cannot be read from this worker" if self._store is None else "has no commit of this run"
             raise AirflowException(
-                f"The job ended well, but said no result, and {request.table} has no commit of this run. "
+                f"The job ended well, but said no result, and {request.table} {seen}. "
                 "Look into the driver's log; another try writes only if this one has not."
             )
         return result

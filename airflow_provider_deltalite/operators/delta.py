@@ -53,6 +53,8 @@ class DeltaWriteOperator(DeltaSubmitOperator):
     :param conflict_retries: How many times the same job plans the write again when another writer's commit contradicts
         it; 0 leaves that to Airflow's retries. The query is then computed again. (templated)
     :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
+    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
+        does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` leaves the
         commit (the default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and
         ``replace`` takes the run's earlier rows out and puts the new ones in (``append`` only). (templated)
@@ -82,6 +84,7 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         "properties",
         "conflict_retries",
         "conflict_seconds",
+        "single_writer",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "source": "json",
@@ -111,6 +114,7 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         properties: Mapping[str, str] | None = None,
         conflict_retries: int = 3,
         conflict_seconds: int = 600,
+        single_writer: bool = False,
         on_rerun: str | None = None,
         conn_id: str = "spark_default",
         storage_conn_id: str | None = None,
@@ -133,6 +137,7 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         self.properties = properties
         self.conflict_retries = conflict_retries
         self.conflict_seconds = conflict_seconds
+        self.single_writer = single_writer
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields; a single source is the view `source`."""

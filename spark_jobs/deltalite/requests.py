@@ -231,6 +231,7 @@ class WriteRequest(CommitRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
     conflict_retries: int = 3
     conflict_seconds: int = 600
+    single_writer: bool = False
 
     def __post_init__(self) -> None:
         _choose(self, "mode", WriteMode)

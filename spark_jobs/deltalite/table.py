@@ -7,7 +7,7 @@ reads only: writing is what the jobs do.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
@@ -51,17 +51,23 @@ class DeltaTable:
         path: its address; may end with `@v3`, or `@` and a time as `yyyyMMddHHmmssSSS`.
         version: the version, instead of the newest.
         timestamp: ISO 8601 or a datetime (UTC where it has no zone): the newest version at that time.
+        storage_options: for the fsspec client of a table that is not local, such as `key` and `secret` for S3.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, UnsupportedFeatureError, CorruptLogError,
-        InvalidRequestError: see `deltalite.errors`.
+        InvalidRequestError, StorageError: see `deltalite.errors`.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, version: int | None = None, timestamp: str | datetime | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: str | datetime | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         wanted = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
-        store = open_store(wanted.path)
+        store = open_store(wanted.path, storage_options=storage_options)
         if wanted.timestamp_ms is not None:
             self._snapshot = Snapshot.load_at(store, wanted.timestamp_ms)
         else:

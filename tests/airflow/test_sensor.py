@@ -267,7 +267,7 @@ def test_an_error_of_another_release_can_be_retried(table, context):
         ({"after_version": -2}, "after_version is -2"),
         ({"after_version": 0, "operations": "WRITE"}, "operations is 'WRITE', not a list"),
         ({"after_version": 0, "storage_conn_id": "lake"}, "storage_conn_id is 'lake'"),
-        ({"after_version": 0, "table": "s3://lake/t"}, "UnsupportedStorageError"),
+        ({"after_version": 0, "table": "gs://lake/t"}, "UnsupportedStorageError"),
         ({"after_version": 0, "table": ""}, "InvalidTableAddressError"),
     ],
 )

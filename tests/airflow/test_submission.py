@@ -16,7 +16,9 @@ from airflow.sdk import NEVER_EXPIRE, Asset
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ShippedJob
+from deltalite.errors import StoragePermissionError
 from deltalite.requests import OnRerun, WriteRequest
+from deltalite.storage.fsspec_store import FsspecLogStore
 
 APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 YARN = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
@@ -250,15 +252,32 @@ def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spar
     assert not spark_submit.was_called
 
 
-def test_a_table_that_this_release_cannot_commit_to_is_refused_before_a_job_starts(spark_submit, context):
-    with pytest.raises(AirflowFailException, match=r"UnsupportedStorageError: 's3://lake/orders' is on 's3'"):
-        operator("s3://lake/orders").execute(context)
-    assert not spark_submit.was_called
+def test_a_table_that_only_spark_reaches_is_left_to_the_job(spark_submit, context, capsys):
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator("gs://lake/orders").execute(context)["version"] == 4
+    assert "airflow-provider-deltalite[gcs]" in capsys.readouterr().out
+    spark_submit.does("")
+    with pytest.raises(AirflowException, match="said no result, and gs://lake/orders cannot be read from this worker"):
+        operator("gs://lake/orders").execute(context)
+    spark_submit.does(SAYS_AN_ERROR.format(kind="SchemaMismatchError", code=51))
+    with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
+        operator("gs://lake/orders").execute(context)
+
+
+def test_a_storage_that_is_closed_to_the_worker_is_left_to_the_job(spark_submit, context, monkeypatch, capsys):
+    monkeypatch.setattr(FsspecLogStore, "list_from", closed)
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator("memory://lake/orders").execute(context)["version"] == 4
+    assert "no key" in capsys.readouterr().out
+
+
+def closed(*_arguments):
+    raise StoragePermissionError("There is no key.", remedy="Give one.")
 
 
 def test_a_storage_connection_is_refused_rather_than_passed_over(table, spark_submit, context):
-    for address in (str(table), "s3://lake/orders"):
-        with pytest.raises(AirflowFailException, match=r"UnsupportedStorageError.*storage_conn_id is 'lake'"):
+    for address, said in ((str(table), "is local"), ("gs://lake/orders", "cannot be read here")):
+        with pytest.raises(AirflowFailException, match=f"UnsupportedStorageError.*{said}"):
             operator(address, storage_conn_id="lake").execute(context)
     assert not spark_submit.was_called
 

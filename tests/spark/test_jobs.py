@@ -68,7 +68,7 @@ def test_a_refused_write_ends_with_its_code_and_its_marker(tmp_path):
         ),
         (lambda table: request(table).to_json().replace('"text"', '"delta"'), "TableNotFoundError"),
         (lambda table: request(table, "SELECT 1 AS id", mode="error").to_json(), "TableExistsError"),
-        (lambda table: request("s3://bucket/t", "SELECT 1 AS id").to_json(), "UnsupportedStorageError"),
+        (lambda table: request("nowhere://bucket/t", "SELECT 1 AS id").to_json(), "UnsupportedStorageError"),
         (lambda table: "no JSON", "InvalidRequestError"),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_folder_of_somebody_else_is_no_new_table(spark, tmp_path, inside):
         ("", InvalidRequestError),
         (" /lake/t", InvalidTableAddressError),
         ("/lake/{{ ds }}", InvalidTableAddressError),
-        ("s3://bucket/t", UnsupportedStorageError),
+        ("nowhere://bucket/t", UnsupportedStorageError),
         ("file:t", InvalidTableAddressError),
     ],
 )

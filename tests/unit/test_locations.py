@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError, UnsupportedStorageError
 from deltalite.storage.local import LocalLogStore
-from deltalite.storage.locations import parse_location
+from deltalite.storage.locations import is_same_place, parse_location, resolved
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, parse_versioned_path, resolve_version
 
@@ -30,7 +30,8 @@ from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, par
         ("/lake/a b=ü", "file", "/lake/a b=ü"),
         ("orders", "file", os.path.join(os.getcwd(), "orders")),
         ("~/orders", "file", os.path.join(os.path.expanduser("~"), "orders")),
-        ("S3://Bucket/Orders/", "s3", "S3://Bucket/Orders"),
+        ("S3://Bucket/Orders/", "s3", "s3://Bucket/Orders"),
+        ("hdfs:///lake/orders", "hdfs", "hdfs:///lake/orders"),
         ("abfss://c@a.dfs.core.windows.net/t", "abfss", "abfss://c@a.dfs.core.windows.net/t"),
     ],
 )
@@ -42,7 +43,7 @@ def test_an_address_has_one_canonical_location(address, scheme, path):
 @pytest.mark.parametrize(
     "address",
     [
-        "", "  ", " /lake", "/lake\n", "/la\x00ke", "s3://", "s3:/b/k", "file:", "file:lake", "file://host/lake",
+        "", "  ", " /lake", "/lake\n", "/la\x00ke", "s3://", "hdfs://", "hdfs:///", "s3:/b/k", "file:", "file:lake", "file://host/lake",
         "s3://b/k?v=1", "s3://b/k#f", "/lake/{{ ds }}", "{% if x %}",
     ],
 )  # fmt: skip
@@ -52,12 +53,43 @@ def test_what_cannot_be_an_address_is_refused_with_an_example(address):
     assert repr(address) in str(caught.value) and caught.value.remedy
 
 
-def test_only_storage_that_this_release_supports_is_opened(tmp_path):
+@pytest.mark.parametrize(
+    ("root", "path", "expected"),
+    [
+        ("/lake/t", "a b/x", "/lake/t/a b/x"),
+        ("/lake/t", "/other/x", "/other/x"),
+        ("s3://lake/t", "day=1/x", "s3://lake/t/day=1/x"),
+        ("s3://lake/t", "/other/x", "s3://lake/other/x"),
+        ("s3://lake/t", "s3a://other/x", "s3a://other/x"),
+        ("s3://lake/t", "file:///lake/x", "/lake/x"),
+        ("hdfs:///lake/t", "/x", "hdfs:///x"),
+    ],
+)
+def test_a_path_of_the_log_is_below_the_table_or_a_place_of_its_own(root, path, expected):
+    assert resolved(root, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("s3://lake/t", "s3a://lake/t/", True),
+        ("S3N://lake/t", "s3://lake/t", True),
+        ("gcs://lake/t", "gs://lake/t", True),
+        ("s3://lake/t", "s3://lake/T", False),
+        ("s3://lake/t", "gs://lake/t", False),
+        ("hdfs://nn/t", "/t", False),
+    ],
+)
+def test_one_storage_may_have_several_schemes(one, other, same):
+    assert is_same_place(one, other) is same
+
+
+def test_only_storage_that_something_here_reads_is_opened(tmp_path):
     assert open_store(f"file://{tmp_path}/").root == str(tmp_path)
-    with pytest.raises(UnsupportedStorageError, match="'s3'"):
-        open_store("s3://lake/orders")
-    with pytest.raises(UnsupportedStorageError, match="reads and writes local and mounted file systems only"):
-        open_store("s3://lake/orders")
+    with pytest.raises(UnsupportedStorageError, match=r"'gs'.*airflow-provider-deltalite\[gcs\]"):
+        open_store("gs://lake/orders")
+    with pytest.raises(UnsupportedStorageError, match=r"'nowhere'.*Protocol not known"):
+        open_store("nowhere://lake/orders")
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,15 @@ from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, W
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.conforming import conformed
+from deltalite.spark.folders import folder_of
 from deltalite.spark.guards import not_null_guards, replaced_range_guard
+from deltalite.spark.opening import writable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
 from deltalite.spark.sources import delta_version, query_rows
 from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.spark.types import from_spark
 from deltalite.storage.locations import is_same_place
-from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.find_run import earlier_result
@@ -65,7 +66,7 @@ def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
             the one exception, and says so).
     """
     refuse_version(request.table)
-    store = open_store(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replanned(
         lambda: _attempt(spark, request, store), retries=request.conflict_retries, seconds=request.conflict_seconds
     )
@@ -73,7 +74,7 @@ def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
 
 def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore) -> OperationResult:
     """One plan, and its commit."""
-    base = _existing(store)
+    base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None).run()
     if request.identity is not None:
@@ -92,12 +93,12 @@ def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore) -> Ope
             return _Write(spark, request, store, base).run()
 
 
-def _existing(store: LogStore) -> Snapshot | None:
+def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
     """The table as it is, or None where a new one may be made."""
     try:
         return Snapshot.load(store)
     except TableNotFoundError:
-        stranger = foreign_entry(store.root)
+        stranger = foreign_entry(folder_of(spark, store.root))
         if stranger is None:
             return None
         with suppress(TableNotFoundError):  # another writer has made the table between the two looks
@@ -152,7 +153,7 @@ class _Write:
                 optimize=self._request.optimize_write,
                 random_prefixes=props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
             )
-            with StagedWrite(self._store.root, layout) as staging:
+            with StagedWrite(folder_of(self._spark, self._store.root), layout) as staging:
                 staged = self._stage(staging, conformed(frame, data, target.schema), target)
                 try:
                     result = _committed(self._store, self._request, self._proposal(staged, target))

@@ -31,10 +31,10 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named
+from deltalite.spark.opening import readable_store
 from deltalite.spark.row_selection import RowSelection
 from deltalite.spark.scan import scan_rows
 from deltalite.storage.log_store import LogStore
-from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import parse_versioned_path
 
 _MOMENT = pa.timestamp("us", "UTC")
@@ -49,7 +49,7 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
     Raises: TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError,
         InvalidRequestError.
     """
-    return change_rows(spark, plan_changes(open_store(unversioned(path)), from_version, to_version))
+    return change_rows(spark, plan_changes(readable_store(spark, unversioned(path)), from_version, to_version))
 
 
 def change_rows(spark: SparkSession, plan: ChangePlan) -> DataFrame:

@@ -20,7 +20,7 @@ from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.spark.columns import named
-from deltalite.spark.uris import glob_escaped
+from deltalite.spark.uris import glob_escaped, spark_uri
 from deltalite.storage.log_store import LogStore
 
 _VECTOR = (
@@ -77,7 +77,7 @@ def _stated(
         for read, of_format in ((_read_json, ".json"), (_read_parquet, ".parquet")):
             chosen = [name for name in names if name.endswith(of_format)]
             if chosen:
-                rows = read(spark, [f"file:{store.root}/{name}" for name in chosen])
+                rows = read(spark, [f"{spark_uri(store.root)}/{name}" for name in chosen])
                 for stating in (AddFile, RemoveFile):
                     yield _rows(rows, stating, kind, version)
 

@@ -18,10 +18,10 @@ from deltalite.errors import InvalidRequestError
 from deltalite.snapshot import Snapshot
 from deltalite.spark.changes import change_rows, feed_schema, first_version_from, unversioned
 from deltalite.spark.distributed_replay import replayed_files
+from deltalite.spark.opening import readable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.read_options import ReadOptions
 from deltalite.spark.scan import scan
-from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, resolve_version
 
 
@@ -63,7 +63,7 @@ def read(
             raise InvalidRequestError(f"{name} is given as an option too.", remedy="Keep one of them.")
     version = parsed.version_as_of if version_as_of is None else version_as_of
     timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
-    snapshot = snapshot_at(resolve_version(path, version, timestamp))
+    snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
     if where is None:
         return scan(spark, snapshot)
     predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
@@ -83,20 +83,20 @@ def files(
     modificationTime (milliseconds), stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and
     clusteringProvider. Errors are those of `read`.
     """
-    snapshot = snapshot_at(resolve_version(path, version_as_of, timestamp_as_of))
+    snapshot = snapshot_at(spark, resolve_version(path, version_as_of, timestamp_as_of))
     return replayed_files(spark, snapshot.store, snapshot.segment)
 
 
-def snapshot_at(wanted: VersionedPath) -> Snapshot:
+def snapshot_at(spark: SparkSession, wanted: VersionedPath) -> Snapshot:
     """The snapshot that an address names, with its version or time."""
-    store = open_store(wanted.path)
+    store = readable_store(spark, wanted.path)
     if wanted.timestamp_ms is not None:
         return Snapshot.load_at(store, wanted.timestamp_ms)
     return Snapshot.load(store, wanted.version)
 
 
 def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:
-    store = open_store(unversioned(path))
+    store = readable_store(spark, unversioned(path))
     first, last = options.starting_version, options.ending_version
     if options.ending_timestamp is not None:
         last = Snapshot.load_at(store, parse_moment_ms(options.ending_timestamp)).version

@@ -4,8 +4,8 @@ Partition values come from the log, whatever the directories are called. Where a
 values the relation is native and Spark prunes partitions itself; where they do not (random prefixes), the values are
 joined by file. Files of which some rows are left out are a relation of their own, joined with those rows; all others
 are scanned plainly beside them. Relations have the physical names of files, and results the table's. A table may have
-columns of any name, `_metadata` too, so names of our own are made for the table. Sizes are asked of the local file
-system, because Spark drops the end of a file that is longer than it is told.
+columns of any name, `_metadata` too, so names of our own are made for the table. Sizes of local files are asked of the
+file system, because Spark drops the end of a file that is longer than it is told; of others the log is believed.
 Protocol: Add File and Remove File (directories have no meaning); Deletion Vectors; Column Mapping.
 """
 
@@ -28,10 +28,11 @@ from pyspark.sql import types as spark_types
 
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
-from deltalite.protocol.paths import canonical_path, is_absolute
+from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
 from deltalite.spark.errors import reading_table
+from deltalite.spark.hadoop import HadoopFiles
 from deltalite.spark.native_relation import (
     READ_OPTIONS,
     ListedFile,
@@ -44,10 +45,12 @@ from deltalite.spark.partition_columns import Texts, partition_fields, partition
 from deltalite.spark.presenting import BY_FIELD_ID, file_schema, presented
 from deltalite.spark.row_selection import RowSelection, live_rows, selected, words_of
 from deltalite.spark.types import to_spark
-from deltalite.spark.uris import glob_escaped
-from deltalite.storage.locations import check_local
+from deltalite.spark.uris import glob_escaped, spark_uri
+from deltalite.storage.locations import resolved
 
 _ONE_SLASH = re.compile(r"^file:/+")
+# Scheme and authority, which a local address has not; the path.
+_PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/]*)?(/.*)", re.DOTALL)
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +65,7 @@ def scan(
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
         CorruptLogError: a partition value is no value of its column.
-        UnsupportedStorageError: a file lies outside of the local file system.
+        UnsupportedStorageError: a file lies on a storage that Spark does not reach.
     """
     files = snapshot.files if files is None else files
     extra = {} if file_column is None else {file_column: files["path"]}
@@ -83,7 +86,7 @@ def scan_rows(
 
     Args:
         spark: the session.
-        root: the table's absolute path.
+        root: the table's address.
         table: the schema under which the files are read.
         files: columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
         rows: by the number of a row of `files`: which rows of that file are given; all of the files that are not there.
@@ -124,15 +127,15 @@ class _Part:
     ) -> None:
         self._spark = spark
         self._table = table
-        self._root_uri = f"file:{root}"
+        self._root_uri = spark_uri(root)
         self._fields = partition_fields(table)
         self._texts = partition_texts(files, self._fields)
         self._by_file = by_file
-        sizes, times = files["size"].to_pylist(), files["modificationTime"].to_pylist()
-        self._listed = [
-            _listed(self._root_uri, path, size, time)
-            for path, size, time in zip(files["path"].to_pylist(), sizes, times, strict=True)
-        ]
+        paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
+        self._listed = [_listed(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)]
+        elsewhere = [file.uri for path, file in zip(paths, self._listed, strict=True) if "://" in path]
+        for uri in {_PLACE.match(uri)[1]: uri for uri in elsewhere}.values():  # type: ignore[index]  # all have one
+            HadoopFiles(spark, uri)  # the first file of each place, so that one that Spark does not reach is named
 
     def rows(self, positions: Sequence[pa.Int64Array] | None, *, only: bool) -> DataFrame:
         """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
@@ -241,16 +244,21 @@ def public_relation(
     return reader.parquet(*[glob_escaped(file.uri) for file in files])
 
 
-def _listed(root_uri: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
+def _listed(root: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
     """A file by the path that the log has for it."""
-    real = canonical_path(path)
-    check_local(real)
+    found = _PLACE.fullmatch(resolved(root, decode_path(path)))
+    if found is None:
+        raise CorruptDataFileError(
+            f"The log names the data file {path!r}, which is no path.", remedy="Read the table with another engine."
+        )
+    place, inside = found[1] or "", found[2]
     # As Hadoop spells it, or a join by file would not find it.
-    local = posixpath.normpath(real if is_absolute(real) else f"{root_uri.removeprefix('file:')}/{real}")
-    with contextlib.suppress(OSError):  # a file that is not there is an error when it is read
-        size_bytes = os.stat(local).st_size
+    real = place + posixpath.normpath(inside)
+    if not place:
+        with contextlib.suppress(OSError):  # a file that is not there is an error when it is read
+            size_bytes = os.stat(real).st_size
     # Spark passes over files of no bytes, which no data file has.
-    return ListedFile(uri=f"file:{local}", size_bytes=max(size_bytes or 0, 1), modified_ms=max(modified_ms or 0, 0))
+    return ListedFile(uri=spark_uri(real), size_bytes=max(size_bytes or 0, 1), modified_ms=max(modified_ms or 0, 0))
 
 
 def _spellings(relation: DataFrame, files: Sequence[ListedFile]) -> list[str]:

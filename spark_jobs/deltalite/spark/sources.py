@@ -45,9 +45,9 @@ def query_rows(spark: SparkSession, sources: Mapping[str, Source], query: str | 
             spark.catalog.dropTempView(name)
 
 
-def delta_snapshot(source: Source) -> Snapshot:
+def delta_snapshot(spark: SparkSession, source: Source) -> Snapshot:
     """The snapshot that a source of format `delta` names."""
-    return snapshot_at(delta_version(source))
+    return snapshot_at(spark, delta_version(source))
 
 
 def delta_version(source: Source) -> VersionedPath:
@@ -59,7 +59,7 @@ def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
     if source.format.lower() == "delta" and source.changes_from_version is not None:
         return changes(spark, source.path or "", source.changes_from_version, source.changes_to_version)
     if source.format.lower() == "delta":
-        return scan(spark, delta_snapshot(source))
+        return scan(spark, delta_snapshot(spark, source))
     reader = spark.read.format(source.format).options(**source.options)
     try:
         if source.schema is not None:

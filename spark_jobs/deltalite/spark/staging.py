@@ -1,34 +1,34 @@
 """Writing rows into data files that no reader can see yet.
 
-Spark writes into a fresh directory of its own below the table, whose name begins with `_`, so that no engine takes it
-for data; only that directory is listed, never the table. `publish` then renames the files to the conventional layout,
-where they wait for the commit. What is written and not committed is removed on leaving the block, if the process lives
-to do it; the rest is what VACUUM is for. Partition values are made text by Spark before they become directory names,
-so that the log gets exactly what Delta asks for. Protocol: Data Files, Partition Value Serialization.
+Spark writes into a fresh directory of its own below the table; only that directory is listed, never the table. Where a
+rename is cheap its name begins with `_`, so that no engine takes it for data, and `publish` renames the files to the
+conventional layout. On an object store it is a short random prefix, and the files stay. There they wait for the commit.
+What is written and not committed is removed on leaving the block, if the process lives to do it; the rest is what
+VACUUM is for. Partition values are made text by Spark before they become directory names, so that the log gets exactly
+what Delta asks for. Protocol: Data Files, Partition Value Serialization.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import secrets
-import shutil
 import string
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Self
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
 from deltalite.protocol.paths import partition_values_of_dir
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 from deltalite.spark.columns import named, quoted
+from deltalite.spark.direct_write import MANIFEST, MANIFEST_DIR, DirectWriteError, manifest_uris, write_directly
 from deltalite.spark.errors import SPARK_ERRORS, data_error
+from deltalite.spark.folders import TableFolder
 from deltalite.spark.guards import Guard, guarded, violation
 from deltalite.spark.session import settings
 
@@ -48,7 +48,8 @@ _OPTIMIZE_SETTINGS = {
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
 _RANDOM_PREFIX_LENGTH = 2
-_MOST_RENAMES = 5
+# Long enough that no two writes meet in one folder.
+_OWN_PREFIX_LENGTH = 8
 
 _log = logging.getLogger(__name__)
 
@@ -79,11 +80,13 @@ class StagedWrite:
     Use it as a context manager: leaving the block without `keep()` removes every file that it made.
     """
 
-    def __init__(self, root: str, layout: WriteLayout) -> None:
-        self._root = Path(root)
+    def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
+        self._folder = folder
         self._layout = layout
-        self._folder = f"{STAGING_DIR}/{uuid.uuid4()}"
-        self._made = [folder for folder in (self._root, *self._root.parents) if not folder.exists()]
+        self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
+        self._made = folder.missing()
+        self._prefixes: list[str] = []  # the folders of files that stay where they were written
+        self._staged: set[str] = set()
         self._published: list[str] = []
         self._keeps_files = False
         self._keeps_staging = False
@@ -92,19 +95,26 @@ class StagedWrite:
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        folder = self._folder
         if not self._keeps_staging:
-            shutil.rmtree(self._root / self._folder, ignore_errors=True)
-            _remove_if_empty(self._root / STAGING_DIR)
+            folder.remove_tree(self._staging)
+            folder.remove_if_empty(STAGING_DIR)
         if self._keeps_files:
+            for name in self._staged.difference(self._published):
+                folder.remove(name)
+            return
+        for prefix in self._prefixes:
+            folder.remove_tree(prefix)
+        if not folder.renames:
             return
         for name in self._published:
-            (self._root / name).unlink(missing_ok=True)
-            for parent in Path(name).parents[:-1]:
-                _remove_if_empty(self._root / parent)
+            folder.remove(name)
+            for parent in PurePosixPath(name).parents[:-1]:
+                folder.remove_if_empty(str(parent))
         if self._made:
-            _remove_if_empty(self._root / "_delta_log")
-        for folder in self._made:
-            _remove_if_empty(folder)
+            folder.remove_if_empty("_delta_log")
+        for made in self._made:
+            folder.remove_if_empty(made)
 
     def keep(self) -> None:
         """The files are committed: they stay."""
@@ -113,6 +123,7 @@ class StagedWrite:
     def leave(self) -> None:
         """Nobody knows whether the files are committed: they stay, as a process that is killed leaves them."""
         self._keeps_files = self._keeps_staging = True
+        self._staged.clear()
 
     def write(self, frame: DataFrame, schema: StructType, guards: Sequence[Guard]) -> list[DataFile]:
         """Write the rows of `schema`, all of which must pass the guards; files without rows are not among the result.
@@ -122,60 +133,86 @@ class StagedWrite:
             SourceError: a row cannot be computed.
             StoragePermissionError, StorageError: the table's folder cannot be written.
         """
-        target = f"{self._folder}/{uuid.uuid4()}"
-        self._check_writable()
+        # The staging folder says that the table's folder can be written, before Spark says it in three hundred lines,
+        # and afterwards that a write which was killed has been here (`foreign_entry`).
+        self._folder.make(self._staging)
+        if self._folder.renames:
+            target = f"{self._staging}/{uuid.uuid4()}"
+        else:
+            target = _random_name(_OWN_PREFIX_LENGTH)
+            self._prefixes.append(target)
         with settings(frame.sparkSession, _FORMAT_SETTINGS | (_OPTIMIZE_SETTINGS if self._layout.optimize else {})):
             rows = _laid_out(guarded(frame, guards), schema, self._layout)
-            writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-            if self._layout.max_records_per_file is not None:
-                writer = writer.option("maxRecordsPerFile", self._layout.max_records_per_file)
-            if self._layout.partition_columns:
-                writer = writer.partitionBy(*self._layout.partition_columns)
             try:
-                writer.parquet(f"file:{self._root}/{target}")
+                written = self._write(rows, target)
             except SPARK_ERRORS as error:
                 raise violation(error, guards) or data_error(error) or error from error
-        return self._listed(target)
+        if not self._folder.renames:
+            self._staged.update(file.name for file in written)
+        return written
 
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Move staged files to where they belong in the table."""
-        return [self._moved(file) for file in files]
+        if self._folder.renames:
+            return [self._moved(file) for file in files]
+        self._published += [file.name for file in files]
+        return list(files)
+
+    def _write(self, rows: DataFrame, target: str) -> list[DataFile]:
+        uri = f"{self._folder.uri}/{target}"
+        options = {}
+        if self._layout.max_records_per_file is not None:
+            options["maxRecordsPerFile"] = str(self._layout.max_records_per_file)
+        if not self._folder.renames:
+            try:
+                write_directly(rows, uri, partition_columns=self._layout.partition_columns, options=options)
+                return self._in_manifest(target)
+            except DirectWriteError as error:
+                _log.warning("Writing through Spark's public API, which copies each file: %s.", error)
+                self._folder.remove_tree(target)
+        writer = rows.write.options(**options).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        if self._layout.partition_columns:
+            writer = writer.partitionBy(*self._layout.partition_columns)
+        writer.parquet(uri)
+        return self._listed(target)
+
+    def _in_manifest(self, target: str) -> list[DataFile]:
+        """The files of tasks that succeeded; what others left is not among them."""
+        manifest = self._folder.read(f"{target}/{MANIFEST}")
+        if manifest is None:
+            raise DirectWriteError("Spark's sink left no manifest")
+        self._folder.remove_tree(f"{target}/{MANIFEST_DIR}")
+        names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in manifest_uris(manifest)}
+        found = {file.name: file for file in self._listed(target)}
+        for stray in found.keys() - names:
+            self._folder.remove(stray)
+        missing = names - found.keys()
+        if missing:
+            raise DirectWriteError(f"Spark's sink names files that are not there, such as {min(missing)}")
+        return [found[name] for name in sorted(names)]
 
     def _moved(self, file: DataFile) -> DataFile:
         inside = file.name.split("/", 3)[3]
         base = inside.rpartition("/")[2]
-        name = f"{_random_prefix()}/{base}" if self._layout.random_prefixes else inside
-        target = self._root / name
-        with _storage_errors(self._root):
-            _rename_into_place(self._root / file.name, target)
+        name = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{base}" if self._layout.random_prefixes else inside
+        self._folder.rename(file.name, name)
         self._published.append(name)
-        return DataFile(
-            name=name, size_bytes=file.size_bytes, modified_ms=file.modified_ms, partition_values=file.partition_values
-        )
+        return replace(file, name=name)
 
     def _listed(self, target: str) -> list[DataFile]:
         found = []
-        top = self._root / target
-        for folder, folders, names in os.walk(top):
-            folders[:] = [name for name in folders if name != _ATTEMPTS_DIR]
-            directory = "" if Path(folder) == top else str(Path(folder).relative_to(top))
-            values = partition_values_of_dir(directory)
-            for base in sorted(n for n in names if n.endswith(".parquet") and not n.startswith((".", "_"))):
-                status = os.stat(os.path.join(folder, base))
+        for stored in self._folder.files_below(target, but_not_in=_ATTEMPTS_DIR):
+            directory, _, base = stored.name.removeprefix(f"{target}/").rpartition("/")
+            if base.endswith(".parquet") and not base.startswith((".", "_")):
                 found.append(
                     DataFile(
-                        name="/".join(part for part in (target, directory, base) if part),
-                        size_bytes=status.st_size,
-                        modified_ms=status.st_mtime_ns // 1_000_000,
-                        partition_values=values,
+                        name=stored.name,
+                        size_bytes=stored.size_bytes,
+                        modified_ms=stored.modified_ms,
+                        partition_values=partition_values_of_dir(directory),
                     )
                 )
         return found
-
-    def _check_writable(self) -> None:
-        """Say that a folder is read-only before Spark says it in three hundred lines."""
-        with _storage_errors(self._root):
-            (self._root / self._folder).mkdir(parents=True, exist_ok=True)
 
 
 def _laid_out(frame: DataFrame, schema: StructType, layout: WriteLayout) -> DataFrame:
@@ -213,53 +250,16 @@ def _zoneless_text(column: Column, *, between: str) -> Column:
     return F.concat(F.substring(text, 1, 10), F.lit(between), F.substring(text, 12, 8), F.lit("."), fraction)
 
 
-@contextlib.contextmanager
-def _storage_errors(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except PermissionError as error:
-        raise StoragePermissionError(
-            f"No permission to write to {root}: {error}.",
-            remedy="Give the user that runs the job access to the table's folder.",
-        ) from error
-    except (NotADirectoryError, FileExistsError) as error:
-        raise InvalidTableAddressError(
-            f"{root} cannot be a table: {error}.", remedy="Give the address of a folder, or of none yet."
-        ) from error
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write to {root}: {error}.", remedy="Check the disk and the mount; the task may be retried."
-        ) from error
-
-
-def foreign_entry(root: str) -> str | None:
-    """A file or folder below `root` that a table without commits cannot have; hidden ones do not count.
+def foreign_entry(folder: TableFolder) -> str | None:
+    """A file or folder below the root that a table without commits cannot have; hidden ones do not count.
 
     A staging folder says that whatever lies beside it was left by a try of ours that was killed before its commit.
     """
-    if os.path.isdir(os.path.join(root, STAGING_DIR)):
-        return None
-    try:
-        names = sorted(os.listdir(root))
-    except (FileNotFoundError, NotADirectoryError):
+    names = folder.names()
+    if STAGING_DIR in names:
         return None
     return next((name for name in names if not name.startswith(("_", "."))), None)
 
 
-def _rename_into_place(source: Path, target: Path) -> None:
-    """Rename, making the folder: again where another writer, taking its own files back, removes it in between."""
-    for _ in range(_MOST_RENAMES):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(source, target)
-            return
-    os.rename(source, target)
-
-
-def _random_prefix() -> str:
-    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(_RANDOM_PREFIX_LENGTH))
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+def _random_name(length: int) -> str:
+    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(length))

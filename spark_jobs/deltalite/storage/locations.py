@@ -16,6 +16,10 @@ from deltalite.errors import InvalidTableAddressError, UnsupportedStorageError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
+# Several names of one storage, as engines spell them: the one by which addresses are compared.
+_SAME_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+# Hadoop takes the authority of such an address from its configuration (`fs.defaultFS`).
+_DEFAULT_AUTHORITY = frozenset({"hdfs", "viewfs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,23 @@ def check_local(path: str) -> None:
         )
 
 
+def resolved(root: str, path: str) -> str:
+    """The address of a file of the table at `root` by its (decoded) path in the log, which may name a place of its own.
+
+    A path such as `/x` is in the storage of the table.
+    """
+    if path.startswith("file:/"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    if _SCHEME.match(path):
+        return path
+    if not path.startswith("/"):
+        return f"{root}/{path}"
+    if not _SCHEME.match(root):
+        return path
+    parts = urlsplit(root)
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
 def parse_location(address: str) -> TableLocation:
     """The canonical location of a table.
 
@@ -66,19 +87,25 @@ def parse_location(address: str) -> TableLocation:
         return TableLocation(scheme="file", path=_local(unquote(_file_path(address))))
     if _SCHEME.match(address):
         parts = urlsplit(address)
-        if not parts.netloc or parts.query or parts.fragment:
+        scheme = parts.scheme.lower()
+        has_authority = bool(parts.netloc) or (scheme in _DEFAULT_AUTHORITY and parts.path.strip("/"))
+        if not has_authority or parts.query or parts.fragment:
             raise InvalidTableAddressError(f"The table's address {address!r} is not a usable URI.", remedy=_HELP)
-        return TableLocation(scheme=parts.scheme.lower(), path=address.rstrip("/"))
+        return TableLocation(scheme=scheme, path=scheme + address[len(scheme) :].rstrip("/"))
     return TableLocation(scheme="file", path=_local(address))
 
 
 def is_same_place(one: str, other: str) -> bool:
     """Whether two addresses are one table, also through links and mounts where it exists."""
     first, second = parse_location(one), parse_location(other)
-    if first == second:
+    if _comparable(first) == _comparable(second):
         return True
     both_exist = first.is_local and second.is_local and os.path.exists(first.path) and os.path.exists(second.path)
     return both_exist and os.path.samefile(first.path, second.path)
+
+
+def _comparable(location: TableLocation) -> tuple[str, str]:
+    return _SAME_STORAGE.get(location.scheme, location.scheme), location.path.removeprefix(location.scheme)
 
 
 def _file_path(address: str) -> str:

@@ -1,24 +1,68 @@
-"""From an address to a store: the one place that knows which storage this release supports."""
+"""From an address to a store, without Spark: the one place that knows which storage this release reads, and how.
+
+Local tables have a store of their own, which writes too. All others are read through fsspec, which finds the client of
+each scheme; it and the clients are optional packages, brought by the extras that are named here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from deltalite.errors import UnsupportedStorageError
 from deltalite.storage.local import LocalLogStore
-from deltalite.storage.locations import parse_location
+from deltalite.storage.locations import TableLocation, parse_location
 from deltalite.storage.log_store import LogStore
 
+# As fsspec spells schemes for which engines have several names.
+_FSSPEC_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 
-def open_store(address: str) -> LogStore:
+
+def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None) -> LogStore:
     """The store of the table at `address`; nothing is read yet.
+
+    Args:
+        address: a local path, or a URI.
+        storage_options: for the client of fsspec, such as `key` and `secret` of s3fs; it finds what its own
+            environment has where None.
+        filesystem: an fsspec file system to use as it is.
 
     Raises:
         InvalidTableAddressError: the address cannot be understood.
-        UnsupportedStorageError: its scheme is not supported.
+        UnsupportedStorageError: nothing that is installed here reads its scheme.
     """
     location = parse_location(address)
     if location.is_local:
         return LocalLogStore(location.path)
-    raise UnsupportedStorageError(
-        f"{address!r} is on '{location.scheme}'; this release reads and writes local and mounted file systems only.",
-        remedy="Use a path that the driver and all executors mount.",
+    # The store loads fsspec's file systems, and what they need: only where there is such a table.
+    from deltalite.storage.fsspec_store import FsspecLogStore  # noqa: PLC0415
+
+    if filesystem is None:
+        filesystem = _client(location, storage_options or {})
+    return FsspecLogStore(location.path, filesystem)
+
+
+def fsspec_uri(location: TableLocation) -> str:
+    """The address with the scheme by which fsspec knows the storage."""
+    return _FSSPEC_SCHEMES.get(location.scheme, location.scheme) + location.path[len(location.scheme) :]
+
+
+def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
+    uri = fsspec_uri(location)
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415  optional
+
+        return url_to_fs(uri, **options)[0]
+    except (ImportError, ValueError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise unreadable(location, reason) from error
+
+
+def unreadable(location: TableLocation, reason: str) -> UnsupportedStorageError:
+    """What is raised where nothing that is installed here reads a storage, and what would."""
+    extra = _EXTRAS.get(fsspec_uri(location).partition(":")[0])
+    return UnsupportedStorageError(
+        f"{location.path} is on '{location.scheme}', which cannot be read here without Spark: {reason}.",
+        remedy=f"Install airflow-provider-deltalite[{extra}]." if extra else "Set up its client for fsspec.",
     )

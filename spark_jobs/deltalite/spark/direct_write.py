@@ -1,0 +1,67 @@
+"""Data files written by Spark where they stay, for storages on which a rename is a copy.
+
+Spark's own committers move each file at least once. The sink of its structured streaming does not: tasks write under
+names of their own, and the driver notes the files of those that succeeded in one manifest. It is used here for a
+single batch, and its manifest is removed. Like `native_relation` this uses Spark's internals; where they have changed,
+`DirectWriteError` sends the caller to the public writer, which copies and gives the same files. Tried on PySpark 4.3,
+classic sessions; 4.0 has the class in another package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import DataFrame
+
+MANIFEST_DIR = "_spark_metadata"
+MANIFEST = f"{MANIFEST_DIR}/0"
+_BATCH = 0
+_ADDED = "add"
+
+
+class DirectWriteError(Exception):
+    """This Spark does not offer the sink in the form that is known here."""
+
+
+def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[str], options: Mapping[str, str]) -> None:
+    """Write the rows as Parquet below `uri`, a directory that does not exist, and the manifest beside them.
+
+    What Spark raises for the rows themselves is raised as it is.
+
+    Raises:
+        DirectWriteError: nothing was written; use the public writer.
+    """
+    spark = frame.sparkSession
+    jvm: Any = spark._jvm
+    data: Any = frame._jdf
+    try:
+        parquet = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+        columns, settings = jvm.PythonUtils.toSeq(list(partition_columns)), jvm.PythonUtils.toScalaMap(dict(options))
+        sink = _sink_class(jvm)(spark._jsparkSession, uri, parquet, columns, settings)
+        sink.addBatch(_BATCH, data)
+    except Py4JJavaError:
+        raise
+    except (Py4JError, AttributeError, TypeError) as error:
+        raise DirectWriteError(str(error)) from error
+
+
+def manifest_uris(data: bytes) -> list[str]:
+    """The files that a manifest names: percent-encoded URIs.
+
+    Raises:
+        DirectWriteError: it is not of the form that is known here.
+    """
+    version, *lines = data.decode().splitlines()
+    if version != "v1":
+        raise DirectWriteError(f"The manifest of Spark's sink has the version {version!r}")
+    entries = [json.loads(line) for line in lines]
+    return [entry["path"] for entry in entries if entry["action"] == _ADDED and not entry["isDir"]]
+
+
+def _sink_class(jvm: Any) -> Any:
+    streaming = jvm.org.apache.spark.sql.execution.streaming
+    found = streaming.sinks.FileStreamSink
+    return found if callable(getattr(found, "metadataDir", None)) else streaming.FileStreamSink

@@ -1,0 +1,87 @@
+"""Java's `FileStatus[]` as Python values, in a few calls to the JVM whatever their number.
+
+Hadoop writes each status as a Protocol Buffers message (FileStatusProto) behind its length; of its fields are read:
+1 type (2 is a file), 2 path, 3 length, 7 modification time. The way back is in `native_relation`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_FILE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedEntry:
+    """A file or folder as Hadoop lists it. `uri` is unescaped and has its scheme; times are milliseconds UTC."""
+
+    uri: str
+    is_file: bool
+    size_bytes: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        """Its name in its folder."""
+        return self.uri.rpartition("/")[2]
+
+
+def listed_entries(jvm: Any, statuses: Any) -> list[ListedEntry]:
+    """The entries of a Java `FileStatus[]`."""
+    writable = jvm.org.apache.hadoop.io.ArrayWritable(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
+    count = len(statuses)
+    array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("org.apache.hadoop.io.Writable"), count)
+    jvm.java.lang.System.arraycopy(statuses, 0, array, 0, count)
+    writable.set(array)
+    sink = jvm.java.io.ByteArrayOutputStream()
+    writable.write(jvm.java.io.DataOutputStream(sink))
+    return list(_parsed(sink.toByteArray()))
+
+
+def _parsed(data: bytes) -> Iterator[ListedEntry]:
+    (count,) = struct.unpack_from(">i", data)
+    at = 4
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", data, at)
+        fields = dict(_fields(data[at + 4 : at + 4 + length]))
+        at += 4 + length
+        yield ListedEntry(
+            uri=bytes(fields[2]).decode(),
+            is_file=fields.get(1) == _FILE,
+            size_bytes=int(fields.get(3, 0)),
+            modified_ms=int(fields.get(7, 0)),
+        )
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        match key & 7:
+            case 0:
+                value, at = _varint(message, at)
+                yield key >> 3, value
+            case 1:
+                at += 8
+            case 2:
+                length, at = _varint(message, at)
+                yield key >> 3, message[at : at + length]
+                at += length
+            case 5:
+                at += 4
+            case kind:
+                raise ValueError(f"Hadoop's FileStatusProto has a field of the unknown kind {kind}.")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004  the highest bit says that more follow
+            return value, at
+        shift += 7

@@ -1,0 +1,213 @@
+"""Put-if-absent on Hadoop's file systems: how each storage makes exactly one writer of a name win.
+
+1 The file system creates conditionally (S3A of Hadoop 3.4.2 and later says so of itself): the store refuses the upload
+  when the name is taken.
+2 HDFS, and Azure with a hierarchical namespace: a complete temporary file, then a rename that does not replace.
+3 Google Cloud Storage: a create that does not overwrite, which the connector sends as a condition on the generation.
+4 Anywhere else a look, then a rename: two writers can both believe that they won, so the user has to accept that by
+  `single_writer`.
+
+The guarantee is the storage's own, never this process's. A put whose answer was lost is a `StorageError`, or, where a
+request may still be under way, a `CommitStateUnknownError`; the log then tells. Hadoop's documents: "The Hadoop
+FileSystem API", rename and createFile; the committers' notes of each connector.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedStorageError
+from deltalite.spark.hadoop import HADOOP_ERRORS, HadoopFiles, said, threw
+
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+# Azure's connector says this of accounts with a hierarchical namespace only, where a rename is one operation.
+_REAL_RENAME = "fs.capability.etags.preserved.in.rename"
+_EXISTS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
+_CHANGED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
+# How the two protocols of Google's connector say that the condition did not hold.
+_REFUSED = ("412", "FAILED_PRECONDITION", "conditionNotMet")
+_HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs"})
+_AZURE = frozenset({"abfs", "abfss"})
+
+_log = logging.getLogger(__name__)
+
+
+class PutWay(StrEnum):
+    """How a name is taken; the numbered cases above."""
+
+    CONDITIONAL_CREATE = "conditional create"
+    RENAME = "rename without overwrite"
+    NEW_GENERATION = "create without overwrite"
+    LOOK_FIRST = "look first"
+
+
+def way_of(files: HadoopFiles, *, single_writer: bool) -> PutWay:
+    """The way that the storage of a table offers.
+
+    Raises:
+        UnsupportedStorageError: it offers none, and the user has not said that nobody else writes.
+    """
+    scheme = files.scheme
+    if files.has_capability(_CONDITIONAL):
+        return PutWay.CONDITIONAL_CREATE
+    if scheme in _HDFS or (scheme in _AZURE and files.has_capability(_REAL_RENAME)):
+        return PutWay.RENAME
+    if scheme == "gs":
+        return PutWay.NEW_GENERATION
+    if single_writer:
+        _log.warning(
+            "The storage of %s does not say that only one writer can create a file, and single_writer accepts it: "
+            "a second writer at the same time can lose commits.",
+            files.root,
+        )
+        return PutWay.LOOK_FIRST
+    raise UnsupportedStorageError(
+        f"The storage of {files.root} ({files.fs.getClass().getName()}) does not say that only one writer can create a "
+        "file, so two writers could both believe that they made one commit.",
+        remedy=_remedy(scheme) + " Where nobody else writes to the table, single_writer=True accepts the risk.",
+    )
+
+
+def _remedy(scheme: str) -> str:
+    if scheme == "s3a":
+        return "Use hadoop-aws 3.4.2 or later, and leave fs.s3a.create.conditional.enabled on."
+    if scheme in _AZURE:
+        return "Use an account with a hierarchical namespace."
+    return "Keep the table on a storage that does."
+
+
+def put_if_absent(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> bool:
+    """Create the file, complete, unless its name is taken; True for the writer who made it.
+
+    Raises:
+        StorageError: it was not made, as far as the storage has answered.
+        CommitStateUnknownError: it may still come to be.
+    """
+    puts: dict[PutWay, Callable[[HadoopFiles, str, bytes], bool]] = {
+        PutWay.CONDITIONAL_CREATE: _create_conditionally,
+        PutWay.RENAME: _rename_without_overwrite,
+        PutWay.NEW_GENERATION: _create_new,
+        PutWay.LOOK_FIRST: _look_first,
+    }
+    return puts[way](files, name, data)
+
+
+def replace(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> None:
+    """Create or replace the file.
+
+    Object stores replace it as a whole; elsewhere a complete temporary file takes its place. HDFS does that at once; on
+    Azure, and where there was a look first, the old file is gone for a moment.
+    """
+    path = files.path(name)
+    with files.errors("write", name):
+        if way in (PutWay.CONDITIONAL_CREATE, PutWay.NEW_GENERATION):
+            files.pour(data, files.fs.create(path, True))
+            return
+        temporary = _temporary(files, name)
+        try:
+            files.pour(data, files.fs.create(temporary, False))
+            if way is PutWay.RENAME:
+                files.file_context.rename(temporary, path, files.rename_options("OVERWRITE"))
+            else:
+                files.fs.delete(path, False)
+                if not files.fs.rename(temporary, path):
+                    raise _failed(files, name)
+        finally:
+            files.fs.delete(temporary, False)
+
+
+def _create_conditionally(files: HadoopFiles, name: str, data: bytes) -> bool:
+    builder = files.fs.createFile(files.path(name))
+    with files.errors("create", name):
+        try:
+            files.pour(data, builder.must(_CONDITIONAL, True).overwrite(True).recursive().build())
+        except HADOOP_ERRORS as error:
+            if threw(error, *_EXISTS) or (threw(error, _CHANGED) and "412" in said(error)):
+                return False
+            raise
+        return True
+
+
+def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
+    with files.errors("create", name):
+        try:
+            files.pour(data, files.fs.create(files.path(name), False))
+        except HADOOP_ERRORS as error:
+            if threw(error, *_EXISTS) or any(sign in said(error) for sign in _REFUSED):
+                return False
+            raise
+        return True
+
+
+def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> bool:
+    """Rename a temporary file. Only this rename can take it away, so that afterwards it tells whether it happened.
+
+    1. The rename was answered: we made the file.
+    2. It was not, and the temporary file is gone: it happened all the same.
+    3. The temporary file was still there and is now deleted, so that the rename can no longer happen: the name is
+       another's, or free.
+    4. It cannot be deleted: the rename may still happen.
+    """
+    temporary, path = _temporary(files, name), files.path(name)
+    try:
+        with files.errors("create", name):
+            files.pour(data, files.fs.create(temporary, False))
+    except StorageError:
+        _deleted(files, temporary)
+        raise
+    try:
+        files.file_context.rename(temporary, path, files.rename_options("NONE"))
+    except HADOOP_ERRORS as error:
+        match _deleted(files, temporary):
+            case False:
+                return True
+            case True if files.exists(name):
+                return False
+            case True:
+                files.refuse(error, "create", name)
+            case None:
+                raise CommitStateUnknownError(
+                    f"The rename to {name} of {files.root} was not answered ({said(error)}), and may still happen.",
+                    remedy="Look whether the table's history shows this run before it is run again.",
+                ) from error
+    return True
+
+
+def _look_first(files: HadoopFiles, name: str, data: bytes) -> bool:
+    if files.exists(name):
+        return False
+    temporary, path = _temporary(files, name), files.path(name)
+    with files.errors("create", name):
+        try:
+            files.pour(data, files.fs.create(temporary, False))
+            if files.fs.rename(temporary, path):
+                return True
+        finally:
+            files.fs.delete(temporary, False)
+    if files.exists(name):
+        return False
+    raise _failed(files, name)
+
+
+def _failed(files: HadoopFiles, name: str) -> StorageError:
+    return StorageError(
+        f"Could not create {name} of {files.root}.", remedy="Check the storage; the task may be retried."
+    )
+
+
+def _temporary(files: HadoopFiles, name: str) -> Any:
+    """A path beside `name` that no listing and no other engine takes for anything."""
+    folder, _, base = name.rpartition("/")
+    return files.path(f"{folder}/.{base}.{uuid.uuid4()}.tmp" if folder else f".{base}.{uuid.uuid4()}.tmp")
+
+
+def _deleted(files: HadoopFiles, path: Any) -> bool | None:
+    """Whether there was such a file, and is no more; None where the storage does not say."""
+    try:
+        return bool(files.fs.delete(path, False))
+    except HADOOP_ERRORS:
+        return None

@@ -1,0 +1,42 @@
+"""From an address to a store in a Spark job: local tables as everywhere, all others through Hadoop."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from deltalite.spark.hadoop_store import HadoopLogStore
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.locations import parse_location
+from deltalite.storage.log_store import LogStore
+
+
+def readable_store(spark: SparkSession, address: str) -> LogStore:
+    """The store of the table at `address`; nothing is read yet.
+
+    Raises:
+        InvalidTableAddressError: the address cannot be understood.
+        UnsupportedStorageError: this Spark has no file system for its scheme.
+    """
+    return _opened(spark, address, single_writer=False)
+
+
+def writable_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
+    """The store of a table that will be written to.
+
+    `single_writer` accepts a storage on which two writers at the same time can lose commits.
+
+    Raises:
+        InvalidTableAddressError: the address cannot be understood.
+        UnsupportedStorageError: Spark does not reach the storage, or it has no way to let only one writer win.
+    """
+    store = _opened(spark, address, single_writer=single_writer)
+    if isinstance(store, HadoopLogStore):
+        store.check_writable()
+    return store
+
+
+def _opened(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
+    location = parse_location(address)
+    if location.is_local:
+        return LocalLogStore(location.path)
+    return HadoopLogStore(spark, location.path, single_writer=single_writer)

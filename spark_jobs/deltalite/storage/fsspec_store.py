@@ -1,0 +1,158 @@
+"""The log store of workers: any storage that fsspec reaches, read only.
+
+Sensors, triggers, operators and `DeltaTable` look at logs and read rows here, without Spark. Nothing is written: of
+fsspec's file systems few can let one writer of a name win, and none says so. Listings are never taken from a cache.
+Files are opened through Python, so that Arrow may read them by `ParquetFile` only. fsspec itself, and the package for
+each storage, are optional.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError, UnsupportedStorageError
+from deltalite.storage.locations import resolved
+from deltalite.storage.log_store import StoredFile
+
+# What is read ahead of each request; s3fs alone would read 50 MB.
+_BLOCK_BYTES = 4 * 1024 * 1024
+# Where file systems keep the time: s3fs, adlfs, gcsfs, local, memory.
+_TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
+_NO_CREDENTIALS = frozenset({"NoCredentialsError", "ClientAuthenticationError", "DefaultCredentialsError"})
+_READ_ONLY = "Write through Spark: the operators and jobs do."
+
+
+class FsspecLogStore:
+    """A `LogStore` over a folder of an fsspec file system. `root` is the table's address, with its scheme."""
+
+    def __init__(self, root: str, fs: Any) -> None:
+        self._root = root
+        self._fs = fs
+
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        return self._root
+
+    def list_from(self, name: str) -> Iterator[StoredFile]:
+        """Files of the folder of `name`, from `name` on, in order of their names."""
+        folder, _, first = name.rpartition("/")
+        path = self._path(folder)
+        with self._errors(f"list {folder or self._root}"):
+            self._fs.invalidate_cache(path)
+            try:
+                entries = self._fs.ls(path, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        found = []
+        for entry in entries:
+            above, _, base = entry["name"].rpartition("/")
+            is_inside = above.strip("/") == path.strip("/")
+            if entry["type"] == "file" and is_inside and base >= first and base and not base.startswith("."):
+                found.append((base, entry))
+        for base, entry in sorted(found, key=lambda pair: pair[0]):
+            full = f"{folder}/{base}" if folder else base
+            yield StoredFile(name=full, size_bytes=entry["size"] or 0, modified_ms=_modified_ms(entry))
+
+    def read(self, name: str) -> bytes | None:
+        """The whole file, or None."""
+        with self._errors(f"read {name}"):
+            try:
+                data: bytes = self._fs.cat_file(self._path(name))
+            except (FileNotFoundError, IsADirectoryError):
+                return None
+            return data
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[pa.NativeFile]:
+        """Random access through Python."""
+        with self._errors(f"open {name}"):
+            try:
+                file = self._fs.open(self._path(name), "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+            except IsADirectoryError as error:
+                raise FileNotFoundError(name) from error
+        with file, pa.PythonFile(_Reader(self, name, file), mode="r") as handle:
+            yield handle
+
+    def write_if_absent(self, name: str, data: bytes) -> bool:  # noqa: ARG002  the contract's
+        """Refused."""
+        self._refuse_writing(name)
+
+    def write(self, name: str, data: bytes) -> None:  # noqa: ARG002  the contract's
+        """Refused."""
+        self._refuse_writing(name)
+
+    def delete(self, name: str) -> None:
+        """Refused."""
+        self._refuse_writing(name)
+
+    def _refuse_writing(self, name: str) -> NoReturn:
+        raise UnsupportedStorageError(
+            f"{name} of {self._root} would be changed without Spark, where that storage is only read.",
+            remedy=_READ_ONLY,
+        )
+
+    def _path(self, name: str) -> str:
+        path = resolved(self._root, name) if name else self._root
+        return str(self._fs._strip_protocol(path))  # noqa: SLF001  fsspec's own way to take an address apart
+
+    @contextlib.contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        """Clients raise what they like; only a file that is not there stays what it is."""
+        try:
+            yield
+        except (FileNotFoundError, DeltaLiteError):
+            raise
+        except Exception as error:
+            if isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS:
+                raise StoragePermissionError(
+                    f"No permission to {doing} of {self._root}: {error}.",
+                    remedy="Name the Airflow connection of the storage in storage_conn_id, or give the worker's own "
+                    "identity access to the table.",
+                ) from error
+            raise StorageError(
+                f"Could not {doing} of {self._root}: {type(error).__name__}: {error}.",
+                remedy="Check the storage and the network; the task may be retried.",
+            ) from error
+
+
+class _Reader:
+    """A file object that gives what its client raises a type."""
+
+    closed = False
+
+    def __init__(self, store: FsspecLogStore, name: str, file: Any) -> None:
+        self._store, self._name, self._file = store, name, file
+
+    def read(self, size: int = -1) -> bytes:
+        with self._store._errors(f"read {self._name}"):  # noqa: SLF001  two halves of one store
+            data: bytes = self._file.read(size)
+            return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _modified_ms(entry: dict[str, Any]) -> int:
+    """The time of an entry, 0 where the file system does not say."""
+    value = next((entry[key] for key in _TIMES if entry.get(key) is not None), 0)
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return int((value.timestamp() if isinstance(value, datetime) else float(value)) * 1000)

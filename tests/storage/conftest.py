@@ -1,0 +1,31 @@
+"""Real storage, started by the first test that asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.remote import hadoop_jars, hdfs_cluster, s3_server
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """An S3 endpoint with the bucket `lake`."""
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3a(s3, spark):
+    """The same endpoint as Spark reaches it: the address of the bucket."""
+    hadoop_jars("s3a")
+    conf = spark._jsc.hadoopConfiguration()
+    for key, value in s3.hadoop_options.items():
+        conf.set(key, value)
+    return "s3a://lake"
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory):
+    """The address of an HDFS."""
+    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as address:
+        yield address

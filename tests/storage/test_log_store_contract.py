@@ -1,0 +1,115 @@
+"""What every log store must give, asked of each: what the protocol rests on does not depend on the storage."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.columnar.parquet_files import read_footers
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.memory import MemoryLogStore
+
+NAME = "_delta_log/00000000000000000000.json"
+LARGE = os.urandom(1024) * 3000
+
+
+@pytest.fixture(
+    params=["local", "memory", *(pytest.param(n, marks=pytest.mark.spark) for n in ("file", "hdfs", "s3a"))]
+)
+def store(request, tmp_path):
+    """An empty table on each storage. `file` is Hadoop's own local file system, which only one writer may use."""
+    match request.param:
+        case "local":
+            return LocalLogStore(str(tmp_path / "t"))
+        case "memory":
+            return MemoryLogStore()
+        case kind:
+            from deltalite.spark.hadoop_store import HadoopLogStore
+
+            root = str(tmp_path) if kind == "file" else request.getfixturevalue(kind)
+            spark = request.getfixturevalue("spark")
+            return HadoopLogStore(spark, f"{root}/{uuid.uuid4()}", single_writer=kind == "file")
+
+
+@pytest.fixture
+def guarantee(store, request):
+    """The store, where the storage itself makes one writer win."""
+    if request.node.callspec.params["store"] in ("file", "memory"):
+        pytest.skip("This store is for one writer.")
+    return store
+
+
+def test_the_first_put_wins_and_the_second_changes_nothing(store):
+    assert store.write_if_absent(NAME, b"one") is True
+    assert store.write_if_absent(NAME, b"two") is False
+    assert store.read(NAME) == b"one"
+    assert [f.name for f in store.list_from("_delta_log/")] == [NAME]
+
+
+def test_of_several_writers_at_once_exactly_one_wins_each_name(guarantee):
+    gate = Barrier(4)
+
+    def put(mine):
+        gate.wait()
+        return [n for n in range(12) if guarantee.write_if_absent(f"_delta_log/{n:020d}.json", mine * 10_000)]
+
+    with ThreadPoolExecutor(4) as pool:
+        won = dict(zip((b"a", b"b", b"c", b"d"), pool.map(put, (b"a", b"b", b"c", b"d")), strict=True))
+    assert sorted(n for numbers in won.values() for n in numbers) == list(range(12))
+    for mine, numbers in won.items():
+        assert all(guarantee.read(f"_delta_log/{n:020d}.json") == mine * 10_000 for n in numbers)
+    assert len(list(guarantee.list_from("_delta_log/"))) == 12
+
+
+def test_what_is_not_there_is_none_and_an_empty_folder(store):
+    assert store.read(NAME) is None
+    assert list(store.list_from(NAME)) == []
+    with pytest.raises(FileNotFoundError), store.open(NAME):
+        pass
+
+
+def test_write_replaces_and_delete_forgets(store):
+    store.write("a/b", b"1")
+    store.write("a/b", b"2")
+    assert store.read("a/b") == b"2"
+    store.delete("a/b")
+    store.delete("a/b")
+    assert store.read("a/b") is None
+    assert [f.name for f in store.list_from("a/")] == []
+
+
+def test_a_listing_is_sorted_begins_at_the_name_and_shows_files_alone(store):
+    for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/a b%20ü=+", "2"):
+        store.write(name, b"xy")
+    found = list(store.list_from("_delta_log/10"))
+    assert [f.name for f in found] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
+    assert all(f.size_bytes == 2 and f.modified_ms > 1_700_000_000_000 for f in found)
+    assert next(store.list_from("_delta_log/")).name == "_delta_log/1"
+    assert store.read("_delta_log/a b%20ü=+") == b"xy"
+
+
+def test_no_bytes_and_many_bytes_come_back_as_they_were(store):
+    for name, data in (("empty", b""), ("large", LARGE)):
+        assert store.write_if_absent(f"_delta_log/{name}", data) is True
+        store.write(f"_delta_log/{name}-2", data)
+        assert store.read(f"_delta_log/{name}") == data == store.read(f"_delta_log/{name}-2")
+
+
+def test_parquet_is_read_through_an_open_file(store):
+    table = pa.table({"id": range(100_000), "text": [str(n) * 9 for n in range(100_000)]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="none", row_group_size=10_000)
+    data = sink.getvalue().to_pybytes()
+    assert len(data) > 4 * 1024 * 1024
+    store.write("x.parquet", data)
+    with store.open("x.parquet") as handle, pq.ParquetFile(handle) as file:
+        assert handle.size() == len(data)
+        assert file.read_row_group(3).equals(table.slice(30_000, 10_000))
+        assert file.read().equals(table)
+    assert [footer.num_rows for footer in read_footers(store, ["x.parquet"] * 10)] == [100_000] * 10

@@ -1,0 +1,96 @@
+"""Tables on real storage, through the write command: every step as on a disk, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from urllib.parse import unquote
+
+import pytest
+
+import deltalite.spark as delta
+from deltalite.errors import ConstraintViolationError, SourceError
+from deltalite.spark.folders import folder_of
+from deltalite.spark.opening import readable_store
+from tests.support.tables import ordered, put, values
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["hdfs", "s3a"])
+def table(request):
+    """The address of no table yet."""
+    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
+
+
+def rows(spark, table, **at):
+    return ordered(tuple(row) for row in delta.read(spark, table, **at).collect())
+
+
+def names(spark, table):
+    """Every file below the table's root."""
+    return {file.name for file in folder_of(spark, table).files_below("", but_not_in="nothing")}
+
+
+def data_names(spark, table):
+    return {name for name in names(spark, table) if "_delta_log" not in name}
+
+
+def added(spark, table, version):
+    lines = readable_store(spark, table).read(f"_delta_log/{version:020d}.json").decode().splitlines()
+    return [action["add"] for action in map(json.loads, lines) if "add" in action]
+
+
+def test_a_table_lives_on_it_as_on_a_disk(spark, table):
+    first = put(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
+                properties={"delta.checkpointInterval": "2"})  # fmt: skip
+    assert (first.version, first.committed, first.table) == (0, True, table)
+    second = put(spark, table, values("id, day", "3, 'c'"), run="r2")
+    assert second.version == 1
+    again = put(spark, table, values("id, day", "3, 'c'"), run="r2")
+    assert (again.version, again.skipped) == (1, True)
+    put(spark, table, values("id, day", "20, 'c'"), mode="overwrite", replace_where="day = 'c' AND id = 2 OR id = 20")
+    assert rows(spark, table) == [(1, "a b/ü%"), (20, "c"), (3, "c")]
+    put(spark, table, values("id, day", "4, 'c'"), mode="overwrite", partition_overwrite="dynamic")
+    assert rows(spark, table) == [(1, "a b/ü%"), (4, "c")]
+    put(spark, table, values("id, day", "9, null"), mode="overwrite")
+    assert rows(spark, table) == [(9, None)]
+    assert rows(spark, table, version_as_of=1) == [(1, "a b/ü%"), (2, "c"), (3, "c")]
+    assert rows(spark, f"{table}@v0", where="id > 1") == [(2, "c")]
+    log = {file.name.rpartition("/")[2] for file in readable_store(spark, table).list_from("_delta_log/")}
+    assert {"00000000000000000002.checkpoint.parquet", "00000000000000000004.checkpoint.parquet"} <= log
+    assert not [name for name in names(spark, table) if "staging" in name or "_temporary" in name or "_spark" in name]
+    assert data_names(spark, table) == {unquote(add["path"]) for v in range(5) for add in added(spark, table, v)}
+
+
+def test_files_are_where_a_rename_is_cheap_or_where_they_were_written(spark, table):
+    put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",))
+    (add,) = added(spark, table, 0)
+    *prefix, directory, _ = add["path"].split("/")
+    assert directory == "day=a"
+    assert [len(part) for part in prefix] == ([8] if table.startswith("s3a") else [])
+
+
+def test_a_refused_write_leaves_nothing(spark, table):
+    put(spark, table, values("id, day", "1, 'a'"))
+    before = names(spark, table)
+    for query, error in (
+        ("SELECT CAST(id AS INT) AS id, IF(id = 2, raise_error('no'), 'x') AS day FROM range(0, 4, 1, 4)", SourceError),
+        (values("id, day", "7, 'b'"), ConstraintViolationError),
+    ):
+        with pytest.raises(error):
+            put(spark, table, query, mode="overwrite", replace_where="id < 5")
+    assert names(spark, table) == before
+
+
+def test_a_first_write_that_fails_leaves_no_folder(spark, table):
+    with pytest.raises(SourceError):
+        put(spark, table, "SELECT CAST('x' AS INT) AS id")
+    assert names(spark, table.removesuffix("/t")) == set()
+
+
+def test_large_files_and_many_parts_keep_their_rows(spark, table):
+    put(spark, table, "SELECT id, uuid() AS text FROM range(0, 60000, 1, 3)", max_records_per_file=15_000)
+    files = delta.files(spark, table).select("path", "stats").collect()
+    assert len(files) == 6 and sum(json.loads(file.stats)["numRecords"] for file in files) == 60_000
+    assert delta.read(spark, table).selectExpr("count(DISTINCT id)", "sum(id)").collect() == [(60_000, 1_799_970_000)]

@@ -1,0 +1,122 @@
+"""Tables on S3 from a worker, without Spark: what another engine wrote there is listed, read and waited for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+
+import pyarrow as pa
+import pytest
+import s3fs
+from deltalake import write_deltalake
+
+from deltalite import DeltaTable
+from deltalite.errors import (
+    StorageError,
+    StoragePermissionError,
+    TableNotFoundError,
+    UnsupportedStorageError,
+)
+from deltalite.storage.opening import open_store
+from tests.support.remote import BUCKET
+
+ROWS = pa.table({"id": pa.array(range(20)), "day": ["a b", "ü%"] * 10})
+
+
+@pytest.fixture
+def table(s3):
+    """The address of a table of two versions, each of ten rows."""
+    address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
+    for part in (ROWS.slice(0, 10), ROWS.slice(10)):
+        write_deltalake(address, part, mode="append", partition_by=["day"], storage_options=s3.delta_rs_options)
+    return address
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_a_table_is_read_as_from_a_disk(s3, table, scheme):
+    found = DeltaTable(table.replace("s3:", f"{scheme}:"), storage_options=s3.fsspec_options)
+    assert found.version == 1
+    assert found.to_arrow().sort_by("id").equals(ROWS.cast(found.schema))
+    assert found.to_arrow(columns=["id"], filter=[("day", "=", "ü%")]).num_rows == 10
+    assert [entry["version"] for entry in found.history()] == [1, 0]
+    assert DeltaTable(table, version=0, storage_options=s3.fsspec_options).to_arrow().num_rows == 10
+
+
+def test_a_listing_is_never_an_old_one(s3, table):
+    store = open_store(table, storage_options=s3.fsspec_options)
+    assert len(list(store.list_from("_delta_log/"))) == 2
+    write_deltalake(table, ROWS, mode="append", storage_options=s3.delta_rs_options)
+    names = [file.name for file in store.list_from("_delta_log/00000000000000000001.json")]
+    assert names == [f"_delta_log/{version:020d}.json" for version in (1, 2)]
+
+
+def test_nothing_is_changed_without_spark(s3, table):
+    store, before = open_store(table, storage_options=s3.fsspec_options), s3.keys()
+    for change in (
+        lambda: store.write_if_absent("_delta_log/00000000000000000002.json", b"x"),
+        lambda: store.write("_delta_log/_last_checkpoint", b"x"),
+        lambda: store.delete("_delta_log/00000000000000000001.json"),
+    ):
+        with pytest.raises(UnsupportedStorageError, match="without Spark"):
+            change()
+    assert s3.keys() == before
+
+
+def test_what_is_missing_closed_or_silent_is_told_apart(s3, table, monkeypatch):
+    store = open_store(table, storage_options=s3.fsspec_options)
+    assert store.read("nothing") is None and store.read("_delta_log") is None
+    with pytest.raises(FileNotFoundError), store.open("nothing"):
+        pass
+    with pytest.raises(TableNotFoundError):
+        DeltaTable(f"{table}/below", storage_options=s3.fsspec_options)
+    looks = (lambda: store.read("x"), lambda: list(store.list_from("x/y")), lambda: store.open("x").__enter__())
+    for raised, error in ((PermissionError("no"), StoragePermissionError), (TimeoutError("late"), StorageError)):
+        for method in ("cat_file", "ls", "open"):
+            monkeypatch.setattr(store._fs, method, raising(raised))
+        for look in looks:
+            with pytest.raises(error) as caught:
+                look()
+            assert type(caught.value) is error
+
+
+def raising(error):
+    def refuse(*_arguments, **_options):
+        raise error
+
+    return refuse
+
+
+READ = """
+import json, sys
+from deltalite import DeltaTable
+print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow().num_rows)
+"""
+
+
+def test_a_process_that_has_read_ends_well(s3, table):
+    done = subprocess.run(
+        [sys.executable, "-c", READ, table, json.dumps(s3.fsspec_options)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "20", "")
+
+
+@pytest.mark.airflow
+def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3, table):
+    from airflow.sdk.io import attach
+
+    from airflow_provider_deltalite.hooks.delta import DeltaHook
+    from airflow_provider_deltalite.waiting import VersionWait, look
+    from deltalite.conditions import CommitCondition
+
+    attach("s3", "lake_s3", fs=s3fs.S3FileSystem(**s3.fsspec_options))
+    for address in (table, table.replace("s3:", "s3a:")):
+        assert [f.size_bytes > 0 for f in DeltaHook(address, "lake_s3").get_conn().list_from("_delta_log/")] == [
+            True
+        ] * 2
+        wait = VersionWait(
+            table=address, after_version=0, condition=CommitCondition(operations=("WRITE",)), storage_conn_id="lake_s3"
+        )
+        assert look(wait, 0).found["version"] == 1
+        assert look(wait, 1).found is None
