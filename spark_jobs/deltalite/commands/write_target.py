@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.actions import Metadata, Protocol
-from deltalite.protocol.features import check_writable, protocol_for
-from deltalite.protocol.properties import check_new_properties
+from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
+from deltalite.protocol.features import check_writable
+from deltalite.protocol.properties import check_new_properties, is_protocol_property
 from deltalite.protocol.schema import (
     ArrayType,
     MapType,
@@ -61,16 +62,22 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         )
     if base is None:
         metadata = _new_metadata(request, data, now_ms)
-        protocol = protocol_for(metadata)
+        protocol = protocol_for(metadata, asked=asked_protocol(request.properties))
+        check_writable(protocol, metadata)
         return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
-    if metadata == base.metadata:
+    asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
+    if metadata == base.metadata and not request.overwrite_schema:
         return _target(metadata, base.protocol, changed_metadata=None, changed_protocol=None)
-    protocol = protocol_for(metadata, base.protocol)
+    protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
     check_writable(protocol, metadata)
-    changed_protocol = None if protocol == base.protocol else protocol
-    return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=changed_protocol)
+    return _target(
+        metadata,
+        protocol,
+        changed_metadata=None if metadata == base.metadata else metadata,
+        changed_protocol=None if protocol == base.protocol else protocol,
+    )
 
 
 def _target(
@@ -91,7 +98,7 @@ def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metad
         id=str(uuid.uuid4()),
         schema_string=schema_to_json(schema),
         partition_columns=partition_columns(schema, request.partition_by or ()),
-        configuration=dict(request.properties),
+        configuration=stored_properties(request.properties),
         created_time_ms=now_ms,
     )
 
@@ -104,7 +111,7 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
             base.metadata,
             schema_string=_schema_string(base, schema),
             partition_columns=partition_columns(schema, wanted),
-            configuration={**base.configuration, **request.properties},
+            configuration={**base.configuration, **stored_properties(request.properties)},
         )
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
@@ -157,10 +164,12 @@ def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
 
 def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
     """Properties are given when a table is made; a later write does not change them behind everybody's back."""
-    other = sorted(k for k, v in request.properties.items() if base.configuration.get(k) != v)
+    other = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
+    if not is_satisfied(base.protocol, asked_protocol(request.properties)):
+        other += [k for k in request.properties if is_protocol_property(k)]
     if other:
         _log.warning(
             "The table has other values for the properties %s; they are set when a table is made, or with "
             "overwrite_schema=True, and stay as they are now.",
-            ", ".join(other),
+            ", ".join(sorted(other)),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol import properties as props
@@ -74,7 +74,7 @@ class Feature:
 
 
 def _constraints(metadata: Metadata, _schema: StructType) -> bool:
-    return any(key.lower().startswith("delta.constraints.") for key in metadata.configuration)
+    return any(props.is_constraint(key) for key in metadata.configuration)
 
 
 def _column_mapping(metadata: Metadata, _schema: StructType) -> bool:
@@ -88,7 +88,7 @@ def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
 _UDT = re.compile(r'"type"\s*:\s*"udt"')
 _BY_CATALOG = "a catalog decides which commits count, and the log in storage alone does not say"
 
-_FEATURES = {
+FEATURES = {
     feature.name: feature
     for feature in (
         Feature(name="appendOnly", implied_by=2, active=_when(props.APPEND_ONLY), writable_active=True),
@@ -118,7 +118,7 @@ _FEATURES = {
         Feature(name="domainMetadata", active=_always, writable_active=True),
         Feature(name="clustering", active=_always),
         Feature(name="rowTracking", active=_always, requested=_when(props.ENABLE_ROW_TRACKING)),
-        Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS)),
+        Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
         Feature(
             name="typeWidening",
             is_reader_feature=True,
@@ -152,9 +152,9 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
             remedy="Read it with an engine of that version.",
         )
     refused = [
-        f"{name} ({feature.unreadable})" if (feature := _FEATURES.get(name)) is not None else name
+        f"{name} ({feature.unreadable})" if (feature := FEATURES.get(name)) is not None else name
         for name in sorted(supported_reader_features(protocol))
-        if name not in _FEATURES or _FEATURES[name].unreadable is not None
+        if name not in FEATURES or FEATURES[name].unreadable is not None
     ]
     if refused:
         raise UnsupportedFeatureError(
@@ -194,7 +194,11 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
     if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
         return frozenset(protocol.writer_features or ()) | supported_reader_features(protocol)
     implied = {
-        f.name for f in _FEATURES.values() if f.implied_by is not None and f.implied_by <= protocol.min_writer_version
+        f.name
+        for f in FEATURES.values()
+        if f.implied_by is not None
+        and f.implied_by <= protocol.min_writer_version
+        and (f.reader_implied_by or 1) <= protocol.min_reader_version
     }
     return frozenset(implied) | supported_reader_features(protocol)
 
@@ -205,12 +209,12 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
     One that belongs in both lists and stands only in the writer's counts too: engines have written such tables, and
     read without the feature they would give other rows.
     """
-    misplaced = {n for n in protocol.writer_features or () if n in _FEATURES and _FEATURES[n].is_reader_feature}
+    misplaced = {n for n in protocol.writer_features or () if n in FEATURES and FEATURES[n].is_reader_feature}
     if protocol.min_reader_version >= READER_FEATURES_VERSION:
         return frozenset(protocol.reader_features or ()) | misplaced
     implied = {
         f.name
-        for f in _FEATURES.values()
+        for f in FEATURES.values()
         if f.reader_implied_by is not None and f.reader_implied_by <= protocol.min_reader_version
     }
     return frozenset(implied) | misplaced
@@ -218,44 +222,11 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
 
 def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
     """Whether the feature is both supported by the protocol and active: only then does its property mean anything."""
-    feature = _FEATURES[name]
+    feature = FEATURES[name]
     return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
 
 
-def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
-    """The least protocol that supports what `metadata` uses and all that `current` supports.
-
-    A legacy protocol that needs a named feature moves to (3, 7) or (1, 7) and lists every feature its numbers implied.
-
-    Raises:
-        UnsupportedFeatureError: the metadata would activate a feature that this release does not write.
-    """
-    base = current or Protocol(min_reader_version=1, min_writer_version=2)
-    schema = parse_schema(metadata.schema_string)
-    needed = {f.name for f in _FEATURES.values() if _asked_for(f, metadata, schema)}
-    refused = sorted(name for name in needed if not _FEATURES[name].writable_active)
-    if refused:
-        raise UnsupportedFeatureError(
-            f"The schema or the properties need table features that this release does not write: {', '.join(refused)}.",
-            remedy="Leave out the properties, or create the table with an engine that supports them.",
-        )
-    missing = needed - supported_features(base)
-    return _with_features(base, missing) if missing else base
-
-
-def _with_features(base: Protocol, names: Iterable[str]) -> Protocol:
-    listed = supported_features(base) | set(names)
-    readers = {n for n in listed if n in _FEATURES and _FEATURES[n].is_reader_feature} | supported_reader_features(base)
-    return replace(
-        base,
-        min_reader_version=READER_FEATURES_VERSION if readers else base.min_reader_version,
-        min_writer_version=WRITER_FEATURES_VERSION,
-        reader_features=tuple(sorted(readers)) if readers else None,
-        writer_features=tuple(sorted(listed)),
-    )
-
-
-def _asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
+def asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
     """Whether the metadata alone says that the table needs the feature."""
     if feature.requested is not None:
         return feature.requested(metadata, schema)
@@ -263,7 +234,7 @@ def _asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool
 
 
 def _writable(name: str, metadata: Metadata, schema: StructType) -> bool:
-    feature = _FEATURES.get(name)
+    feature = FEATURES.get(name)
     if feature is None:
         return False
     return feature.writable_active if feature.active(metadata, schema) else feature.writable_inactive
