@@ -31,6 +31,7 @@ from deltalite.errors import (
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol import properties as props
+from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.features import check_writable, is_in_force
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
@@ -147,10 +148,11 @@ class _Write:
             target = write_target(self._request, self._base, data, now_ms=_now_ms())
             self._check_may_remove(target)
             layout = WriteLayout(
-                partition_columns=target.partition_columns,
+                partition_columns=tuple(target.table.partition_keys),
                 max_records_per_file=self._request.max_records_per_file,
                 optimize=self._request.optimize_write,
-                random_prefixes=props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+                random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
+                or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
             )
             with StagedWrite(self._store.root, layout) as staging:
                 staged = self._stage(staging, conformed(frame, data, target.schema), target)
@@ -187,12 +189,12 @@ class _Write:
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
         known_before = self._replaced_by_request(target)
-        new = self._described(staging.write(rows, target.schema, guards), staging, target)
+        new = self._described(staging.write(rows, target.table, guards), staging, target)
         replaced = known_before or self._replaced_by_rows(new)
         copied = WrittenFiles.none()
         if replaced is not None and replaced.survivors is not None and self._base is not None:
             survivors = conformed(replaced.survivors, self._base.schema, target.schema)
-            copied = self._described(staging.write(survivors, target.schema, []), staging, target)
+            copied = self._described(staging.write(survivors, target.table, []), staging, target)
         staged = _Staged(new=new, copied=copied, replaced=replaced)
         if not self._request.data_change:
             _check_only_rearranged(self._store, staged)

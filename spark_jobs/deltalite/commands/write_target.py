@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.column_ids import with_column_ids
+from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
-from deltalite.protocol.features import check_writable
+from deltalite.protocol.features import check_writable, supported_features
 from deltalite.protocol.properties import check_new_properties, is_protocol_property
 from deltalite.protocol.schema import (
     ArrayType,
@@ -35,11 +37,16 @@ _log = logging.getLogger(__name__)
 class WriteTarget:
     """The table as the write leaves it. `changed_*` is what the commit has to carry, None where nothing changes."""
 
-    schema: StructType
+    table: TableSchema
     metadata: Metadata
     protocol: Protocol
     changed_metadata: Metadata | None
     changed_protocol: Protocol | None
+
+    @property
+    def schema(self) -> StructType:
+        """The columns as users see them."""
+        return self.table.logical
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -61,12 +68,14 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
             "There are no columns to write: the query is no SELECT, or selects nothing.", remedy="Correct `query`."
         )
     if base is None:
-        metadata = _new_metadata(request, data, now_ms)
+        metadata = with_column_ids(_new_metadata(request, data, now_ms), None)
         protocol = protocol_for(metadata, asked=asked_protocol(request.properties))
         check_writable(protocol, metadata)
         return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
+    if metadata != base.metadata:
+        metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
     if metadata == base.metadata and not request.overwrite_schema:
         return _target(metadata, base.protocol, changed_metadata=None, changed_protocol=None)
@@ -84,7 +93,9 @@ def _target(
     metadata: Metadata, protocol: Protocol, *, changed_metadata: Metadata | None, changed_protocol: Protocol | None
 ) -> WriteTarget:
     return WriteTarget(
-        schema=parse_schema(metadata.schema_string),
+        table=table_schema(
+            metadata, parse_schema(metadata.schema_string), mapped="columnMapping" in supported_features(protocol)
+        ),
         metadata=metadata,
         protocol=protocol,
         changed_metadata=changed_metadata,

@@ -9,23 +9,13 @@ name, before anything is read or written. Protocol: Table Features, Protocol Evo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import Metadata, Protocol
-from deltalite.protocol.schema import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-    contains_type,
-    parse_schema,
-)
+from deltalite.protocol.schema import StructType, all_fields, contains_type, parse_schema
 from deltalite.protocol.type_changes import check_type_changes
 
 READER_FEATURES_VERSION = 3
@@ -49,7 +39,7 @@ def _has_type(name: str) -> Callable[[Metadata, StructType], bool]:
 
 
 def _field_has(*keys: str) -> Callable[[Metadata, StructType], bool]:
-    return lambda _metadata, schema: any(key in f.metadata for f in _all_fields(schema) for key in keys)
+    return lambda _metadata, schema: any(key in f.metadata for f in all_fields(schema) for key in keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +89,12 @@ FEATURES = {
         Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT")),
         Feature(name="identityColumns", implied_by=6, active=_field_has("delta.identity.start", "delta.identity.step")),
         Feature(
-            name="columnMapping", is_reader_feature=True, implied_by=5, reader_implied_by=2, active=_column_mapping
+            name="columnMapping",
+            is_reader_feature=True,
+            implied_by=5,
+            reader_implied_by=2,
+            active=_column_mapping,
+            writable_active=True,
         ),
         Feature(
             name="deletionVectors",
@@ -238,18 +233,3 @@ def _writable(name: str, metadata: Metadata, schema: StructType) -> bool:
     if feature is None:
         return False
     return feature.writable_active if feature.active(metadata, schema) else feature.writable_inactive
-
-
-def _all_fields(data_type: DataType) -> Iterable[StructField]:
-    match data_type:
-        case StructType(members):
-            for f in members:
-                yield f
-                yield from _all_fields(f.type)
-        case ArrayType(element):
-            yield from _all_fields(element)
-        case MapType(key, value):
-            yield from _all_fields(key)
-            yield from _all_fields(value)
-        case PrimitiveType() | DecimalType():
-            return

@@ -115,14 +115,16 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str) -> p
 
 
 class _PartitionKeys:
-    """Partition values as a tuple of typed values, which compares by value."""
+    """Partition values as a tuple of typed values, which compares by value; `fields` are named as users know them."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        found = (snapshot.schema.find(c) for c in snapshot.partition_columns)
-        self.fields = [f for f in found if f is not None]
+        table = snapshot.table_schema
+        both = {own.name: f for own, f in zip(table.physical, table.logical, strict=True)}
+        self.fields = [both[name] for name in table.partition_keys]
+        self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
 
     def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
-        typed = (parse_partition_value(partition_text(values, f.name), f.type) for f in self.fields)
+        typed = (parse_partition_value(partition_text(values, key), f.type) for key, f in self._keys)
         return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
 
 

@@ -25,12 +25,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.paths import partition_values_of_dir
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 from deltalite.spark.columns import named, quoted
 from deltalite.spark.errors import SPARK_ERRORS, data_error
 from deltalite.spark.guards import Guard, guarded, violation
 from deltalite.spark.session import settings
+from deltalite.spark.stored_columns import stored_columns
 
 STAGING_DIR = "_deltalite_staging"
 # Where Hadoop's committer keeps the files of task attempts; one that outlived its job may still write there.
@@ -65,7 +67,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLayout:
-    """How rows become files."""
+    """How rows become files. `partition_columns` are the names that files have for them."""
 
     partition_columns: Sequence[str]
     max_records_per_file: int | None = None
@@ -114,8 +116,10 @@ class StagedWrite:
         """Nobody knows whether the files are committed: they stay, as a process that is killed leaves them."""
         self._keeps_files = self._keeps_staging = True
 
-    def write(self, frame: DataFrame, schema: StructType, guards: Sequence[Guard]) -> list[DataFile]:
-        """Write the rows of `schema`, all of which must pass the guards; files without rows are not among the result.
+    def write(self, frame: DataFrame, table: TableSchema, guards: Sequence[Guard]) -> list[DataFile]:
+        """Write the rows, which have the table's columns as users see them, if all of them pass the guards.
+
+        Files without rows are not among the result.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
@@ -124,8 +128,8 @@ class StagedWrite:
         """
         target = f"{self._folder}/{uuid.uuid4()}"
         self._check_writable()
-        with settings(frame.sparkSession, _FORMAT_SETTINGS | (_OPTIMIZE_SETTINGS if self._layout.optimize else {})):
-            rows = _laid_out(guarded(frame, guards), schema, self._layout)
+        with settings(frame.sparkSession, _settings(table, self._layout)):
+            rows = _laid_out(guarded(frame, guards).select(*stored_columns(table)), table.physical, self._layout)
             writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
             if self._layout.max_records_per_file is not None:
                 writer = writer.option("maxRecordsPerFile", self._layout.max_records_per_file)
@@ -176,6 +180,12 @@ class StagedWrite:
         """Say that a folder is read-only before Spark says it in three hundred lines."""
         with _storage_errors(self._root):
             (self._root / self._folder).mkdir(parents=True, exist_ok=True)
+
+
+def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
+    # Rows that were read from a mapped table bring ids along, which mean nothing in another one.
+    ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
+    return _FORMAT_SETTINGS | ids | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
 
 def _laid_out(frame: DataFrame, schema: StructType, layout: WriteLayout) -> DataFrame:

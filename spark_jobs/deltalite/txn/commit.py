@@ -80,7 +80,7 @@ def commit(
                 case Stands(reads=reads):
                     version, proposal, below = winner.version + 1, _on_top_of(winner, proposal, reads), winner
                 case IsOurs():
-                    return Committed(version=winner.version, timestamp_ms=winner.info.get("timestamp", timestamp_ms))
+                    return Committed(version=winner.version, timestamp_ms=timestamp_ms)
                 case AlreadyDone():
                     return DoneByAnotherTry(version=winner.version)
                 case ConcurrentModificationException():
