@@ -11,9 +11,10 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
 from deltalite.protocol.features import supported_features
 from tests.unit.builders import metadata
-from tests.unit.test_features import LEGACY_7, NTZ, PLAIN, legacy, named, with_field
+from tests.unit.test_features import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, named, with_field
 
 BASE = ("appendOnly", "invariants")
+CHECKED = metadata({"delta.constraints.positive": "id > 0"})
 TIMED = metadata({"delta.enableInCommitTimestamps": "true"})
 
 
@@ -34,6 +35,17 @@ UPGRADES = [
     (legacy(1, 1), PLAIN, {}, legacy(1, 1)),
     (legacy(1, 1), metadata({"delta.appendOnly": "true"}), {}, legacy(1, 2)),
     (legacy(1, 4), PLAIN, {}, legacy(1, 4)),
+    # Numbers suffice while each feature has one.
+    (None, CHECKED, {}, legacy(1, 3)),
+    (None, with_field(delta__generationExpression="id"), {}, legacy(1, 4)),
+    (None, MAPPED, {}, legacy(2, 5)),
+    (legacy(1, 6), MAPPED, {}, legacy(2, 6)),
+    (legacy(1, 3), with_field(CURRENT_DEFAULT="1"), {},
+     both(1, None, *BASE, "checkConstraints", "allowColumnDefaults")),
+    (both(1, None, *BASE), CHECKED, {}, both(1, None, *BASE, "checkConstraints")),
+    (both(1, None, *BASE), MAPPED, {}, both(2, None, *BASE, "columnMapping")),
+    (None, metadata({**MAPPED.configuration, **TIMED.configuration}), {},
+     both(2, None, *BASE, "columnMapping", "inCommitTimestamp")),
     # A feature without an old number: lists, of all that the numbers implied.
     (None, TIMED, {}, both(1, None, *BASE, "inCommitTimestamp")),
     (legacy(1, 1), TIMED, {}, both(1, None, "inCommitTimestamp")),

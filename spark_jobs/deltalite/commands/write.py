@@ -9,7 +9,7 @@ snapshot, and the commit is checked against everything that was committed after 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,11 +33,13 @@ from deltalite.log.file_table import removes_of
 from deltalite.protocol import properties as props
 from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.features import check_writable, is_in_force
+from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
+from deltalite.spark.column_defaults import completed, rule_guards
 from deltalite.spark.conforming import conformed
-from deltalite.spark.guards import not_null_guards, replaced_range_guard
+from deltalite.spark.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
 from deltalite.spark.sources import delta_version, query_rows
@@ -155,7 +157,8 @@ class _Write:
                 or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
             )
             with StagedWrite(self._store.root, layout) as staging:
-                staged = self._stage(staging, conformed(frame, data, target.schema), target)
+                rows = completed(frame, data, target.schema, target.rules)
+                staged = self._stage(staging, rows, target, self._guards(data, target))
                 try:
                     result = _committed(self._store, self._request, self._proposal(staged, target))
                 except BaseException as error:
@@ -184,10 +187,16 @@ class _Write:
                     found.append(name)
         return tuple(found)
 
-    def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget) -> _Staged:
+    def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
+        """What every row has to keep."""
+        asked = self._request.properties
         guards = not_null_guards(target.schema)
+        guards += rule_guards(self._spark, data, target.schema, target.rules, asked=asked)
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
+        return guards
+
+    def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget, guards: Sequence[Guard]) -> _Staged:
         known_before = self._replaced_by_request(target)
         new = self._described(staging.write(rows, target.table, guards), staging, target)
         replaced = known_before or self._replaced_by_rows(new)

@@ -15,6 +15,7 @@ from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.column_ids import with_column_ids
 from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.column_rules import ColumnRules, column_rules
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
 from deltalite.protocol.features import check_writable, supported_features
 from deltalite.protocol.properties import check_new_properties, is_protocol_property
@@ -42,6 +43,11 @@ class WriteTarget:
     protocol: Protocol
     changed_metadata: Metadata | None
     changed_protocol: Protocol | None
+
+    @property
+    def rules(self) -> ColumnRules:
+        """What the table says about its rows."""
+        return column_rules(self.protocol, self.metadata)
 
     @property
     def schema(self) -> StructType:
@@ -126,7 +132,9 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
         )
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema)
+    rules = column_rules(base.protocol, base.metadata)
+    made = {*rules.generated, *rules.defaults}
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 

@@ -82,11 +82,13 @@ FEATURES = {
     feature.name: feature
     for feature in (
         Feature(name="appendOnly", implied_by=2, active=_when(props.APPEND_ONLY), writable_active=True),
-        Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants")),
-        Feature(name="checkConstraints", implied_by=3, active=_constraints),
+        Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants"), writable_active=True),
+        Feature(name="checkConstraints", implied_by=3, active=_constraints, writable_active=True),
         Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED)),
-        Feature(name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression")),
-        Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT")),
+        Feature(
+            name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression"), writable_active=True
+        ),
+        Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT"), writable_active=True),
         Feature(name="identityColumns", implied_by=6, active=_field_has("delta.identity.start", "delta.identity.step")),
         Feature(
             name="columnMapping",
