@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from deltalite.commands.change_files import change_files
 from deltalite.commands.identity import result_of_another_try, transaction
 from deltalite.commands.replanning import replanned
 from deltalite.commands.rerun import files_of_earlier_run
@@ -31,6 +32,7 @@ from deltalite.errors import (
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol import properties as props
+from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.features import check_writable, is_in_force
 from deltalite.protocol.schema import StructType
@@ -133,6 +135,7 @@ class _Staged:
     new: WrittenFiles
     copied: WrittenFiles
     replaced: Replacement | None
+    changes: tuple[AddCDCFile, ...] = ()
 
 
 class _Write:
@@ -201,10 +204,13 @@ class _Write:
         new = self._described(staging.write(rows, target.table, guards), staging, target)
         replaced = known_before or self._replaced_by_rows(new)
         copied = WrittenFiles.none()
+        changes: tuple[AddCDCFile, ...] = ()
         if replaced is not None and replaced.survivors is not None and self._base is not None:
+            if self._request.data_change:
+                changes = change_files(self._base, target, staging, new=new, replaced=replaced)
             survivors = conformed(replaced.survivors, self._base.schema, target.schema)
             copied = self._described(staging.write(survivors, target.table, []), staging, target)
-        staged = _Staged(new=new, copied=copied, replaced=replaced)
+        staged = _Staged(new=new, copied=copied, replaced=replaced, changes=changes)
         if not self._request.data_change:
             _check_only_rearranged(self._store, staged)
         return staged
@@ -263,11 +269,12 @@ class _Write:
             if removed is not None
             else ()
         )
-        metrics = write_metrics(request, staged.new, staged.copied, staged.replaced)
+        metrics = write_metrics(request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes))
         return Proposal(
             operation=write_operation(request, target.partition_columns, metrics),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
+            changes=staged.changes,
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
             txn=transaction(request.identity, now_ms=_now_ms()),

@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
 from deltalite.protocol.column_ids import with_column_ids
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.column_rules import ColumnRules, column_rules
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
-from deltalite.protocol.features import check_writable, supported_features
+from deltalite.protocol.features import check_writable, is_in_force, supported_features
 from deltalite.protocol.properties import check_new_properties, is_protocol_property
 from deltalite.protocol.schema import (
     ArrayType,
@@ -31,6 +33,7 @@ from deltalite.protocol.schema_evolution import evolved_schema, new_table_schema
 from deltalite.requests import WriteRequest
 from deltalite.snapshot import Snapshot
 
+_FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 _log = logging.getLogger(__name__)
 
 
@@ -43,6 +46,7 @@ class WriteTarget:
     protocol: Protocol
     changed_metadata: Metadata | None
     changed_protocol: Protocol | None
+    clustering: tuple[tuple[str, ...], ...] = ()
 
     @property
     def rules(self) -> ColumnRules:
@@ -84,20 +88,36 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
     if metadata == base.metadata and not request.overwrite_schema:
-        return _target(metadata, base.protocol, changed_metadata=None, changed_protocol=None)
+        return _target(
+            metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
+        )
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
     check_writable(protocol, metadata)
-    return _target(
+    target = _target(
         metadata,
         protocol,
         changed_metadata=None if metadata == base.metadata else metadata,
         changed_protocol=None if protocol == base.protocol else protocol,
+        clustering=_clustering(base),
     )
+    check_keeps_clustering(target.clustering, target.table)
+    return target
+
+
+def _clustering(base: Snapshot) -> tuple[tuple[str, ...], ...]:
+    return clustering_columns(base.domains) if "clustering" in supported_features(base.protocol) else ()
 
 
 def _target(
-    metadata: Metadata, protocol: Protocol, *, changed_metadata: Metadata | None, changed_protocol: Protocol | None
+    metadata: Metadata,
+    protocol: Protocol,
+    *,
+    changed_metadata: Metadata | None,
+    changed_protocol: Protocol | None,
+    clustering: tuple[tuple[str, ...], ...] = (),
 ) -> WriteTarget:
+    if is_in_force("changeDataFeed", protocol, metadata):
+        _check_no_feed_columns(parse_schema(metadata.schema_string))
     return WriteTarget(
         table=table_schema(
             metadata, parse_schema(metadata.schema_string), mapped="columnMapping" in supported_features(protocol)
@@ -106,7 +126,17 @@ def _target(
         protocol=protocol,
         changed_metadata=changed_metadata,
         changed_protocol=changed_protocol,
+        clustering=clustering,
     )
+
+
+def _check_no_feed_columns(schema: StructType) -> None:
+    found = next((f.name for f in schema if f.name.lower() in _FEED_COLUMNS), None)
+    if found is not None:
+        raise SchemaMismatchError(
+            f"The table has a change data feed, whose own column is called '{found}'.",
+            remedy="Rename the column in `query`, or leave out delta.enableChangeDataFeed.",
+        )
 
 
 def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metadata:

@@ -18,7 +18,7 @@ from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.statistics import indexed_columns, statistics_json
 from deltalite.commands.write_target import WriteTarget
 from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.actions import AddFile
+from deltalite.protocol.actions import AddCDCFile, AddFile
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import decode_path, encode_path
 from deltalite.storage.log_store import LogStore
@@ -77,7 +77,7 @@ def described(
     Raises:
         ConstraintViolationError: a partition value could not be read back.
     """
-    indexed = indexed_columns(target.table, target.metadata.configuration)
+    indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
     footers = read_footers(store, [file.name for file in written])
     kept = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
     _check_partition_values([file for file, _ in kept], target)
@@ -96,6 +96,24 @@ def described(
     )
     return WrittenFiles(
         adds=adds, rows=sum(footer.num_rows for _, footer in kept), size_bytes=sum(a.size_bytes for a in adds)
+    )
+
+
+def described_changes(
+    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
+) -> tuple[AddCDCFile, ...]:
+    """Publish the staged files of changed rows that hold any, and describe them. Protocol: Change Data Files."""
+    footers = read_footers(store, [file.name for file in written])
+    kept = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    keys = target.table.partition_keys
+    return tuple(
+        AddCDCFile(
+            path=encode_path(file.name),
+            partition_values={keys[name]: text for name, text in file.partition_values.items()},
+            size_bytes=file.size_bytes,
+            data_change=False,
+        )
+        for file in staging.publish(kept, folder="_change_data/")
     )
 
 

@@ -84,7 +84,7 @@ FEATURES = {
         Feature(name="appendOnly", implied_by=2, active=_when(props.APPEND_ONLY), writable_active=True),
         Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants"), writable_active=True),
         Feature(name="checkConstraints", implied_by=3, active=_constraints, writable_active=True),
-        Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED)),
+        Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED), writable_active=True),
         Feature(
             name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression"), writable_active=True
         ),
@@ -103,6 +103,7 @@ FEATURES = {
             is_reader_feature=True,
             active=_always,
             requested=_when(props.ENABLE_DELETION_VECTORS),
+            writable_active=True,
         ),
         Feature(
             name="timestampNtz",
@@ -113,7 +114,7 @@ FEATURES = {
         Feature(name="v2Checkpoint", is_reader_feature=True, active=_always, requested=_v2_checkpoints),
         Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),
         Feature(name="domainMetadata", active=_always, writable_active=True),
-        Feature(name="clustering", active=_always),
+        Feature(name="clustering", active=_always, writable_active=True),
         Feature(name="rowTracking", active=_always, requested=_when(props.ENABLE_ROW_TRACKING)),
         Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
         Feature(

@@ -141,14 +141,14 @@ class StagedWrite:
                 raise violation(error, guards) or data_error(error) or error from error
         return self._listed(target)
 
-    def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Move staged files to where they belong in the table."""
-        return [self._moved(file) for file in files]
+    def publish(self, files: Sequence[DataFile], *, folder: str = "") -> list[DataFile]:
+        """Move staged files to where they belong in the table, or in a `folder` of it (which ends with `/`)."""
+        return [self._moved(file, folder) for file in files]
 
-    def _moved(self, file: DataFile) -> DataFile:
+    def _moved(self, file: DataFile, folder: str) -> DataFile:
         inside = file.name.split("/", 3)[3]
         base = inside.rpartition("/")[2]
-        name = f"{_random_prefix()}/{base}" if self._layout.random_prefixes else inside
+        name = folder + (f"{_random_prefix()}/{base}" if self._layout.random_prefixes else inside)
         target = self._root / name
         with _storage_errors(self._root):
             _rename_into_place(self._root / file.name, target)

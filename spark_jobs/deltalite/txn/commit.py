@@ -160,6 +160,7 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.removes
     yield from proposal.adds
+    yield from proposal.changes
 
 
 def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str, Any]:
