@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from deltalite.errors import UnsupportedFeatureError
@@ -12,7 +10,6 @@ from deltalite.protocol.features import (
     check_readable,
     check_writable,
     is_in_force,
-    protocol_for,
     supported_features,
 )
 from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
@@ -50,15 +47,15 @@ TABLE = [
     (legacy(1, 1), PLAIN, None, None),
     (legacy(1, 2), PLAIN, None, None),
     (legacy(1, 2), metadata({"delta.appendOnly": "true"}), None, None),
-    (legacy(1, 2), with_field(delta__invariants="{}"), None, "invariants"),
+    (legacy(1, 2), with_field(delta__invariants="{}"), None, None),
     (legacy(1, 3), PLAIN, None, None),
-    (legacy(1, 3), metadata({"delta.constraints.c": "id > 0"}), None, "checkConstraints"),
+    (legacy(1, 3), metadata({"delta.constraints.c": "id > 0"}), None, None),
     (legacy(1, 2), metadata({"delta.constraints.c": "id > 0"}), None, None),
     (legacy(1, 4), PLAIN, None, None),
-    (legacy(1, 4), metadata({"delta.enableChangeDataFeed": "true"}), None, "changeDataFeed"),
-    (legacy(1, 4), with_field(delta__generationExpression="id"), None, "generatedColumns"),
+    (legacy(1, 4), metadata({"delta.enableChangeDataFeed": "true"}), None, None),
+    (legacy(1, 4), with_field(delta__generationExpression="id"), None, None),
     (legacy(2, 5), PLAIN, None, None),
-    (legacy(2, 5), MAPPED, None, "columnMapping"),
+    (legacy(2, 5), MAPPED, None, None),
     (legacy(1, 2), MAPPED, None, None),
     (legacy(1, 6), with_field(delta__identity__start=1), None, "identityColumns"),
     (legacy(4, 7), PLAIN, "reader version 4", "reader version 4"),
@@ -67,16 +64,17 @@ TABLE = [
     (named(), metadata({"delta.appendOnly": "true"}), None, None),
     (named("appendOnly"), metadata({"delta.appendOnly": "true"}), None, None),
     (named("invariants"), PLAIN, None, None),
-    (named("allowColumnDefaults"), with_field(CURRENT_DEFAULT="1"), None, "allowColumnDefaults"),
+    (named("allowColumnDefaults"), with_field(CURRENT_DEFAULT="1"), None, None),
     (named("timestampNtz", readers=["timestampNtz"]), NTZ, None, None),
     (named(readers=["vacuumProtocolCheck"]), PLAIN, None, None),
     (named("domainMetadata"), PLAIN, None, None),
-    (named("domainMetadata", "clustering"), PLAIN, None, "clustering"),
+    (named("domainMetadata", "clustering"), PLAIN, None, None),
     (named("domainMetadata", "rowTracking"), PLAIN, None, "rowTracking"),
     (named("inCommitTimestamp"), PLAIN, None, None),
-    (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, "inCommitTimestamp"),
+    (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, None),
+    (named("inCommitTimestamp-preview"), PLAIN, None, "inCommitTimestamp-preview"),
     (named("icebergCompatV1"), metadata({"delta.enableIcebergCompatV1": "true"}), None, "icebergCompatV1"),
-    (named(readers=["deletionVectors"]), PLAIN, None, "deletionVectors"),
+    (named(readers=["deletionVectors"]), PLAIN, None, None),
     (named(readers=["v2Checkpoint"]), PLAIN, None, None),
     (named(readers=["typeWidening"]), PLAIN, None, "typeWidening"),
     (named(readers=["typeWidening-preview"]), PLAIN, None, "typeWidening-preview"),
@@ -87,15 +85,15 @@ TABLE = [
     (legacy(1, 2), with_field("void"), None, "columns of type void"),
     (legacy(1, 2), with_field({"type": "udt", "sqlType": "long"}), None, "columns of a user-defined type"),
     (named(readers=["columnMapping"]), PLAIN, None, None),
-    (named(readers=["columnMapping"]), MAPPED, None, "columnMapping"),
+    (named(readers=["columnMapping"]), MAPPED, None, None),
     # As Spark 3.5 wrote dat/iceberg_compat_v1: a reader's feature that stands in the writer's list alone.
     (
         Protocol(min_reader_version=3, min_writer_version=7, reader_features=(), writer_features=("columnMapping",)),
         MAPPED,
         None,
-        "columnMapping",
+        None,
     ),
-    (named("deletionVectors"), PLAIN, None, "deletionVectors"),
+    (named("deletionVectors"), PLAIN, None, None),
     (named("fromTheFuture"), PLAIN, None, "fromTheFuture"),
     (named(readers=["zz", "aa"]), PLAIN, "aa, zz", "aa, zz"),
 ]
@@ -128,61 +126,6 @@ def test_a_table_is_read_and_written_or_refused_by_name(protocol, table, reading
 )
 def test_a_protocol_supports_what_it_lists_or_what_its_numbers_imply(protocol, supported):
     assert supported_features(protocol) == supported
-
-
-@pytest.mark.parametrize(
-    ("current", "table", "wanted"),
-    [
-        (None, PLAIN, legacy(1, 2)),
-        (None, metadata({"delta.appendOnly": "true"}), legacy(1, 2)),
-        (legacy(1, 1), PLAIN, legacy(1, 1)),
-        (legacy(1, 4), PLAIN, legacy(1, 4)),
-        (None, NTZ, named("appendOnly", "invariants", "timestampNtz", readers=["timestampNtz"])),
-        (legacy(1, 4), NTZ, named(*LEGACY_7, "timestampNtz", readers=["timestampNtz"])),
-        (legacy(2, 5), NTZ, named(*LEGACY_7, readers=["columnMapping", "timestampNtz"])),
-        (named("fromTheFuture"), NTZ, named("fromTheFuture", "timestampNtz", readers=["timestampNtz"])),
-        (named(), metadata({"delta.appendOnly": "true"}), named("appendOnly")),
-    ],
-)
-def test_an_upgrade_lists_what_the_numbers_implied_and_drops_nothing(current, table, wanted):
-    made = protocol_for(table, current)
-    assert replace(made, reader_features=None, writer_features=None) == replace(
-        wanted, reader_features=None, writer_features=None
-    )
-    assert set(made.reader_features or ()) == set(wanted.reader_features or ())
-    assert set(made.writer_features or ()) == set(wanted.writer_features or ())
-    assert (made.writer_features is None) == (wanted.writer_features is None)
-    assert supported_features(made) >= supported_features(current or legacy(1, 2))
-
-
-def test_an_upgrade_keeps_what_the_protocol_action_carries():
-    current = replace(named("domainMetadata"), unknown={"fromTheFuture": 1})
-    assert protocol_for(NTZ, current).unknown == {"fromTheFuture": 1}
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "feature"),
-    [
-        ("delta.enableChangeDataFeed", "true", "changeDataFeed"),
-        ("delta.columnMapping.mode", "name", "columnMapping"),
-        ("delta.enableInCommitTimestamps", "true", "inCommitTimestamp"),
-        ("delta.enableIcebergCompatV2", "true", "icebergCompatV2"),
-        ("delta.enableDeletionVectors", "true", "deletionVectors"),
-        ("delta.enableRowTracking", "true", "rowTracking"),
-        ("delta.enableTypeWidening", "true", "typeWidening"),
-    ],
-)
-def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by_the_feature_s_name(
-    key, value, feature
-):
-    with pytest.raises(UnsupportedFeatureError, match=feature):
-        protocol_for(metadata({key: value}))
-    assert protocol_for(metadata({key: {"true": "false", "name": "none", "v2": "classic"}[value]})) == legacy(1, 2)
-
-
-def test_a_schema_that_needs_what_this_release_does_not_write_is_refused_by_the_feature_s_name():
-    with pytest.raises(UnsupportedFeatureError, match="variantType"):
-        protocol_for(with_field("variant"))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ TYPES = (
 
 
 def opened(store):
-    with patch.object(table_module, "open_store", lambda _address: store):
+    with patch.object(table_module, "open_store", lambda _address, **_options: store):
         return DeltaTable("/t")
 
 

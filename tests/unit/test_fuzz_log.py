@@ -122,7 +122,7 @@ def test_every_entry_point_gives_a_value_or_an_error_of_the_library(name, rnd):
     files, said = mutate_files(rnd, seed_files(name))
     note(f"{name}: {said}")
     store = store_of(name, files)
-    with patch.object(table_module, "open_store", lambda _address: store):
+    with patch.object(table_module, "open_store", lambda _address, **_options: store):
         table = attempt(lambda: DeltaTable("/t"))
         if not isinstance(table, DeltaLiteError):
             for call in (

@@ -189,3 +189,22 @@ def test_a_new_table_takes_columns_as_nullable_and_leaves_out_what_bound_them_to
     )
     wanted = one(MapType(kind("string"), one(kind("long"), "n")), comment="c", mine=[1])
     assert new_table_schema(given) == wanted
+
+
+def test_columns_that_the_writer_makes_may_be_missing_and_keep_their_places():
+    table = StructType(
+        (
+            StructField("a", kind("long"), False, {"CURRENT_DEFAULT": "1"}),
+            StructField("b", kind("long")),
+            StructField("c", kind("date"), False),
+        )
+    )
+    data = one(kind("long"), "B")
+    with pytest.raises(SchemaMismatchError, match="'a'"):
+        evolved_schema(table, data, merge_schema=False, made={"c"})
+    assert evolved_schema(table, data, merge_schema=False, made={"a", "c"}) == table
+    more = StructType((*data.fields, StructField("x", kind("string"))))
+    grown = evolved_schema(table, more, merge_schema=True, made={"a", "c"})
+    assert grown == StructType((*table.fields, StructField("x", kind("string"))))
+    with pytest.raises(SchemaMismatchError, match="does not have: x"):
+        evolved_schema(table, more, merge_schema=False, made={"a", "c"})

@@ -192,7 +192,7 @@ def own_stats(draw, shape, rows, deleted):
     footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted)))
     length = ("32", "1", "3")[draw(DIGITS) % 3]
     settings_of_table = {"delta.dataSkippingNumIndexedCols": "-1", "delta.dataSkippingStringPrefixLength": length}
-    return statistics_json(footer, indexed_columns(shape.table.data, (), settings_of_table))
+    return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data), settings_of_table))
 
 
 def no_stats(_shape, _rows, _deleted):

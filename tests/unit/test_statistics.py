@@ -18,6 +18,7 @@ from deltalite.columnar.statistics import indexed_columns, parse_column_list, st
 from deltalite.columnar.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_from_arrow
+from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 
 LONG = PrimitiveType("long")
@@ -32,7 +33,9 @@ def footer_of(table, **options):
 
 def stats_text(table, *, schema=None, partition_columns=(), configuration=None, **options):
     schema = schema or schema_from_arrow(table.schema)
-    indexed = indexed_columns(schema, partition_columns, configuration or {})
+    indexed = indexed_columns(
+        TableSchema(logical=schema, partition_columns=tuple(partition_columns)), configuration or {}
+    )
     return statistics_json(footer_of(table, **options), indexed)
 
 
@@ -134,7 +137,7 @@ class FakeFooter:
         return Chunk()
 
 
-ONE_DOUBLE = indexed_columns(StructType((StructField("c", PrimitiveType("double")),)), (), {})
+ONE_DOUBLE = indexed_columns(TableSchema(logical=StructType((StructField("c", PrimitiveType("double")),))), {})
 
 
 def test_one_row_group_without_statistics_takes_the_column_out():
@@ -212,7 +215,9 @@ def test_a_struct_counts_its_leaves_and_a_named_struct_means_all_of_them():
 
 def test_a_stats_column_that_does_not_exist_is_refused_by_name():
     with pytest.raises(InvalidRequestError, match="nope"):
-        indexed_columns(schema_from_arrow(WIDE.schema), (), {"delta.dataSkippingStatsColumns": "c1,nope"})
+        indexed_columns(
+            TableSchema(logical=schema_from_arrow(WIDE.schema)), {"delta.dataSkippingStatsColumns": "c1,nope"}
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltalite.columnar.statistics import indexed_columns
 from deltalite.errors import CorruptLogError
 from deltalite.log.parsed_stats import stats_texts
 from deltalite.protocol.column_mapping import TableSchema
@@ -26,9 +27,13 @@ def column(name, kind):
     return StructField(name, PrimitiveType(kind) if isinstance(kind, str) else kind)
 
 
-def stats_of(kind, *texts, **configuration):
-    table = TableSchema(logical=StructType((column("x", kind),)))
-    return StatsStruct(table, configuration).parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
+def struct_of(*columns):
+    table = TableSchema(logical=StructType(columns))
+    return StatsStruct(indexed_columns(table, {}).leaves)
+
+
+def stats_of(kind, *texts):
+    return struct_of(column("x", kind)).parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
 
 
 def bound(kind, raw):
@@ -87,7 +92,7 @@ def test_only_indexed_columns_are_in_the_struct_by_their_physical_names():
         StructField("p", PrimitiveType("long"), True, {"delta.columnMapping.physicalName": "col-p"}),
     ]
     table = TableSchema(logical=StructType(tuple(fields)), partition_columns=("p",), mode="name")
-    made = StatsStruct(table, {"delta.dataSkippingNumIndexedCols": "1"})
+    made = StatsStruct(indexed_columns(table, {"delta.dataSkippingNumIndexedCols": "1"}).leaves)
     assert [f.name for f in made.type.field("minValues").type] == ["col-a"]
     assert "tightBounds" not in [f.name for f in made.type]
 
@@ -101,8 +106,7 @@ texts = st.lists(st.one_of(st.none(), st.text(max_size=4), objects.map(json.dump
 @given(texts=texts)
 @settings(max_examples=150, deadline=None)
 def test_texts_that_are_parsed_together_give_what_each_gives_alone(texts):
-    table = TableSchema(logical=StructType((column("x", "byte"), column("y", "string"))))
-    made = StatsStruct(table, {})
+    made = struct_of(column("x", "byte"), column("y", "string"))
     together = made.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
     assert [_said(row) for row in together] == [_said(made._parse_one(text)) for text in texts]
 
@@ -116,8 +120,7 @@ def _said(row):
 
 def test_what_became_a_struct_reads_back_as_the_text_that_it_was():
     text = '{"numRecords":3,"minValues":{"x":"2026-01-01T12:00:00.123Z"},"maxValues":{"x":"2026-01-01T12:00:00.124Z"},"nullCount":{"x":1}}'  # noqa: E501
-    table = TableSchema(logical=StructType((column("x", "timestamp"),)))
-    parsed = StatsStruct(table, {}).parse(pa.chunked_array([pa.array([text, None])]))
+    parsed = struct_of(column("x", "timestamp")).parse(pa.chunked_array([pa.array([text, None])]))
     assert stats_texts(parsed).to_pylist() == [text, None]
 
 

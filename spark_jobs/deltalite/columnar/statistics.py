@@ -24,6 +24,7 @@ from deltalite.columnar.binding import find_path
 from deltalite.columnar.predicate import Path
 from deltalite.columnar.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
+from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, leaves
 
@@ -40,26 +41,31 @@ class IndexedColumns:
 
 
 def indexed_columns(
-    schema: StructType, partition_columns: Collection[str], configuration: Mapping[str, str]
+    table: TableSchema, configuration: Mapping[str, str], *, always: Collection[Path] = ()
 ) -> IndexedColumns:
-    """What a table's configuration says about statistics.
+    """What a table's configuration says about statistics, which go by physical names.
 
     `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves, and wins over the first
-    `delta.dataSkippingNumIndexedCols` leaves. Partition columns are in no file and do not count.
+    `delta.dataSkippingNumIndexedCols` leaves. Partition columns are in no file and do not count. The leaves of
+    `always`, paths of physical names, are indexed whatever the configuration says.
 
     Raises:
         InvalidRequestError: a property cannot be read, or names a column that does not exist.
     """
-    partition_names = {name.lower() for name in partition_columns}
-    in_file = [(path, leaf.type) for path, leaf in leaves(schema) if path[0].lower() not in partition_names]
+    both = zip(leaves(table.logical), leaves(table.physical), strict=True)
+    in_file = [(path, own, leaf.type) for (path, _), (own, leaf) in both if own[0] not in table.partition_keys]
     named = STATS_COLUMNS.of(configuration)
     if named is None:
         count = NUM_INDEXED_COLUMNS.of(configuration)
-        chosen = in_file if count < 0 else in_file[:count]
+        chosen = {own for _, own, _ in (in_file if count < 0 else in_file[:count])}
     else:
-        roots = [_stats_column(column, schema) for column in parse_column_list(named)]
-        chosen = [(path, leaf) for path, leaf in in_file if any(path[: len(root)] == root for root in roots)]
-    return IndexedColumns(leaves=tuple(chosen), string_prefix_length=STRING_PREFIX_LENGTH.of(configuration))
+        roots = [_stats_column(column, table.logical) for column in parse_column_list(named)]
+        chosen = {own for path, own, _ in in_file if any(path[: len(root)] == root for root in roots)}
+    chosen |= set(always)
+    return IndexedColumns(
+        leaves=tuple((own, data_type) for _, own, data_type in in_file if own in chosen),
+        string_prefix_length=STRING_PREFIX_LENGTH.of(configuration),
+    )
 
 
 def parse_column_list(text: str) -> list[Path]:

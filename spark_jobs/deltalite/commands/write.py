@@ -9,11 +9,12 @@ snapshot, and the commit is checked against everything that was committed after 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from deltalite.commands.change_files import change_files
 from deltalite.commands.identity import result_of_another_try, transaction
 from deltalite.commands.replanning import replanned
 from deltalite.commands.rerun import files_of_earlier_run
@@ -31,13 +32,17 @@ from deltalite.errors import (
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol import properties as props
+from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.features import check_writable, is_in_force
+from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
+from deltalite.spark.column_defaults import completed, rule_guards
 from deltalite.spark.conforming import conformed
 from deltalite.spark.folders import folder_of
-from deltalite.spark.guards import not_null_guards, replaced_range_guard
+from deltalite.spark.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.opening import writable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
@@ -131,6 +136,7 @@ class _Staged:
     new: WrittenFiles
     copied: WrittenFiles
     replaced: Replacement | None
+    changes: tuple[AddCDCFile, ...] = ()
 
 
 class _Write:
@@ -148,13 +154,15 @@ class _Write:
             target = write_target(self._request, self._base, data, now_ms=_now_ms())
             self._check_may_remove(target)
             layout = WriteLayout(
-                partition_columns=target.partition_columns,
+                partition_columns=tuple(target.table.partition_keys),
                 max_records_per_file=self._request.max_records_per_file,
                 optimize=self._request.optimize_write,
-                random_prefixes=props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+                random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
+                or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
             )
             with StagedWrite(folder_of(self._spark, self._store.root), layout) as staging:
-                staged = self._stage(staging, conformed(frame, data, target.schema), target)
+                rows = completed(frame, data, target.schema, target.rules)
+                staged = self._stage(staging, rows, target, self._guards(data, target))
                 try:
                     result = _committed(self._store, self._request, self._proposal(staged, target))
                 except BaseException as error:
@@ -183,18 +191,27 @@ class _Write:
                     found.append(name)
         return tuple(found)
 
-    def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget) -> _Staged:
+    def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
+        """What every row has to keep."""
+        asked = self._request.properties
         guards = not_null_guards(target.schema)
+        guards += rule_guards(self._spark, data, target.schema, target.rules, asked=asked)
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
+        return guards
+
+    def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget, guards: Sequence[Guard]) -> _Staged:
         known_before = self._replaced_by_request(target)
-        new = self._described(staging.write(rows, target.schema, guards), staging, target)
+        new = self._described(staging.write(rows, target.table, guards), staging, target)
         replaced = known_before or self._replaced_by_rows(new)
         copied = WrittenFiles.none()
+        changes: tuple[AddCDCFile, ...] = ()
         if replaced is not None and replaced.survivors is not None and self._base is not None:
+            if self._request.data_change:
+                changes = change_files(self._base, target, staging, new=new, replaced=replaced)
             survivors = conformed(replaced.survivors, self._base.schema, target.schema)
-            copied = self._described(staging.write(survivors, target.schema, []), staging, target)
-        staged = _Staged(new=new, copied=copied, replaced=replaced)
+            copied = self._described(staging.write(survivors, target.table, []), staging, target)
+        staged = _Staged(new=new, copied=copied, replaced=replaced, changes=changes)
         if not self._request.data_change:
             _check_only_rearranged(self._store, staged)
         return staged
@@ -253,11 +270,12 @@ class _Write:
             if removed is not None
             else ()
         )
-        metrics = write_metrics(request, staged.new, staged.copied, staged.replaced)
+        metrics = write_metrics(request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes))
         return Proposal(
             operation=write_operation(request, target.partition_columns, metrics),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
+            changes=staged.changes,
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
             txn=transaction(request.identity, now_ms=_now_ms()),

@@ -40,7 +40,7 @@ def write_operation(request: WriteRequest, partition_columns: Sequence[str], met
 
 
 def write_metrics(
-    request: WriteRequest, new: WrittenFiles, copied: WrittenFiles, replaced: Replacement | None
+    request: WriteRequest, new: WrittenFiles, copied: WrittenFiles, replaced: Replacement | None, *, change_files: int
 ) -> dict[str, int]:
     """Spark's names. `numDeletedRows` is left out where a removed file does not say how many rows it held."""
     metrics = {
@@ -53,7 +53,7 @@ def write_metrics(
     metrics["numRemovedFiles"] = replaced.files.num_rows
     metrics["numRemovedBytes"] = pc.sum(replaced.files["size"]).as_py() or 0
     if request.replace_where is not None:
-        metrics["numAddedChangeFiles"] = 0
+        metrics["numAddedChangeFiles"] = change_files
         metrics["numCopiedRows"] = copied.rows
         before = WrittenFiles.rows_of(replaced.files)
         if before is not None:

@@ -11,10 +11,16 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.actions import Metadata, Protocol
-from deltalite.protocol.features import check_writable, protocol_for
-from deltalite.protocol.properties import check_new_properties
+from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
+from deltalite.protocol.column_ids import with_column_ids
+from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.column_rules import ColumnRules, column_rules
+from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
+from deltalite.protocol.features import check_writable, is_in_force, supported_features
+from deltalite.protocol.properties import check_new_properties, is_protocol_property
 from deltalite.protocol.schema import (
     ArrayType,
     MapType,
@@ -27,6 +33,7 @@ from deltalite.protocol.schema_evolution import evolved_schema, new_table_schema
 from deltalite.requests import WriteRequest
 from deltalite.snapshot import Snapshot
 
+_FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 _log = logging.getLogger(__name__)
 
 
@@ -34,11 +41,22 @@ _log = logging.getLogger(__name__)
 class WriteTarget:
     """The table as the write leaves it. `changed_*` is what the commit has to carry, None where nothing changes."""
 
-    schema: StructType
+    table: TableSchema
     metadata: Metadata
     protocol: Protocol
     changed_metadata: Metadata | None
     changed_protocol: Protocol | None
+    clustering: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def rules(self) -> ColumnRules:
+        """What the table says about its rows."""
+        return column_rules(self.protocol, self.metadata)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns as users see them."""
+        return self.table.logical
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -60,29 +78,65 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
             "There are no columns to write: the query is no SELECT, or selects nothing.", remedy="Correct `query`."
         )
     if base is None:
-        metadata = _new_metadata(request, data, now_ms)
-        protocol = protocol_for(metadata)
+        metadata = with_column_ids(_new_metadata(request, data, now_ms), None)
+        protocol = protocol_for(metadata, asked=asked_protocol(request.properties))
+        check_writable(protocol, metadata)
         return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
-    if metadata == base.metadata:
-        return _target(metadata, base.protocol, changed_metadata=None, changed_protocol=None)
-    protocol = protocol_for(metadata, base.protocol)
+    if metadata != base.metadata:
+        metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
+    asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
+    if metadata == base.metadata and not request.overwrite_schema:
+        return _target(
+            metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
+        )
+    protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
     check_writable(protocol, metadata)
-    changed_protocol = None if protocol == base.protocol else protocol
-    return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=changed_protocol)
+    target = _target(
+        metadata,
+        protocol,
+        changed_metadata=None if metadata == base.metadata else metadata,
+        changed_protocol=None if protocol == base.protocol else protocol,
+        clustering=_clustering(base),
+    )
+    check_keeps_clustering(target.clustering, target.table)
+    return target
+
+
+def _clustering(base: Snapshot) -> tuple[tuple[str, ...], ...]:
+    return clustering_columns(base.domains) if "clustering" in supported_features(base.protocol) else ()
 
 
 def _target(
-    metadata: Metadata, protocol: Protocol, *, changed_metadata: Metadata | None, changed_protocol: Protocol | None
+    metadata: Metadata,
+    protocol: Protocol,
+    *,
+    changed_metadata: Metadata | None,
+    changed_protocol: Protocol | None,
+    clustering: tuple[tuple[str, ...], ...] = (),
 ) -> WriteTarget:
+    if is_in_force("changeDataFeed", protocol, metadata):
+        _check_no_feed_columns(parse_schema(metadata.schema_string))
     return WriteTarget(
-        schema=parse_schema(metadata.schema_string),
+        table=table_schema(
+            metadata, parse_schema(metadata.schema_string), mapped="columnMapping" in supported_features(protocol)
+        ),
         metadata=metadata,
         protocol=protocol,
         changed_metadata=changed_metadata,
         changed_protocol=changed_protocol,
+        clustering=clustering,
     )
+
+
+def _check_no_feed_columns(schema: StructType) -> None:
+    found = next((f.name for f in schema if f.name.lower() in _FEED_COLUMNS), None)
+    if found is not None:
+        raise SchemaMismatchError(
+            f"The table has a change data feed, whose own column is called '{found}'.",
+            remedy="Rename the column in `query`, or leave out delta.enableChangeDataFeed.",
+        )
 
 
 def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metadata:
@@ -91,7 +145,7 @@ def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metad
         id=str(uuid.uuid4()),
         schema_string=schema_to_json(schema),
         partition_columns=partition_columns(schema, request.partition_by or ()),
-        configuration=dict(request.properties),
+        configuration=stored_properties(request.properties),
         created_time_ms=now_ms,
     )
 
@@ -104,11 +158,13 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
             base.metadata,
             schema_string=_schema_string(base, schema),
             partition_columns=partition_columns(schema, wanted),
-            configuration={**base.configuration, **request.properties},
+            configuration={**base.configuration, **stored_properties(request.properties)},
         )
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema)
+    rules = column_rules(base.protocol, base.metadata)
+    made = {*rules.generated, *rules.defaults}
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 
@@ -157,10 +213,12 @@ def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
 
 def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
     """Properties are given when a table is made; a later write does not change them behind everybody's back."""
-    other = sorted(k for k, v in request.properties.items() if base.configuration.get(k) != v)
+    other = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
+    if not is_satisfied(base.protocol, asked_protocol(request.properties)):
+        other += [k for k in request.properties if is_protocol_property(k)]
     if other:
         _log.warning(
             "The table has other values for the properties %s; they are set when a table is made, or with "
             "overwrite_schema=True, and stay as they are now.",
-            ", ".join(other),
+            ", ".join(sorted(other)),
         )

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.statistics import indexed_columns, statistics_json
 from deltalite.commands.write_target import WriteTarget
 from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.actions import AddFile
+from deltalite.protocol.actions import AddCDCFile, AddFile
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import decode_path, encode_path
 from deltalite.storage.log_store import LogStore
@@ -41,14 +42,14 @@ class WrittenFiles:
 
     @staticmethod
     def rows_of(files: pa.Table) -> int | None:
-        """The rows in a table of files, None where one of them has no statistics."""
+        """The rows in a table of files, without deleted ones; None where a file has no statistics."""
         rows = 0
         for text in files["stats"].to_pylist():
             stats = parse_stats(text)
             if stats is None or stats.num_records is None:
                 return None
             rows += stats.num_records
-        return rows
+        return rows - _deleted(files)
 
 
 def rows_counted(store: LogStore, files: pa.Table) -> int:
@@ -56,7 +57,16 @@ def rows_counted(store: LogStore, files: pa.Table) -> int:
     known = WrittenFiles.rows_of(files)
     if known is not None:
         return known
-    return sum(footer.num_rows for footer in read_footers(store, [decode_path(p) for p in files["path"].to_pylist()]))
+    footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
+    rows: int = sum(footer.num_rows for footer in footers)
+    return rows - _deleted(files)
+
+
+def _deleted(files: pa.Table) -> int:
+    """The rows that deletion vectors take out of the files."""
+    vectors = files["deletionVector"]
+    found: int | None = pc.sum(pc.struct_field(vectors, "cardinality")).as_py()
+    return found or 0
 
 
 def described(
@@ -67,15 +77,16 @@ def described(
     Raises:
         ConstraintViolationError: a partition value could not be read back.
     """
-    indexed = indexed_columns(target.schema, target.partition_columns, target.metadata.configuration)
+    indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
     footers = read_footers(store, [file.name for file in written])
     kept = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
     _check_partition_values([file for file, _ in kept], target)
+    keys = target.table.partition_keys
     published = staging.publish([file for file, _ in kept])
     adds = tuple(
         AddFile(
             path=encode_path(file.name),
-            partition_values=file.partition_values,
+            partition_values={keys[name]: text for name, text in file.partition_values.items()},
             size_bytes=file.size_bytes,
             modification_time_ms=file.modified_ms,
             data_change=data_change,
@@ -88,15 +99,40 @@ def described(
     )
 
 
+def described_changes(
+    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
+) -> tuple[AddCDCFile, ...]:
+    """Publish the staged files of changed rows that hold any, and describe them. Protocol: Change Data Files."""
+    footers = read_footers(store, [file.name for file in written])
+    kept = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    keys = target.table.partition_keys
+    return tuple(
+        AddCDCFile(
+            path=encode_path(file.name),
+            partition_values={keys[name]: text for name, text in file.partition_values.items()},
+            size_bytes=file.size_bytes,
+            data_change=False,
+        )
+        for file in staging.publish(kept)
+    )
+
+
+def _shown(physical: str, target: WriteTarget) -> str:
+    """The name that users know a column by."""
+    both = zip(target.table.physical, target.table.logical, strict=True)
+    return next(logical.name for stored, logical in both if stored.name == physical)
+
+
 def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> None:
     """Refuse values that the log could hold and nobody could read, such as a date in the year 20260."""
-    for name in target.partition_columns:
-        field = target.schema.find(name)
+    for name in target.table.partition_keys:
+        field = target.table.physical.find(name)
         for text in {file.partition_values[name] for file in files}:
             try:
                 _ = field is None or parse_partition_value(text, field.type)
             except (CorruptLogError, UnsupportedFeatureError) as error:
                 raise ConstraintViolationError(
-                    f"Nothing was written: the partition column '{name}' has the value {text!r}. {error.problem}",
+                    f"Nothing was written: the partition column '{_shown(name, target)}' has the value {text!r}. "
+                    f"{error.problem}",
                     remedy="Filter or correct such rows in `query`.",
                 ) from error

@@ -18,7 +18,13 @@ from deltalite.errors import CorruptLogError, VersionGapError
 from deltalite.log.listing import Listing, list_log
 from deltalite.protocol.actions import CommitInfo, Metadata, Protocol, iter_raw_actions
 from deltalite.protocol.features import supported_features
-from deltalite.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS, Property
+from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.properties import (
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    Property,
+)
 from deltalite.storage.log_store import LogStore, StoredFile
 
 _FEATURE = "inCommitTimestamp"
@@ -65,8 +71,8 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
         enabled = Property(ENABLE_IN_COMMIT_TIMESTAMPS.key + suffix, False, ENABLE_IN_COMMIT_TIMESTAMPS.parse)
         if f"{_FEATURE}{suffix}" not in supported_features(protocol) or not enabled.of(metadata.configuration):
             continue
-        version = _number(metadata, f"delta.inCommitTimestampEnablementVersion{suffix}")
-        time = _number(metadata, f"delta.inCommitTimestampEnablementTimestamp{suffix}")
+        version = _number(metadata, f"{ICT_ENABLEMENT_VERSION}{suffix}")
+        time = _number(metadata, f"{ICT_ENABLEMENT_TIMESTAMP}{suffix}")
         if version is None and time is None:
             return InCommitTimes()
         if version is None or time is None:
@@ -160,7 +166,7 @@ class Timeline:
             VersionGapError: it vanished since it was listed.
         """
         if version not in self._times:
-            self._times[version] = _time_in(self._store, self._commits[version])
+            self._times[version] = time_in(self._store, self._commits[version])
         return self._times[version]
 
     def newest_at(self, timestamp_ms: int) -> CommitTime | None:
@@ -177,8 +183,19 @@ class Timeline:
         return [version for version in self.versions if self._in_commit.cover(version) is carried]
 
 
-def _time_in(store: LogStore, commit: StoredFile) -> int:
-    """The time that a commit carries, from its first line where that is the provenance, as the protocol asks."""
+def commit_file(store: LogStore, version: int) -> StoredFile | None:
+    """The commit of a version as the log lists it, None where it is not there."""
+    found = next(iter(store.list_from(commit_name(version))), None)
+    return found if found is not None and found.name == commit_name(version) else None
+
+
+def time_in(store: LogStore, commit: StoredFile) -> int:
+    """The time that a commit carries, from its first line where that is the provenance, as the protocol asks.
+
+    Raises:
+        CorruptLogError: it carries none.
+        VersionGapError: it vanished since it was listed.
+    """
     if commit.size_bytes > _HEAD_BYTES:
         try:
             with store.open(commit.name) as file:

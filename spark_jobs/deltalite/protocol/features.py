@@ -9,23 +9,13 @@ name, before anything is read or written. Protocol: Table Features, Protocol Evo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import Metadata, Protocol
-from deltalite.protocol.schema import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    PrimitiveType,
-    StructField,
-    StructType,
-    contains_type,
-    parse_schema,
-)
+from deltalite.protocol.schema import StructType, all_fields, contains_type, parse_schema
 from deltalite.protocol.type_changes import check_type_changes
 
 READER_FEATURES_VERSION = 3
@@ -49,7 +39,7 @@ def _has_type(name: str) -> Callable[[Metadata, StructType], bool]:
 
 
 def _field_has(*keys: str) -> Callable[[Metadata, StructType], bool]:
-    return lambda _metadata, schema: any(key in f.metadata for f in _all_fields(schema) for key in keys)
+    return lambda _metadata, schema: any(key in f.metadata for f in all_fields(schema) for key in keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +64,7 @@ class Feature:
 
 
 def _constraints(metadata: Metadata, _schema: StructType) -> bool:
-    return any(key.lower().startswith("delta.constraints.") for key in metadata.configuration)
+    return any(props.is_constraint(key) for key in metadata.configuration)
 
 
 def _column_mapping(metadata: Metadata, _schema: StructType) -> bool:
@@ -88,24 +78,32 @@ def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
 _UDT = re.compile(r'"type"\s*:\s*"udt"')
 _BY_CATALOG = "a catalog decides which commits count, and the log in storage alone does not say"
 
-_FEATURES = {
+FEATURES = {
     feature.name: feature
     for feature in (
         Feature(name="appendOnly", implied_by=2, active=_when(props.APPEND_ONLY), writable_active=True),
-        Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants")),
-        Feature(name="checkConstraints", implied_by=3, active=_constraints),
-        Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED)),
-        Feature(name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression")),
-        Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT")),
+        Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants"), writable_active=True),
+        Feature(name="checkConstraints", implied_by=3, active=_constraints, writable_active=True),
+        Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED), writable_active=True),
+        Feature(
+            name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression"), writable_active=True
+        ),
+        Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT"), writable_active=True),
         Feature(name="identityColumns", implied_by=6, active=_field_has("delta.identity.start", "delta.identity.step")),
         Feature(
-            name="columnMapping", is_reader_feature=True, implied_by=5, reader_implied_by=2, active=_column_mapping
+            name="columnMapping",
+            is_reader_feature=True,
+            implied_by=5,
+            reader_implied_by=2,
+            active=_column_mapping,
+            writable_active=True,
         ),
         Feature(
             name="deletionVectors",
             is_reader_feature=True,
             active=_always,
             requested=_when(props.ENABLE_DELETION_VECTORS),
+            writable_active=True,
         ),
         Feature(
             name="timestampNtz",
@@ -122,9 +120,9 @@ _FEATURES = {
         ),
         Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),
         Feature(name="domainMetadata", active=_always, writable_active=True),
-        Feature(name="clustering", active=_always),
+        Feature(name="clustering", active=_always, writable_active=True),
         Feature(name="rowTracking", active=_always, requested=_when(props.ENABLE_ROW_TRACKING)),
-        Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS)),
+        Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
         Feature(
             name="typeWidening",
             is_reader_feature=True,
@@ -158,9 +156,9 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
             remedy="Read it with an engine of that version.",
         )
     refused = [
-        f"{name} ({feature.unreadable})" if (feature := _FEATURES.get(name)) is not None else name
+        f"{name} ({feature.unreadable})" if (feature := FEATURES.get(name)) is not None else name
         for name in sorted(supported_reader_features(protocol))
-        if name not in _FEATURES or _FEATURES[name].unreadable is not None
+        if name not in FEATURES or FEATURES[name].unreadable is not None
     ]
     if refused:
         raise UnsupportedFeatureError(
@@ -200,7 +198,11 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
     if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
         return frozenset(protocol.writer_features or ()) | supported_reader_features(protocol)
     implied = {
-        f.name for f in _FEATURES.values() if f.implied_by is not None and f.implied_by <= protocol.min_writer_version
+        f.name
+        for f in FEATURES.values()
+        if f.implied_by is not None
+        and f.implied_by <= protocol.min_writer_version
+        and (f.reader_implied_by or 1) <= protocol.min_reader_version
     }
     return frozenset(implied) | supported_reader_features(protocol)
 
@@ -211,12 +213,12 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
     One that belongs in both lists and stands only in the writer's counts too: engines have written such tables, and
     read without the feature they would give other rows.
     """
-    misplaced = {n for n in protocol.writer_features or () if n in _FEATURES and _FEATURES[n].is_reader_feature}
+    misplaced = {n for n in protocol.writer_features or () if n in FEATURES and FEATURES[n].is_reader_feature}
     if protocol.min_reader_version >= READER_FEATURES_VERSION:
         return frozenset(protocol.reader_features or ()) | misplaced
     implied = {
         f.name
-        for f in _FEATURES.values()
+        for f in FEATURES.values()
         if f.reader_implied_by is not None and f.reader_implied_by <= protocol.min_reader_version
     }
     return frozenset(implied) | misplaced
@@ -224,44 +226,11 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
 
 def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
     """Whether the feature is both supported by the protocol and active: only then does its property mean anything."""
-    feature = _FEATURES[name]
+    feature = FEATURES[name]
     return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
 
 
-def protocol_for(metadata: Metadata, current: Protocol | None = None) -> Protocol:
-    """The least protocol that supports what `metadata` uses and all that `current` supports.
-
-    A legacy protocol that needs a named feature moves to (3, 7) or (1, 7) and lists every feature its numbers implied.
-
-    Raises:
-        UnsupportedFeatureError: the metadata would activate a feature that this release does not write.
-    """
-    base = current or Protocol(min_reader_version=1, min_writer_version=2)
-    schema = parse_schema(metadata.schema_string)
-    needed = {f.name for f in _FEATURES.values() if _asked_for(f, metadata, schema)}
-    refused = sorted(name for name in needed if not _FEATURES[name].writable_active)
-    if refused:
-        raise UnsupportedFeatureError(
-            f"The schema or the properties need table features that this release does not write: {', '.join(refused)}.",
-            remedy="Leave out the properties, or create the table with an engine that supports them.",
-        )
-    missing = needed - supported_features(base)
-    return _with_features(base, missing) if missing else base
-
-
-def _with_features(base: Protocol, names: Iterable[str]) -> Protocol:
-    listed = supported_features(base) | set(names)
-    readers = {n for n in listed if n in _FEATURES and _FEATURES[n].is_reader_feature} | supported_reader_features(base)
-    return replace(
-        base,
-        min_reader_version=READER_FEATURES_VERSION if readers else base.min_reader_version,
-        min_writer_version=WRITER_FEATURES_VERSION,
-        reader_features=tuple(sorted(readers)) if readers else None,
-        writer_features=tuple(sorted(listed)),
-    )
-
-
-def _asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
+def asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
     """Whether the metadata alone says that the table needs the feature."""
     if feature.requested is not None:
         return feature.requested(metadata, schema)
@@ -269,22 +238,7 @@ def _asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool
 
 
 def _writable(name: str, metadata: Metadata, schema: StructType) -> bool:
-    feature = _FEATURES.get(name)
+    feature = FEATURES.get(name)
     if feature is None:
         return False
     return feature.writable_active if feature.active(metadata, schema) else feature.writable_inactive
-
-
-def _all_fields(data_type: DataType) -> Iterable[StructField]:
-    match data_type:
-        case StructType(members):
-            for f in members:
-                yield f
-                yield from _all_fields(f.type)
-        case ArrayType(element):
-            yield from _all_fields(element)
-        case MapType(key, value):
-            yield from _all_fields(key)
-            yield from _all_fields(value)
-        case PrimitiveType() | DecimalType():
-            return

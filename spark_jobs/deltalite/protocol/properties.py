@@ -116,7 +116,26 @@ SET_TRANSACTION_RETENTION_MS: Property[int | None] = Property(
 STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns", None, str)
 STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _positive)
 
+MIN_READER_VERSION = "delta.minReaderVersion"
+MIN_WRITER_VERSION = "delta.minWriterVersion"
+FEATURE_PREFIX = "delta.feature."
+CONSTRAINT_PREFIX = "delta.constraints."
+# Kept by writers, and set by nobody.
+COLUMN_MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
+ICT_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+ICT_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
 _DECLARED = {p.key: p for p in list(vars().values()) if isinstance(p, Property)}
+
+
+def is_protocol_property(key: str) -> bool:
+    """Whether the property is a request to the protocol, which is never stored."""
+    return key in (MIN_READER_VERSION, MIN_WRITER_VERSION) or key.startswith(FEATURE_PREFIX)
+
+
+def is_constraint(key: str) -> bool:
+    """Whether the property is a CHECK constraint. Delta compares this part of the key without its case."""
+    return key.lower().startswith(CONSTRAINT_PREFIX)
 
 
 def check_new_properties(properties: Mapping[str, str]) -> None:
@@ -130,7 +149,9 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
             raise InvalidRequestError(
                 f"The table property {key} is {text!r}, which is not text.", remedy="Write property values as strings."
             )
-        if not key.startswith("delta."):
+        if not key.startswith("delta.") or is_protocol_property(key):
+            continue
+        if key.startswith(CONSTRAINT_PREFIX) and key != CONSTRAINT_PREFIX and text.strip():
             continue
         declared = _DECLARED.get(key)
         if declared is None:

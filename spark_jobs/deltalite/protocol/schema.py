@@ -261,3 +261,32 @@ def contains_type(data_type: DataType, name: str) -> bool:
             return contains_type(key, name) or contains_type(value, name)
         case StructType(members):
             return any(contains_type(f.type, name) for f in members)
+
+
+def all_fields(data_type: DataType) -> Iterator[StructField]:
+    """Each field at every depth, inside arrays and maps too, before the fields inside of it."""
+    match data_type:
+        case StructType(members):
+            for f in members:
+                yield f
+                yield from all_fields(f.type)
+        case ArrayType(element):
+            yield from all_fields(element)
+        case MapType(key, value):
+            yield from all_fields(key)
+            yield from all_fields(value)
+        case PrimitiveType() | DecimalType():
+            return
+
+
+def bare(data_type: DataType) -> DataType:
+    """Names and types only: no constraint, no metadata."""
+    match data_type:
+        case StructType(fields):
+            return StructType(tuple(StructField(f.name, bare(f.type)) for f in fields))
+        case ArrayType(element):
+            return ArrayType(bare(element))
+        case MapType(key, value):
+            return MapType(bare(key), bare(value))
+        case PrimitiveType() | DecimalType():
+            return data_type

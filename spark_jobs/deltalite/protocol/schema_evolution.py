@@ -9,7 +9,7 @@ enforcement and mergeSchema.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from deltalite.errors import SchemaMismatchError
@@ -39,13 +39,15 @@ def new_table_schema(data: StructType, path: tuple[str, ...] = ()) -> StructType
     return StructType(tuple(_adopted(f) for f in data))
 
 
-def evolved_schema(table: StructType, data: StructType, *, merge_schema: bool) -> StructType:
+def evolved_schema(table: StructType, data: StructType, *, merge_schema: bool, made: Container[str] = ()) -> StructType:
     """The table's schema once the data is in it: the same, or with new columns at the end where `merge_schema`.
+
+    Columns of `made` are made by the writer where the data lacks them.
 
     Raises:
         SchemaMismatchError: a column is unknown, missing while NOT NULL, or of a type that would lose values.
     """
-    return _merged(table, data, (), merge_schema=merge_schema)
+    return _merged(table, data, (), merge_schema=merge_schema, made=made)
 
 
 def fits(have: DataType, want: DataType) -> bool:
@@ -59,12 +61,15 @@ def fits(have: DataType, want: DataType) -> bool:
             return False
 
 
-def _merged(table: StructType, data: StructType, path: tuple[str, ...], *, merge_schema: bool) -> StructType:
+def _merged(
+    table: StructType, data: StructType, path: tuple[str, ...], *, merge_schema: bool, made: Container[str] = ()
+) -> StructType:
     fields = []
     for own in table:
         theirs = data.find(own.name)
         if theirs is None:
-            _check_may_be_missing(own, (*path, own.name))
+            if own.name not in made:
+                _check_may_be_missing(own, (*path, own.name))
             fields.append(own)
         else:
             fields.append(replace(own, type=_merged_type(own.type, theirs.type, (*path, own.name), merge_schema)))

@@ -74,6 +74,11 @@ def change_rows(spark: SparkSession, plan: ChangePlan) -> DataFrame:
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
+def replaced_rows(came: DataFrame, went: DataFrame) -> DataFrame:
+    """Inserted and deleted rows, which have the same columns, as change data files hold them."""
+    return came.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(went.withColumn(CHANGE_TYPE, F.lit("delete")))
+
+
 def feed_schema(plan: ChangePlan) -> StructType:
     """The columns of `change_rows`."""
     added = ((CHANGE_TYPE, "string"), (COMMIT_VERSION, "long"), (COMMIT_TIMESTAMP, "timestamp"))

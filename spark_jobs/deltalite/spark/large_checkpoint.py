@@ -24,15 +24,16 @@ from deltalite.errors import StorageError
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
 from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltalite.protocol.arrow_schema import type_from_arrow
+from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import part_name
-from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named
 from deltalite.spark.distributed_replay import deletion_vector_id, replayed_files, replayed_tombstones
+from deltalite.spark.folders import folder_of
 from deltalite.spark.partition_columns import typed_partition_value
 from deltalite.spark.staging import StagedWrite, WriteLayout
-from deltalite.spark.types import spark_type
+from deltalite.spark.types import from_spark, spark_type
 from deltalite.upkeep.checkpoint import (
     EncodedActions,
     Held,
@@ -81,7 +82,7 @@ def write_large_checkpoint(
     file_count = adds.count()
     files = adds.unionByName(removes, allowMissingColumns=True)
     divisions = math.ceil((file_count + removes.count()) / actions_per_file)
-    with StagedWrite(snapshot.store.root, WriteLayout(partition_columns=())) as staging:
+    with StagedWrite(folder_of(spark, snapshot.store.root), WriteLayout(partition_columns=())) as staging:
         if uses_v2(snapshot):
             sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
             encoded = (actions for _, actions in sidecars)
@@ -197,8 +198,8 @@ def _key_of_part(snapshot: Snapshot) -> list[Column]:
 
 def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
     """The rows as Parquet files, each with the number of its partition, ascending; read one by one."""
-    names = StructType(tuple(StructField(name, PrimitiveType("string")) for name in frame.columns))
-    written = [(_number(file.name), file.name) for file in staging.write(frame, names, [])]
+    table = TableSchema(logical=from_spark(frame.schema))
+    written = [(_number(file.name), file.name) for file in staging.write(frame, table, [])]
     for number, name in sorted(written):
         data = snapshot.store.read(name)
         if data is None:

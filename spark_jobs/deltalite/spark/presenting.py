@@ -54,7 +54,7 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
     """
     stored = StructType(_asked_members(table.data.fields))
     found = to_spark(stored)
-    return spark_types.StructType(_with_ids(found, stored).fields) if table.mode is MappingMode.ID else found
+    return spark_types.StructType(with_field_ids(found, stored).fields) if table.mode is MappingMode.ID else found
 
 
 def presented(table: TableSchema) -> list[Column]:
@@ -134,7 +134,7 @@ def _has_void(data_type: DataType) -> bool:
             return data_type == _VOID
 
 
-def _with_ids(found: Any, own: DataType) -> Any:
+def with_field_ids(found: Any, own: DataType) -> Any:
     """A Spark type with `parquet.field.id` in the metadata of its fields, at every depth."""
     match own:
         case StructType(fields):
@@ -142,12 +142,12 @@ def _with_ids(found: Any, own: DataType) -> Any:
             for spark_field, field in zip(found.fields, fields, strict=True):
                 number = field_id(field.metadata)
                 by_id = {} if number is None else {"parquet.field.id": number}
-                data_type = _with_ids(spark_field.dataType, field.type)
+                data_type = with_field_ids(spark_field.dataType, field.type)
                 members.append(spark_types.StructField(spark_field.name, data_type, True, by_id))
             return spark_types.StructType(members)
         case ArrayType(element):
-            return spark_types.ArrayType(_with_ids(found.elementType, element), True)
+            return spark_types.ArrayType(with_field_ids(found.elementType, element), True)
         case MapType(key, value):
-            return spark_types.MapType(_with_ids(found.keyType, key), _with_ids(found.valueType, value), True)
+            return spark_types.MapType(with_field_ids(found.keyType, key), with_field_ids(found.valueType, value), True)
         case _:
             return found

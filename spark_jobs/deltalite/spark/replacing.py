@@ -36,7 +36,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """`whole` files disappear; of the `partly` replaced files, the rows in `survivors` stay. `reads` led to them.
+    """`whole` files disappear; of the `partly` replaced files, `survivors` stay and `deleted` go. `reads` led to them.
 
     What another writer adds meanwhile would have to go too where `reads` would have read it.
     """
@@ -45,15 +45,22 @@ class Replacement:
     partly: pa.Table
     reads: ReadSet
     survivors: DataFrame | None = None
+    deleted: DataFrame | None = None
 
     @classmethod
     def of(
-        cls, whole: pa.Table, partly: pa.Table, *, rows: RowTest | None = None, survivors: DataFrame | None = None
+        cls,
+        whole: pa.Table,
+        partly: pa.Table,
+        *,
+        rows: RowTest | None = None,
+        survivors: DataFrame | None = None,
+        deleted: DataFrame | None = None,
     ) -> Replacement:
         """The replacement of the files that were found, by a test or by their names alone."""
         keys = frozenset(key_column(pa.concat_tables([whole, partly])).to_pylist())
         reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
-        return cls(whole=whole, partly=partly, reads=reads, survivors=survivors)
+        return cls(whole=whole, partly=partly, reads=reads, survivors=survivors, deleted=deleted)
 
     @property
     def files(self) -> pa.Table:
@@ -90,8 +97,10 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     with reading_table(snapshot.store.root), computing("replace_where", predicate):
         touched = [row[0] for row in matches.select(named(file_column)).distinct().collect()]
     partly = candidates.filter(pc.is_in(candidates["path"], value_set=pa.array(touched, pa.string())))
-    survivors = scan(spark, snapshot, partly).where(~F.coalesce(F.expr(predicate), F.lit(False)))
-    return Replacement.of(snapshot.files.slice(0, 0), partly, rows=test, survivors=survivors)
+    rows = scan(spark, snapshot, partly)
+    survivors = rows.where(~F.coalesce(F.expr(predicate), F.lit(False)))
+    deleted = rows.where(predicate)
+    return Replacement.of(snapshot.files.slice(0, 0), partly, rows=test, survivors=survivors, deleted=deleted)
 
 
 def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str) -> pa.Table:
@@ -115,14 +124,16 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str) -> p
 
 
 class _PartitionKeys:
-    """Partition values as a tuple of typed values, which compares by value."""
+    """Partition values as a tuple of typed values, which compares by value; `fields` are named as users know them."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        found = (snapshot.schema.find(c) for c in snapshot.partition_columns)
-        self.fields = [f for f in found if f is not None]
+        table = snapshot.table_schema
+        both = {own.name: f for own, f in zip(table.physical, table.logical, strict=True)}
+        self.fields = [both[name] for name in table.partition_keys]
+        self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
 
     def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
-        typed = (parse_partition_value(partition_text(values, f.name), f.type) for f in self.fields)
+        typed = (parse_partition_value(partition_text(values, key), f.type) for key, f in self._keys)
         return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
 
 

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.paths import partition_values_of_dir
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 from deltalite.spark.columns import named, quoted
@@ -31,6 +32,7 @@ from deltalite.spark.errors import SPARK_ERRORS, data_error
 from deltalite.spark.folders import TableFolder
 from deltalite.spark.guards import Guard, guarded, violation
 from deltalite.spark.session import settings
+from deltalite.spark.stored_columns import stored_columns
 
 STAGING_DIR = "_deltalite_staging"
 # Where Hadoop's committer keeps the files of task attempts; one that outlived its job may still write there.
@@ -56,17 +58,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A written file. `name` is its real path relative to the table's root; values are as the log wants them."""
+    """A written file. `name` is its real path relative to the table's root; values are as the log wants them.
+
+    `folder` is where in the table it belongs: empty, or a name that ends with `/`.
+    """
 
     name: str
     size_bytes: int
     modified_ms: int
     partition_values: Mapping[str, str | None]
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLayout:
-    """How rows become files."""
+    """How rows become files. `partition_columns` are the names that files have for them."""
 
     partition_columns: Sequence[str]
     max_records_per_file: int | None = None
@@ -125,8 +131,12 @@ class StagedWrite:
         self._keeps_files = self._keeps_staging = True
         self._staged.clear()
 
-    def write(self, frame: DataFrame, schema: StructType, guards: Sequence[Guard]) -> list[DataFile]:
-        """Write the rows of `schema`, all of which must pass the guards; files without rows are not among the result.
+    def write(
+        self, frame: DataFrame, table: TableSchema, guards: Sequence[Guard], *, folder: str = ""
+    ) -> list[DataFile]:
+        """Write the rows, which have the table's columns as users see them, if all of them pass the guards.
+
+        The files belong into `folder`, which ends with `/`. Files without rows are not among the result.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
@@ -139,17 +149,17 @@ class StagedWrite:
         if self._folder.renames:
             target = f"{self._staging}/{uuid.uuid4()}"
         else:
-            target = _random_name(_OWN_PREFIX_LENGTH)
+            target = f"{folder}{_random_name(_OWN_PREFIX_LENGTH)}"
             self._prefixes.append(target)
-        with settings(frame.sparkSession, _FORMAT_SETTINGS | (_OPTIMIZE_SETTINGS if self._layout.optimize else {})):
-            rows = _laid_out(guarded(frame, guards), schema, self._layout)
+        with settings(frame.sparkSession, _settings(table, self._layout)):
+            rows = _laid_out(guarded(frame, guards).select(*stored_columns(table)), table.physical, self._layout)
             try:
                 written = self._write(rows, target)
             except SPARK_ERRORS as error:
                 raise violation(error, guards) or data_error(error) or error from error
         if not self._folder.renames:
             self._staged.update(file.name for file in written)
-        return written
+        return [replace(file, folder=folder) for file in written]
 
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Move staged files to where they belong in the table."""
@@ -194,7 +204,8 @@ class StagedWrite:
     def _moved(self, file: DataFile) -> DataFile:
         inside = file.name.split("/", 3)[3]
         base = inside.rpartition("/")[2]
-        name = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{base}" if self._layout.random_prefixes else inside
+        placed = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{base}" if self._layout.random_prefixes else inside
+        name = file.folder + placed
         self._folder.rename(file.name, name)
         self._published.append(name)
         return replace(file, name=name)
@@ -213,6 +224,12 @@ class StagedWrite:
                     )
                 )
         return found
+
+
+def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
+    # Rows that were read from a mapped table bring ids along, which mean nothing in another one.
+    ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
+    return _FORMAT_SETTINGS | ids | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
 
 def _laid_out(frame: DataFrame, schema: StructType, layout: WriteLayout) -> DataFrame:

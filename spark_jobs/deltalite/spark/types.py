@@ -10,11 +10,10 @@ from deltalite.errors import SchemaMismatchError, UnsupportedFeatureError
 from deltalite.protocol.schema import (
     ArrayType,
     DataType,
-    DecimalType,
     MapType,
-    PrimitiveType,
     StructField,
     StructType,
+    bare,
     parse_type,
     type_to_json,
 )
@@ -23,7 +22,7 @@ from deltalite.protocol.schema_evolution import VOID
 
 def to_spark(schema: StructType) -> spark_types.StructType:
     """The Spark schema for reading: every column may be null, since old files may lack it."""
-    return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(_bare(schema)))))
+    return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(bare(schema)))))
 
 
 def spark_type(data_type: DataType) -> spark_types.DataType:
@@ -76,16 +75,3 @@ def _type(data_type: spark_types.DataType, column: str) -> DataType:
                     f"The column '{column}' has the type {data_type.simpleString()}, which this release cannot store.",
                     remedy="Cast it in `query`.",
                 ) from error
-
-
-def _bare(data_type: DataType) -> DataType:
-    """Names and types only: no constraint, no metadata."""
-    match data_type:
-        case StructType(fields):
-            return StructType(tuple(StructField(f.name, _bare(f.type)) for f in fields))
-        case ArrayType(element):
-            return ArrayType(_bare(element))
-        case MapType(key, value):
-            return MapType(_bare(key), _bare(value))
-        case PrimitiveType() | DecimalType():
-            return data_type

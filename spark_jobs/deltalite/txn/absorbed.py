@@ -13,6 +13,7 @@ from typing import Any
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
+from deltalite.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 
 # They decide when files are compacted, checkpointed or forgotten, or which statistics new files have; no writer has to
 # know of them for its rows to be right.
@@ -30,6 +31,9 @@ _HARMLESS = frozenset(
         "delta.enableDeletionVectors",
         "delta.enableExpiredLogCleanup",
         "delta.enableFullRetentionRollback",
+        "delta.enableInCommitTimestamps",
+        ICT_ENABLEMENT_TIMESTAMP,
+        ICT_ENABLEMENT_VERSION,
         "delta.logRetentionDuration",
         "delta.randomizeFilePrefixes",
         "delta.randomPrefixLength",
@@ -39,6 +43,8 @@ _HARMLESS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
+# What the commit itself sees to, on top of whichever version it lands.
+_KEPT_BY_THE_COMMIT = "inCommitTimestamp"
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
@@ -59,7 +65,7 @@ def contradiction_in_protocol(
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
     awake = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
-    woken = [name for name in awake if not is_in_force(name, read, metadata)]
+    woken = [n for n in awake if n != _KEPT_BY_THE_COMMIT and not is_in_force(n, read, metadata)]
     return f"{', '.join(woken)} came into force" if woken else None
 
 

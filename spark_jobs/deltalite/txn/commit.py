@@ -24,7 +24,8 @@ from deltalite.errors import (
 from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
 from deltalite.storage.log_store import LogStore
-from deltalite.txn.proposal import Proposal
+from deltalite.txn.commit_time import carries_time, dated_metadata, earliest_ms
+from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
@@ -64,22 +65,25 @@ def commit(
     _check_base(store, proposal.read_version)
     txn_id = str(uuid.uuid4())
     version = proposal.read_version + 1
+    below: Winner | None = None
+    earliest = earliest_ms(store, proposal, below)
     for attempt in range(max_attempts):
-        timestamp_ms = clock_ms()
-        data = commit_to_bytes(_actions(proposal, txn_id, timestamp_ms))
+        timestamp_ms = max(clock_ms(), earliest)
+        data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
         if _put(store, version, data, txn_id):
             return Committed(version=version, timestamp_ms=timestamp_ms)
         for winner in _winners(store, version):
             verdict = judge(proposal, winner, txn_id)
             match verdict:
                 case Stands(reads=reads):
-                    version, proposal = winner.version + 1, replace(proposal, reads=reads)
+                    version, proposal, below = winner.version + 1, _on_top_of(winner, proposal, reads), winner
                 case IsOurs():
                     return Committed(version=winner.version, timestamp_ms=timestamp_ms)
                 case AlreadyDone():
                     return DoneByAnotherTry(version=winner.version)
                 case ConcurrentModificationException():
                     raise verdict
+        earliest = earliest_ms(store, proposal, below)
         pause(random.uniform(0, min(0.01 * 2 ** min(attempt, 6), 0.5)))  # noqa: S311  jitter, not a secret
     raise ConcurrentWriteException(
         f"{max_attempts} attempts to commit to {store.root} were all lost, the last for version {version}.",
@@ -137,17 +141,30 @@ def _winners(store: LogStore, version: int) -> Iterator[Winner]:
         data = store.read(commit_name(version))
 
 
-def _actions(proposal: Proposal, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
+def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
+    """The proposal as it stands on the winner's version: what it rests on, and the rules that hold there."""
+    return replace(
+        proposal,
+        reads=reads,
+        read_protocol=winner.protocol or proposal.read_protocol,
+        read_metadata=winner.metadata or proposal.read_metadata,
+    )
+
+
+def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
     """Provenance first, where the protocol wants it, then what the file actions depend on."""
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
-    yield from (a for a in (proposal.protocol, proposal.metadata, proposal.txn) if a is not None)
+    metadata = dated_metadata(proposal, version, timestamp_ms)
+    yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.removes
     yield from proposal.adds
+    yield from proposal.changes
 
 
 def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str, Any]:
     operation = proposal.operation
-    info: dict[str, Any] = {"timestamp": timestamp_ms, "operation": operation.name}
+    info: dict[str, Any] = {"inCommitTimestamp": timestamp_ms} if carries_time(proposal) else {}
+    info |= {"timestamp": timestamp_ms, "operation": operation.name}
     info["operationParameters"] = dict(operation.parameters)
     if proposal.read_version >= 0:
         info["readVersion"] = proposal.read_version

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from deltalite.protocol import actions
 from deltalite.protocol import properties as props
-from deltalite.protocol.actions import AddFile, Metadata, RemoveFile, SetTransaction
+from deltalite.protocol.actions import AddCDCFile, AddFile, Metadata, RemoveFile, SetTransaction
 from deltalite.txn.isolation import IsolationLevel
 
 
@@ -66,6 +66,7 @@ class Proposal:
     operation: Operation
     adds: tuple[AddFile, ...] = ()
     removes: tuple[RemoveFile, ...] = ()
+    changes: tuple[AddCDCFile, ...] = ()
     protocol: actions.Protocol | None = None
     metadata: Metadata | None = None
     txn: SetTransaction | None = None

@@ -27,6 +27,7 @@ from deltalite.protocol.actions import (
     Action,
     AddFile,
     CommitInfo,
+    DomainMetadata,
     Metadata,
     Protocol,
     RemoveFile,
@@ -34,6 +35,7 @@ from deltalite.protocol.actions import (
     iter_raw_actions,
     parse_action,
 )
+from deltalite.protocol.clustering import CLUSTERING_DOMAIN
 from deltalite.protocol.file_names import commit_name
 from deltalite.txn.absorbed import contradiction_in_metadata, contradiction_in_protocol
 from deltalite.txn.isolation import IsolationLevel
@@ -159,6 +161,9 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
         )
         if why is not None:
             return MetadataChangedException(f"The table's metadata was changed by {winner}: {why}.", remedy=_RETRY)
+    if ours.adds and any(isinstance(a, DomainMetadata) and a.domain == CLUSTERING_DOMAIN for a in winner.actions):
+        # Our files may lack the statistics of a new clustering column; delta-spark lets them in.
+        return MetadataChangedException(f"The table's clustering columns were changed by {winner}.", remedy=_RETRY)
     return None
 
 

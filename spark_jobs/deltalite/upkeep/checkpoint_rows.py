@@ -15,9 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.columnar.statistics import indexed_columns
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, STRING_MAP
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import to_json
+from deltalite.protocol.clustering import clustering_columns
 from deltalite.protocol.features import supported_features
 from deltalite.snapshot import Snapshot
 from deltalite.upkeep.partition_struct import PartitionStruct
@@ -103,9 +105,12 @@ class AddLayout:
     def __init__(self, snapshot: Snapshot) -> None:
         configuration, schema = snapshot.configuration, snapshot.table_schema
         as_struct = props.CHECKPOINT_STATS_AS_STRUCT.of(configuration)
-        may_be_wide = "deletionVectors" in supported_features(snapshot.protocol)
+        features = supported_features(snapshot.protocol)
+        clustering = clustering_columns(snapshot.domains) if "clustering" in features else ()
+        indexed = indexed_columns(schema, configuration, always=clustering).leaves
+        may_be_wide = "deletionVectors" in features
         self.as_json = props.CHECKPOINT_STATS_AS_JSON.of(configuration)
-        self.statistics = StatsStruct(schema, configuration, with_tight_bounds=may_be_wide) if as_struct else None
+        self.statistics = StatsStruct(indexed, with_tight_bounds=may_be_wide) if as_struct else None
         self.partition_values = PartitionStruct(schema) if as_struct and schema.partition_columns else None
         columns = {name: kind for name, kind in ADD_TYPES.items() if name != "stats" or self.as_json}
         if self.partition_values is not None:

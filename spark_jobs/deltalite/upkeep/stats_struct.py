@@ -1,6 +1,6 @@
 """Statistics as a struct (`stats_parsed`), made from the JSON in which the log has them.
 
-The struct has the columns that the table's configuration indexes, by their physical names. Arrow parses the texts of
+The struct has the columns that the table indexes, by their physical names. Arrow parses the texts of
 many files at once; where one of them holds what Arrow does not take, that block is read value by value, with the same
 rules as data skipping. A value that cannot be a bound of its column becomes null, which is always safe, and a text that
 is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
@@ -9,7 +9,7 @@ is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -19,9 +19,7 @@ import pyarrow.json as pa_json
 
 from deltalite.columnar.file_facts import bound_value, count_of, parse_stats, value_at
 from deltalite.columnar.predicate import Path
-from deltalite.columnar.statistics import indexed_columns
 from deltalite.protocol.arrow_schema import type_to_arrow
-from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 
 _BLOCK_ROWS = 20_000
@@ -38,13 +36,9 @@ _ALL = "stats"
 
 
 class StatsStruct:
-    """The struct of a table's statistics: its Arrow `type`, and `parse`."""
+    """The struct of a table's statistics: its Arrow `type`, and `parse`. `leaves` are the columns that it has."""
 
-    def __init__(
-        self, table_schema: TableSchema, configuration: Mapping[str, str], *, with_tight_bounds: bool = False
-    ) -> None:
-        logical = indexed_columns(table_schema.logical, table_schema.partition_columns, configuration).leaves
-        leaves = [(table_schema.physical_path(path), leaf) for path, leaf in logical]
+    def __init__(self, leaves: Sequence[tuple[Path, DataType]], *, with_tight_bounds: bool = False) -> None:
         self._bounded = [(path, leaf) for path, leaf in leaves if _has_bounds(leaf)]
         bounds = _tree([(path, type_to_arrow(leaf)) for path, leaf in self._bounded])
         counts = _tree([(path, pa.int64()) for path, _ in leaves])

@@ -1,0 +1,48 @@
+"""The change data files of a write that keeps some rows of a file and replaces others.
+
+Where a commit has change files they are all that readers of the feed see of it, so they hold every row that came and
+every row that went. Commits that only add and remove whole files need none: their files say it. Rows that came are read
+back from the files that were just written, since a query may give others when it runs again. Protocol: Change Data
+Files, Writer Requirements for AddCDCFile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalite.change_feed import recorded_schema
+from deltalite.commands.write_target import WriteTarget
+from deltalite.commands.written_files import WrittenFiles, described_changes
+from deltalite.log.file_table import ADD_TYPES, table_of
+from deltalite.protocol.actions import AddCDCFile, AddFile, to_json
+from deltalite.protocol.features import is_in_force
+from deltalite.snapshot import Snapshot
+from deltalite.spark.changes import replaced_rows
+from deltalite.spark.conforming import conformed
+from deltalite.spark.replacing import Replacement
+from deltalite.spark.scan import scan_rows
+
+if TYPE_CHECKING:
+    from deltalite.spark.staging import StagedWrite
+
+CHANGE_DATA_FOLDER = "_change_data/"
+
+
+def change_files(
+    base: Snapshot,
+    target: WriteTarget,
+    staging: StagedWrite,
+    *,
+    new: WrittenFiles,
+    replaced: Replacement,
+) -> tuple[AddCDCFile, ...]:
+    """Write and publish them; none where the table has no feed, or no file is replaced in part."""
+    if replaced.deleted is None or replaced.partly.num_rows == 0:
+        return ()
+    if not is_in_force("changeDataFeed", target.protocol, target.metadata):
+        return ()
+    added = table_of([to_json(add) for add in new.adds], ADD_TYPES, AddFile)
+    came = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added, rows={})
+    went = conformed(replaced.deleted, base.schema, target.schema)
+    written = staging.write(replaced_rows(came, went), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+    return described_changes(base.store, staging, written, target)

@@ -1,0 +1,97 @@
+"""What a table says about its rows in SQL: invariants, CHECK constraints, generated and default columns.
+
+Texts only: which expressions there are, of which column, and whether the protocol makes them count. What they mean is
+for Spark to say. A rule whose feature the protocol does not support is inert. Protocol: Column Invariants, CHECK
+Constraints, Generated Columns, Default Columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.properties import CONSTRAINT_PREFIX, is_constraint
+from deltalite.protocol.schema import StructField, StructType, all_fields, parse_schema
+
+INVARIANTS = "delta.invariants"
+GENERATION = "delta.generationExpression"
+DEFAULT = "CURRENT_DEFAULT"
+_REMEDY = "Repair the table's metadata with the engine that wrote it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A condition on rows that must be TRUE. `property_key` is where a constraint stands, None for an invariant."""
+
+    name: str
+    expression: str
+    property_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRules:
+    """The rules of a table: conditions, and by the name of a column the expression that it is made by."""
+
+    conditions: tuple[Rule, ...] = ()
+    generated: Mapping[str, str]
+    defaults: Mapping[str, str]
+
+
+def column_rules(protocol: Protocol, metadata: Metadata) -> ColumnRules:
+    """The rules that count.
+
+    Raises:
+        CorruptLogError: a rule is malformed.
+        UnsupportedFeatureError: a column inside of another one is generated or has a default.
+    """
+    supported, schema = supported_features(protocol), parse_schema(metadata.schema_string)
+    conditions: list[Rule] = []
+    if "checkConstraints" in supported:
+        conditions += _constraints(metadata.configuration)
+    if "invariants" in supported:
+        conditions += _invariants(schema)
+    return ColumnRules(
+        conditions=tuple(conditions),
+        generated=_expressions(schema, GENERATION) if "generatedColumns" in supported else {},
+        defaults=_expressions(schema, DEFAULT) if "allowColumnDefaults" in supported else {},
+    )
+
+
+def _constraints(configuration: Mapping[str, str]) -> Iterator[Rule]:
+    for key, text in sorted(configuration.items()):
+        if is_constraint(key):
+            yield Rule(name=f"CHECK constraint '{key[len(CONSTRAINT_PREFIX) :]}'", expression=text, property_key=key)
+
+
+def _invariants(schema: StructType) -> Iterator[Rule]:
+    for field in all_fields(schema):
+        if INVARIANTS not in field.metadata:
+            continue
+        try:
+            expression = json.loads(field.metadata[INVARIANTS])["expression"]["expression"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            expression = None
+        yield Rule(name=f"invariant of the column '{field.name}'", expression=_text(expression, INVARIANTS, field))
+
+
+def _expressions(schema: StructType, key: str) -> dict[str, str]:
+    own = {field.name: _text(field.metadata[key], key, field) for field in schema if key in field.metadata}
+    inner = [field.name for field in all_fields(schema) if key in field.metadata]
+    if len(inner) > len(own):
+        raise UnsupportedFeatureError(
+            f"The column '{next((n for n in inner if n not in own), inner[0])}' has a {key} inside of another column, "
+            "which this release does not write.",
+            remedy="Write the table with an engine that supports it.",
+        )
+    return own
+
+
+def _text(value: Any, key: str, field: StructField) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise CorruptLogError(f"The column '{field.name}' has a {key} that is no expression.", remedy=_REMEDY)
+    return value

@@ -1,0 +1,100 @@
+"""Columns that the rows do not bring are made as the table says: by a default, or from the other columns.
+
+Both are computed in the pass that writes the rows. A generated column that the rows do bring is compared with its
+expression there. A default is for rows that lack the column; a NULL that was given stays. Protocol: Generated Columns,
+Default Columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from deltalite.protocol.column_rules import ColumnRules
+from deltalite.protocol.schema import StructType
+from deltalite.spark.columns import named
+from deltalite.spark.conforming import conformed
+from deltalite.spark.guards import Guard
+from deltalite.spark.table_expressions import TableExpressions, of_the_request, of_the_table
+from deltalite.spark.types import spark_type
+
+
+def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
+    """The rows of `frame`, whose schema is `have`, as rows of `want`, with what they lack.
+
+    Raises:
+        UnsupportedFeatureError: the expression of a column cannot be computed.
+    """
+    rows = conformed(frame, have, want)
+    lacking = [field for field in want if have.find(field.name) is None]
+    made = {}
+    for field in lacking:
+        if field.name in rules.defaults:
+            text = rules.defaults[field.name]
+            nothing = TableExpressions(frame.sparkSession, StructType(()))
+            value, _ = nothing.value(text, of_the_table(f"default of the column '{field.name}'", text), varies=True)
+            made[field.name] = value.cast(spark_type(field.type))
+    rows = _with(rows, want, made)
+    generated = _generated(TableExpressions(frame.sparkSession, want), want, rules) if rules.generated else {}
+    return _with(rows, want, {f.name: generated[f.name] for f in lacking if f.name in generated})
+
+
+def rule_guards(
+    spark: SparkSession, have: StructType, want: StructType, rules: ColumnRules, *, asked: Container[str]
+) -> list[Guard]:
+    """Guards for invariants, CHECK constraints, and the generated columns that the rows bring.
+
+    Args:
+        spark: the session.
+        have: the schema of the rows as they came.
+        want: the table's schema.
+        rules: the table's rules.
+        asked: the keys of the properties that the request itself sets.
+
+    Raises:
+        UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
+    """
+    expressions = TableExpressions(spark, want)
+    guards = []
+    for rule in rules.conditions:
+        failure = of_the_request if rule.property_key in asked else of_the_table
+        guards.append(
+            Guard(
+                condition=expressions.condition(rule.expression, failure(rule.name, rule.expression)),
+                rule=f"the {rule.name} is ({rule.expression}), and must be TRUE",
+                remedy="Filter or correct the rows in `query`.",
+            )
+        )
+    for name, column in _generated(expressions, want, rules).items():
+        if have.find(name) is not None:
+            guards.append(
+                Guard(
+                    condition=named(name).eqNullSafe(column),
+                    rule=f"the column '{name}' is generated as ({rules.generated[name]}), and must be equal to that",
+                    remedy="Leave the column out in `query`: it is computed.",
+                )
+            )
+    return guards
+
+
+def _generated(expressions: TableExpressions, want: StructType, rules: ColumnRules) -> dict[str, Column]:
+    """The generated columns by name, in their types."""
+    found = {}
+    others = {name.lower() for name in rules.generated}
+    for field in want:
+        text = rules.generated.get(field.name)
+        if text is None:
+            continue
+        failure = of_the_table(f"generation expression of the column '{field.name}'", text)
+        value, read = expressions.value(text, failure, varies=False)
+        if read & others:
+            raise failure(f"it reads generated columns: {', '.join(sorted(read & others))}.")
+        found[field.name] = value.cast(spark_type(field.type))
+    return found
+
+
+def _with(rows: DataFrame, want: StructType, made: Mapping[str, Column]) -> DataFrame:
+    if not made:
+        return rows
+    return rows.select(*[made[f.name].alias(f.name) if f.name in made else named(f.name) for f in want])

@@ -1,0 +1,30 @@
+"""The table's columns as its data files hold them: the way back from `presenting`.
+
+Files of a mapped table have physical names at every depth, and each field its id, which Spark writes into the Parquet
+schema from the metadata of the column. A cast by position renames inside a struct and brings the ids along. Protocol:
+Writer Requirements for Column Mapping.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+
+from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id
+from deltalite.protocol.schema import ArrayType, MapType, StructType
+from deltalite.spark.columns import named
+from deltalite.spark.presenting import with_field_ids
+from deltalite.spark.types import spark_type
+
+
+def stored_columns(table: TableSchema) -> list[Column]:
+    """The columns of the files and the partition columns, made of the table's, in its order."""
+    if table.mode is MappingMode.NONE:
+        return [named(field.name) for field in table.logical]
+    columns = []
+    for logical, physical in zip(table.logical, table.physical, strict=True):
+        column = named(logical.name)
+        if isinstance(physical.type, StructType | ArrayType | MapType):
+            column = column.cast(with_field_ids(spark_type(physical.type), physical.type))
+        number = field_id(physical.metadata)
+        columns.append(column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number}))
+    return columns

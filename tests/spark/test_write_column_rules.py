@@ -1,0 +1,171 @@
+"""What a table says about its rows holds for every row that is written, and what the rows lack is made."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from deltalite.errors import ConstraintViolationError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
+from tests.support.tables import commit, everything, put, rows, values
+
+pytestmark = pytest.mark.spark
+
+
+def field(name, kind, nullable=True, **about):
+    metadata = {key.replace("__", "."): value for key, value in about.items()}
+    return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
+
+
+def invariant(text):
+    return json.dumps({"expression": {"expression": text}})
+
+
+def empty_table(folder, *fields, features=(), partition_columns=(), configuration=None):
+    """Version 0, without rows, as another engine makes it."""
+    schema = json.dumps({"type": "struct", "fields": list(fields)})
+    writers = ["appendOnly", "invariants", *features]
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": writers}},
+        {
+            "metaData": {
+                "id": "x",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": list(partition_columns),
+                "configuration": configuration or {},
+            }
+        },
+    ]
+    (folder / "_delta_log").mkdir(parents=True)
+    (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    return folder
+
+
+def refused(spark, table, error, match, query, **options):
+    """The write is refused, and nothing has changed."""
+    before = everything(table)
+    with pytest.raises(error, match=match) as caught:
+        put(spark, table, query, **options)
+    assert caught.value.remedy and everything(table) == before
+
+
+def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
+    inner = {"type": "struct", "fields": [field("x", "integer", delta__invariants=invariant("s.x > 0"))]}
+    table = empty_table(
+        tmp_path / "t",
+        field("id", "integer", delta__invariants=invariant("id < 100")),
+        field("s", inner),
+        field("name", "string", nullable=False),
+        features=["checkConstraints"],
+        configuration={"delta.constraints.short": "length(name) < 5 OR id = 50"},
+    )
+    good = "SELECT 1 AS id, named_struct('x', 1) AS s, 'a' AS name"
+    put(spark, table, good)
+    more = lambda query: f"{good} UNION ALL {query}"
+    bad = [
+        ("SELECT 100, named_struct('x', 1), 'a'", r"invariant of the column 'id' is \(id < 100\).*\"id\":100"),
+        ("SELECT NULL, named_struct('x', 1), 'a'", r"invariant of the column 'id'.*\"id\":null"),
+        ("SELECT 2, named_struct('x', 0), 'a'", r"invariant of the column 'x' is \(s.x > 0\)"),
+        ("SELECT 2, NULL, 'a'", r"invariant of the column 'x'"),
+        ("SELECT 3, named_struct('x', 1), 'abcdef'", r"CHECK constraint 'short' is \(length.*abcdef"),
+        ("SELECT 3, named_struct('x', 1), NULL", "'name' is NOT NULL"),
+    ]
+    for query, words in bad:
+        for options in ({}, {"mode": "overwrite"}, {"mode": "overwrite", "replace_where": "true"}):
+            refused(spark, table, ConstraintViolationError, words, more(query), **options)
+    put(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
+    assert [r[0] for r in rows(table)] == [1, 50]
+    refused(spark, table, UnsupportedFeatureError, "short.*cannot be computed", "SELECT 1 AS other",
+            mode="overwrite", overwrite_schema=True)  # fmt: skip
+    put(spark, table, "SELECT 'b' AS name, 7 AS id", mode="overwrite", overwrite_schema=True)
+    assert rows(table) == [("b", 7)]
+
+
+def test_a_constraint_may_be_given_to_a_new_table(spark, tmp_path):
+    table = tmp_path / "t"
+    positive = {"delta.constraints.positive": "id > 0"}
+    for text in ("id >", "nope > 0", "id", "rand() > 0", "EXISTS (SELECT 1)", "explode(array(true))",
+                 "reflect('java.lang.System', 'getenv') IS NULL", "max(id) > 0"):  # fmt: skip
+        properties = {"delta.constraints.c": text}
+        refused(spark, table, InvalidRequestError, r"CHECK constraint 'c'", values("id", "1"), properties=properties)
+    refused(spark, table, ConstraintViolationError, "positive", values("id", "1", "0"), properties=positive)
+    put(spark, table, values("id", "1"), properties=positive)
+    assert commit(table, 0)["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 3}
+    refused(spark, table, ConstraintViolationError, r"'positive' is \(id > 0\).*\"id\":null",
+            "SELECT CAST(NULL AS INT) AS id")  # fmt: skip
+    negative = pa.table({"id": pa.array([-1], pa.int32())})
+    with pytest.raises(Exception, match="1 rows failed validation check"):
+        write_deltalake(str(table), negative, mode="append")
+    write_deltalake(str(table), pa.table({"id": pa.array([2], pa.int32())}), mode="append")
+    assert rows(table) == [(1,), (2,)]
+
+
+MADE = (
+    field("at", "timestamp"),
+    field("day", "date", delta__generationExpression="CAST(at AS DATE)"),
+    field("twice", "long", delta__generationExpression="id * 2"),
+    field("id", "integer"),
+    field("kind", "string", nullable=False, CURRENT_DEFAULT="'new'"),
+    field("n", "long", CURRENT_DEFAULT="40 + 2"),
+)
+
+
+@pytest.fixture
+def made(tmp_path):
+    return empty_table(
+        tmp_path / "t", *MADE, features=["generatedColumns", "allowColumnDefaults"], partition_columns=["day"]
+    )
+
+
+def test_what_the_rows_lack_is_made(spark, made):
+    at = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
+    day = dt.date(2026, 1, 2)
+    moment = "TIMESTAMP'2026-01-02 03:00:00Z' AS at"
+    put(spark, made, f"SELECT 1 AS id, {moment}")
+    put(spark, made, f"SELECT 2 AS ID, {moment}, DATE'2026-01-02' AS day, 4 AS twice, 'old' AS kind, NULL AS n")
+    put(spark, made, "SELECT CAST(NULL AS INT) AS id, CAST(NULL AS DATE) AS day, 'x' AS extra", merge_schema=True)
+    assert rows(made) == sorted(
+        [
+            (at, day, 2, 1, "new", 42, None),
+            (at, day, 4, 2, "old", None, None),
+            (None, None, None, None, "new", 42, "x"),
+        ],
+        key=repr,
+    )
+    assert [a["partitionValues"] for a in commit(made, 1)["add"]] == [{"day": "2026-01-02"}]
+    put(spark, made, f"SELECT 3 AS id, {moment}", mode="overwrite", partition_overwrite="dynamic")
+    put(spark, made, f"SELECT 4 AS id, {moment}", mode="overwrite", replace_where="twice = 8 OR id IS NULL")
+    assert sorted(r[3] for r in rows(made)) == [3, 4] and sorted(r[2] for r in rows(made)) == [6, 8]
+    assert "delta.generationExpression" in commit(made, 3)["metaData"]["schemaString"]
+
+
+def test_a_wrong_value_for_a_generated_column_is_shown(spark, made):
+    wrong = [("3 AS twice", r"'twice' is generated as \(id \* 2\).*\"twice\":3"), ("NULL AS twice", "'twice'"),
+             ("DATE'2026-01-02' AS day", "'day' is generated")]  # fmt: skip
+    for column, words in wrong:
+        refused(spark, made, ConstraintViolationError, words, f"SELECT 1 AS id, {column}")
+    refused(spark, made, ConstraintViolationError, "'kind' is NOT NULL", "SELECT 1 AS id, CAST(NULL AS STRING) AS kind")
+    refused(spark, made, SchemaMismatchError, "'day'", "SELECT 1 AS id, 'text' AS day")
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"delta__generationExpression": "id +"}, "generation expression of the column 'c' is .id +."),
+        ({"delta__generationExpression": "nope + 1"}, "generation expression of the column 'c'.*nope"),
+        ({"delta__generationExpression": "rand()"}, "generation expression of the column 'c'.*not deterministic"),
+        ({"delta__generationExpression": "(SELECT 1)"}, "generation expression of the column 'c'.*ScalarSubquery"),
+        ({"delta__generationExpression": "other + 1"}, "it reads generated columns: other"),
+        ({"CURRENT_DEFAULT": "'a"}, "default of the column 'c'"),
+        ({"CURRENT_DEFAULT": "id"}, "default of the column 'c'.*id"),
+    ],
+)
+def test_an_expression_that_cannot_be_computed_is_refused_by_its_column(spark, tmp_path, about, words):
+    other = field("other", "integer", delta__generationExpression="id")
+    fields = field("id", "integer"), field("c", "integer", **about), other
+    table = empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
+    refused(spark, table, UnsupportedFeatureError, words, "SELECT 1 AS id")

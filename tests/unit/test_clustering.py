@@ -1,0 +1,78 @@
+"""The clustering columns of a table: read in both spellings, and kept."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.columnar.statistics import indexed_columns
+from deltalite.errors import CorruptLogError, MetadataChangedException, SchemaMismatchError
+from deltalite.protocol.actions import DomainMetadata
+from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.txn.winners import Stands, Winner, judge
+from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal, struct, txn
+
+TABLE = TableSchema(logical=StructType((*SCHEMA.fields, StructField("s", struct(x="long")))))
+
+
+def domain(columns, text=None):
+    said = json.dumps({"clusteringColumns": columns, "domainName": "delta.clustering"}) if text is None else text
+    return {"delta.clustering": DomainMetadata(domain="delta.clustering", configuration=said, removed=False)}
+
+
+@pytest.mark.parametrize("columns", [["id", ["s", "x"]], [["id"], ["s", "x"]]])
+def test_columns_are_names_or_paths(columns):
+    assert clustering_columns(domain(columns)) == (("id",), ("s", "x"))
+    assert clustering_columns({}) == ()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusteringColumns": 5}', '{"clusteringColumns": [[]]}',
+                                  '{"clusteringColumns": [[1]]}', "[" * 9999])  # fmt: skip
+def test_a_domain_that_names_no_columns_is_an_error(text):
+    with pytest.raises(CorruptLogError, match=r"delta\.clustering"):
+        clustering_columns(domain(None, text))
+
+
+def test_a_new_schema_keeps_the_columns_by_their_names_in_files():
+    check_keeps_clustering((("id",), ("s", "x")), TABLE)
+    check_keeps_clustering((), TableSchema(logical=struct(a="long"), partition_columns=("a",)))
+    for columns, words in (((("s",),), "s "), ((("s", "y"),), r"s\.y"), ((("ID",),), "ID")):
+        with pytest.raises(SchemaMismatchError, match=f"clustered by {words}"):
+            check_keeps_clustering(columns, TABLE)
+    mapped = StructField("id", PrimitiveType("long"), metadata={"delta.columnMapping.physicalName": "p"})
+    table = TableSchema(logical=StructType((mapped,)), mode=MappingMode.NAME)
+    check_keeps_clustering((("p",),), table)
+    with pytest.raises(SchemaMismatchError):
+        check_keeps_clustering((("id",),), table)
+    with pytest.raises(SchemaMismatchError, match="cannot be partitioned by day too"):
+        check_keeps_clustering((("id",),), TableSchema(logical=SCHEMA, partition_columns=("day",)))
+
+
+@pytest.mark.parametrize("asked", [{"delta.dataSkippingNumIndexedCols": "1"}, {"delta.dataSkippingStatsColumns": "id"}])
+def test_clustering_columns_have_statistics_whatever_the_configuration_says(asked):
+    found = indexed_columns(TABLE, asked, always=(("s", "x"),))
+    assert [path for path, _ in found.leaves] == [("id",), ("s", "x")]
+
+
+def test_statistics_of_a_mapped_table_are_asked_for_by_its_own_names_and_go_by_those_of_its_files():
+    named = lambda name, kind: StructField(name, kind, metadata={"delta.columnMapping.physicalName": f"p_{name}"})
+    inner = StructType((named("x", PrimitiveType("long")), named("y", PrimitiveType("long"))))
+    fields = named("day", PrimitiveType("string")), named("a", PrimitiveType("long")), named("s", inner)
+    table = TableSchema(logical=StructType(fields), partition_columns=("day",), mode=MappingMode.NAME)
+    paths = lambda asked: [path for path, _ in indexed_columns(table, asked).leaves]
+    assert paths({}) == [("p_a",), ("p_s", "p_x"), ("p_s", "p_y")]
+    assert paths({"delta.dataSkippingNumIndexedCols": "2"}) == [("p_a",), ("p_s", "p_x")]
+    assert paths({"delta.dataSkippingStatsColumns": "S.y"}) == [("p_s", "p_y")]
+
+
+def test_files_whose_statistics_may_be_missing_do_not_enter_beside_new_clustering_columns():
+    winner = Winner(version=5, actions=list(domain(["id"]).values()))
+    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), Stands)):
+        found = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
+        assert isinstance(found, error)
+    other = DomainMetadata(domain="mine", configuration="", removed=False)
+    found = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[other]), "mine")
+    assert isinstance(found, Stands)

@@ -1,0 +1,105 @@
+"""Ids and physical names: each field has its own, none comes back for another column."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.column_ids import new_physical_name, with_column_ids
+from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
+from deltalite.protocol.schema import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    all_fields,
+    parse_schema,
+)
+from tests.unit.builders import metadata
+
+MODE, HIGHEST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
+LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
+
+
+def struct(**columns):
+    return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
+
+
+NESTED = struct(a=LONG, s=struct(x=LONG), l=ArrayType(struct(y=TEXT)), m=MapType(struct(k=LONG), struct(v=LONG)))
+
+
+def given(schema, mode="name", previous=None, configuration=None, **options):
+    """What was given: the ids and the names by field name, and the highest id that is kept."""
+    names = (f"p{n}" for n in count(options.pop("first", 1)))
+    asked = metadata({MODE: mode, **(configuration or {})}, schema=schema)
+    made = with_column_ids(asked, previous, new_name=lambda: next(names), **options)
+    found = list(all_fields(parse_schema(made.schema_string)))
+    ids = {f.name: f.metadata.get(FIELD_ID) for f in found}
+    return ids, {f.name: f.metadata.get(PHYSICAL_NAME) for f in found}, made.configuration.get(HIGHEST), made
+
+
+def as_table(made, mode=MappingMode.NAME):
+    return TableSchema(logical=parse_schema(made.schema_string), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_every_field_at_every_depth_of_a_new_table_has_an_id_and_a_name_of_its_own(mode):
+    ids, names, highest, _ = given(NESTED, mode)
+    assert sorted(ids.values()) == list(range(1, 9)) and highest == "8"
+    assert len(set(names.values())) == 8 and None not in names.values()
+    assert new_physical_name().startswith("col-") and new_physical_name() != new_physical_name()
+
+
+def test_without_mapping_nothing_is_given():
+    plain = metadata({}, schema=NESTED)
+    assert with_column_ids(plain, None) is plain
+    assert with_column_ids(plain, TableSchema(logical=NESTED)) is plain
+
+
+def test_new_columns_get_ids_beyond_the_highest_that_ever_was():
+    _, _, _, before = given(struct(a=LONG, s=struct(x=LONG)))
+    kept = parse_schema(before.schema_string).fields
+    inner = StructType((*kept[1].type.fields, StructField("z", TEXT)))
+    grown = StructType((kept[0], StructField("s", inner, True, kept[1].metadata), StructField("b", TEXT)))
+    ids, names, highest, made = given(
+        grown, previous=as_table(before), configuration={HIGHEST: "40"}, keeps_files=True, first=8
+    )
+    assert ids == {"a": 1, "s": 2, "x": 3, "z": 41, "b": 42} and highest == "42"
+    assert names == {"a": "p1", "s": "p2", "x": "p3", "z": "p8", "b": "p9"}
+    assert with_column_ids(made, as_table(made)) is made
+
+
+def test_a_new_schema_keeps_what_a_field_of_the_same_path_and_type_had():
+    _, _, _, before = given(struct(a=LONG, b=TEXT, s=struct(x=LONG, y=TEXT)))
+    fresh = struct(A=LONG, b=LONG, s=struct(x=LONG), c=TEXT)
+    ids, names, highest, _ = given(
+        fresh, previous=as_table(before), configuration={HIGHEST: before.configuration[HIGHEST]}
+    )
+    assert ids == {"A": 1, "b": 6, "s": 7, "x": 4, "c": 8} and highest == "8"
+    assert names["A"] == "p1" and names["x"] == "p4"
+
+
+def test_a_table_whose_files_stay_maps_its_columns_to_their_own_names():
+    before = TableSchema(logical=struct(a=LONG, s=struct(x=LONG)))
+    ids, names, _, _ = given(struct(a=LONG, s=struct(x=LONG), b=LONG), previous=before, keeps_files=True)
+    assert names == {"a": "a", "s": "s", "x": "x", "b": "p1"} and sorted(ids.values()) == [1, 2, 3, 4]
+    _, names, _, _ = given(struct(a=LONG), previous=before)
+    assert names == {"a": "p1"}
+
+
+def test_names_without_mapping_are_no_basis():
+    stale = StructType((StructField("a", LONG, True, {PHYSICAL_NAME: "x"}),))
+    with pytest.raises(InvalidRequestError, match="'a' has a physical name"):
+        given(stale, previous=TableSchema(logical=stale), keeps_files=True)
+
+
+@pytest.mark.parametrize(("before", "after"), [("none", "id"), ("name", "none"), ("name", "id"), ("id", "name")])
+def test_a_table_changes_its_mode_only_from_none_to_name(before, after):
+    schema = struct(a=LONG)
+    _, _, _, made = given(schema, "none" if before == "none" else before)
+    with pytest.raises(InvalidRequestError, match=f"'{before}' in the table and '{after}'") as refused:
+        given(schema, after, previous=as_table(made, MappingMode(before)))
+    assert refused.value.remedy

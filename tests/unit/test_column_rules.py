@@ -1,0 +1,66 @@
+"""The rules of a table as texts: which count, and which cannot be meant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.column_rules import column_rules
+from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
+from tests.unit.builders import SCHEMA, metadata
+from tests.unit.test_features import legacy, named
+
+LONG = PrimitiveType("long")
+INVARIANT = json.dumps({"expression": {"expression": "a > 3"}})
+CONSTRAINTS = {"delta.constraints.positive": "id > 0", "DELTA.Constraints.B": "b", "delta.appendOnly": "true"}
+
+
+def with_metadata(**about):
+    return StructField("a", LONG, metadata={key.replace("__", "."): value for key, value in about.items()})
+
+
+def rules(protocol, *fields, configuration=None):
+    return column_rules(protocol, metadata(configuration, schema=StructType((*SCHEMA.fields, *fields))))
+
+
+def test_rules_count_where_the_protocol_supports_them():
+    marked = with_metadata(delta__invariants=INVARIANT, delta__generationExpression="id + 1", CURRENT_DEFAULT="7")
+    said = lambda protocol: rules(protocol, marked, configuration=CONSTRAINTS)
+    everything = said(named("invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"))
+    assert [(r.name, r.expression, r.property_key) for r in everything.conditions] == [
+        ("CHECK constraint 'B'", "b", "DELTA.Constraints.B"),
+        ("CHECK constraint 'positive'", "id > 0", "delta.constraints.positive"),
+        ("invariant of the column 'a'", "a > 3", None),
+    ]
+    assert (everything.generated, everything.defaults) == ({"a": "id + 1"}, {"a": "7"})
+    nothing = said(named())
+    assert (nothing.conditions, nothing.generated, nothing.defaults) == ((), {}, {})
+    for protocol, counted in ((legacy(1, 2), 1), (legacy(1, 3), 3), (named("checkConstraints"), 2)):
+        assert len(said(protocol).conditions) == counted
+
+
+def test_an_invariant_inside_of_a_column_counts():
+    inner = StructType((with_metadata(delta__invariants=INVARIANT),))
+    found = rules(legacy(1, 2), StructField("l", ArrayType(inner)))
+    assert [r.expression for r in found.conditions] == ["a > 3"]
+
+
+@pytest.mark.parametrize("text", ["{}", "no json", "null", '{"expression": {"expression": ""}}', 5, "[" * 9999])
+def test_an_invariant_that_is_none_is_an_error_that_names_its_column(text):
+    with pytest.raises(CorruptLogError, match=r"'a' has a delta\.invariants"):
+        rules(legacy(1, 2), with_metadata(delta__invariants=text))
+
+
+def test_an_expression_that_is_no_text_is_an_error_that_names_its_column():
+    with pytest.raises(CorruptLogError, match=r"'a' has a CURRENT_DEFAULT"):
+        rules(named("allowColumnDefaults"), with_metadata(CURRENT_DEFAULT=7))
+    with pytest.raises(CorruptLogError, match=r"'a' has a delta\.generationExpression"):
+        rules(legacy(1, 4), with_metadata(delta__generationExpression=" "))
+
+
+def test_what_is_made_inside_of_another_column_is_refused():
+    inner = StructField("s", StructType((with_metadata(delta__generationExpression="id"),)))
+    with pytest.raises(UnsupportedFeatureError, match=r"'a' has a delta\.generationExpression inside"):
+        rules(legacy(1, 4), inner)

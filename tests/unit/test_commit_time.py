@@ -1,0 +1,166 @@
+"""The times that commits carry: they grow by themselves, whatever the clock says and whoever else commits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from deltalite.errors import CorruptLogError, MetadataChangedException
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import commit_name
+from deltalite.snapshot import Snapshot
+from deltalite.txn.commit import Committed, commit
+from tests.unit.builders import NOON_MS, add, create, info, metadata, new_store, proposal, put_raw, remove
+
+TIMED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly", "inCommitTimestamp"))
+ON = {"delta.enableInCommitTimestamps": "true"}
+SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+
+
+def committed(store, read_version, *actions, rules=None, now_ms=NOON_MS, **options):
+    ours = proposal(read_version, *actions, rules=rules, **options)
+    done = commit(store, ours, clock_ms=lambda: now_ms, pause=lambda _s: None)
+    assert isinstance(done, Committed)
+    return done
+
+
+def timed_table(now_ms=NOON_MS):
+    store = new_store()
+    committed(store, -1, TIMED, metadata(ON), now_ms=now_ms)
+    return store
+
+
+def rules_of(store):
+    table = Snapshot.load(store)
+    return table.protocol, table.metadata
+
+
+def lines(store, version):
+    return [json.loads(line) for line in store.files[commit_name(version)][0].splitlines()]
+
+
+def time_of(store, version):
+    (first, *_) = lines(store, version)
+    return first["commitInfo"]["inCommitTimestamp"]
+
+
+def rivals(store, *commits):
+    """Each put of ours finds that another writer has just taken the version."""
+    left = list(commits)
+
+    def before(operation, name):
+        if operation == "write_if_absent" and left:
+            put_raw(store, int(name[-25:-5]), left.pop(0))
+
+    store.before = before
+
+
+def test_a_table_without_the_feature_carries_none():
+    store = create(new_store(), configuration=ON)  # the property alone is inert
+    done = committed(store, 0, add("a"), rules=rules_of(store))
+    assert "inCommitTimestamp" not in lines(store, 1)[0]["commitInfo"]
+    assert done.timestamp_ms == lines(store, 1)[0]["commitInfo"]["timestamp"] == NOON_MS
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "carried"),
+    [(NOON_MS + 5, NOON_MS + 5), (NOON_MS, NOON_MS + 1), (NOON_MS - 9000, NOON_MS + 1)],
+)
+def test_a_commit_carries_the_clock_s_time_and_never_one_before_the_commit_below(now_ms, carried):
+    store = timed_table()
+    done = committed(store, 0, add("a"), rules=rules_of(store), now_ms=now_ms)
+    assert time_of(store, 1) == done.timestamp_ms == carried
+    assert lines(store, 1)[0]["commitInfo"]["timestamp"] == carried
+    assert Snapshot.load_at(store, carried).version == 1
+    assert Snapshot.load_at(store, carried - 1).version == 0
+
+
+def test_a_first_commit_that_carries_its_time_needs_no_enablement():
+    store = timed_table()
+    assert time_of(store, 0) == NOON_MS
+    assert not set(SINCE) & set(Snapshot.load(store).configuration)
+
+
+def test_after_lost_races_the_time_is_later_than_that_of_the_last_winner():
+    store = timed_table()
+    late = [NOON_MS + 10_000, NOON_MS + 50_000]
+    rivals(store, *([info(operation="WRITE", inCommitTimestamp=t, isBlindAppend=True), add(f"w{t}")] for t in late))
+    done = committed(store, 0, add("a"), rules=rules_of(store))
+    assert done == Committed(version=3, timestamp_ms=NOON_MS + 50_001)
+    assert [time_of(store, v) for v in range(4)] == sorted({time_of(store, v) for v in range(4)})
+
+
+def test_a_winner_without_a_time_is_named_and_nothing_is_written():
+    store = timed_table()
+    rivals(store, [info(operation="WRITE"), add("w")])
+    with pytest.raises(CorruptLogError, match=r"0000001\.json"):
+        committed(store, 0, add("a"), rules=rules_of(store))
+    assert commit_name(2) not in store.files
+
+
+def test_a_winner_that_begins_to_carry_times_is_followed():
+    store = create(new_store(), configuration={})
+    rules = rules_of(store)
+    began = {SINCE[0]: "1", SINCE[1]: str(NOON_MS + 7000)}
+    rivals(store, [info(operation="SET", inCommitTimestamp=NOON_MS + 7000), TIMED_UPGRADE, metadata({**ON, **began})])
+    done = committed(store, 0, add("a"), rules=rules)
+    assert done.version == 2 and time_of(store, 2) == NOON_MS + 7001
+
+
+TIMED_UPGRADE = dataclasses.replace(TIMED, writer_features=("appendOnly", "invariants", "inCommitTimestamp"))
+
+
+def test_the_commit_that_begins_says_so_and_is_later_than_the_file_below():
+    store = create(new_store())
+    file_ms = store.files[commit_name(0)][1]
+    done = committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store), now_ms=file_ms - 500)
+    assert done.timestamp_ms == time_of(store, 1) == file_ms + 1
+    said = Snapshot.load(store).configuration
+    assert (said[SINCE[0]], said[SINCE[1]]) == ("1", str(file_ms + 1))
+    assert Snapshot.load_at(store, file_ms).version == 0
+
+
+def test_what_the_beginning_says_follows_the_version_that_it_lands_on():
+    store = create(new_store())
+    rules = rules_of(store)
+    rivals(store, [info(operation="WRITE", isBlindAppend=True), add("w")])
+    done = committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules)
+    said = Snapshot.load(store).configuration
+    assert done.version == 2 and (said[SINCE[0]], said[SINCE[1]]) == ("2", str(done.timestamp_ms))
+    assert done.timestamp_ms > store.files[commit_name(1)][1]
+
+
+def test_a_later_change_of_the_metadata_keeps_what_the_beginning_said():
+    store = create(new_store())
+    committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store))
+    before = Snapshot.load(store)
+    changed = dataclasses.replace(before.metadata, description="later")
+    committed(store, 1, changed, rules=rules_of(store))
+    assert Snapshot.load(store).configuration == before.configuration
+
+
+def test_a_lost_answer_gives_the_time_that_the_commit_carries():
+    store = timed_table(NOON_MS + 60_000)
+    from deltalite.errors import StorageError
+
+    state = {"lost": False}
+
+    def after(operation, _name):
+        if operation == "write_if_absent" and not state["lost"]:
+            state["lost"] = True
+            raise StorageError("No answer.", remedy="Wait.")
+
+    rules = rules_of(store)
+    store.after = after
+    done = committed(store, 0, add("a"), rules=rules)
+    assert done == Committed(version=1, timestamp_ms=NOON_MS + 60_001) and time_of(store, 1) == NOON_MS + 60_001
+
+
+def test_two_that_begin_at_once_do_not_both():
+    store = create(new_store())
+    rules = rules_of(store)
+    rivals(store, [info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ON)])
+    with pytest.raises(MetadataChangedException):
+        committed(store, 0, metadata({"mine": "x"}), remove("f"), rules=rules)

@@ -1,0 +1,152 @@
+"""The protocol that a table needs: numbers while they suffice, then lists; it grows, and forgets nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deltalite.errors import InvalidRequestError, UnsupportedFeatureError
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
+from deltalite.protocol.features import supported_features
+from tests.unit.builders import metadata
+from tests.unit.test_features import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, named, with_field
+
+BASE = ("appendOnly", "invariants")
+CHECKED = metadata({"delta.constraints.positive": "id > 0"})
+TIMED = metadata({"delta.enableInCommitTimestamps": "true"})
+
+
+def both(reader, readers, *writers):
+    """A protocol by its numbers and lists."""
+    return Protocol(
+        min_reader_version=reader,
+        min_writer_version=7,
+        reader_features=None if readers is None else tuple(sorted(readers)),
+        writer_features=tuple(sorted(writers)),
+    )
+
+
+# The protocol as it is, the metadata, what is asked by properties, and the protocol that this makes.
+UPGRADES = [
+    (None, PLAIN, {}, legacy(1, 2)),
+    (None, metadata({"delta.appendOnly": "true"}), {}, legacy(1, 2)),
+    (legacy(1, 1), PLAIN, {}, legacy(1, 1)),
+    (legacy(1, 1), metadata({"delta.appendOnly": "true"}), {}, legacy(1, 2)),
+    (legacy(1, 4), PLAIN, {}, legacy(1, 4)),
+    # Numbers suffice while each feature has one.
+    (None, CHECKED, {}, legacy(1, 3)),
+    (None, with_field(delta__generationExpression="id"), {}, legacy(1, 4)),
+    (None, MAPPED, {}, legacy(2, 5)),
+    (legacy(1, 6), MAPPED, {}, legacy(2, 6)),
+    (legacy(1, 3), with_field(CURRENT_DEFAULT="1"), {},
+     both(1, None, *BASE, "checkConstraints", "allowColumnDefaults")),
+    (None, metadata({"delta.enableChangeDataFeed": "true"}), {}, legacy(1, 4)),
+    (None, metadata({"delta.enableDeletionVectors": "true"}), {},
+     both(3, ["deletionVectors"], *BASE, "deletionVectors")),
+    (both(1, None, *BASE), CHECKED, {}, both(1, None, *BASE, "checkConstraints")),
+    (both(1, None, *BASE), MAPPED, {}, both(2, None, *BASE, "columnMapping")),
+    (None, metadata({**MAPPED.configuration, **TIMED.configuration}), {},
+     both(2, None, *BASE, "columnMapping", "inCommitTimestamp")),
+    # A feature without an old number: lists, of all that the numbers implied.
+    (None, TIMED, {}, both(1, None, *BASE, "inCommitTimestamp")),
+    (legacy(1, 1), TIMED, {}, both(1, None, "inCommitTimestamp")),
+    (legacy(1, 4), TIMED, {}, both(1, None, *LEGACY_7, "inCommitTimestamp")),
+    (legacy(1, 6), TIMED, {}, both(1, None, *LEGACY_7, "identityColumns", "inCommitTimestamp")),
+    # The reader's number stays where it says all that readers need to know.
+    (legacy(2, 5), TIMED, {}, both(2, None, *LEGACY_7, "columnMapping", "inCommitTimestamp")),
+    (legacy(2, 6), TIMED, {}, both(2, None, *LEGACY_7, "columnMapping", "identityColumns", "inCommitTimestamp")),
+    (None, NTZ, {}, both(3, ["timestampNtz"], *BASE, "timestampNtz")),
+    (legacy(1, 4), NTZ, {}, both(3, ["timestampNtz"], *LEGACY_7, "timestampNtz")),
+    (legacy(2, 5), NTZ, {}, both(3, ["columnMapping", "timestampNtz"], *LEGACY_7, "columnMapping", "timestampNtz")),
+    # Lists stay lists, with whatever they hold.
+    (named("fromTheFuture"), TIMED, {}, both(1, None, "fromTheFuture", "inCommitTimestamp")),
+    (named("fromTheFuture"), NTZ, {}, both(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
+    (named(), metadata({"delta.appendOnly": "true"}), {}, both(1, None, "appendOnly")),
+    (both(3, [], "appendOnly"), TIMED, {}, both(3, [], "appendOnly", "inCommitTimestamp")),
+    # What is asked for by number or by name.
+    (None, PLAIN, {"delta.minWriterVersion": "1"}, legacy(1, 2)),
+    (None, PLAIN, {"delta.minWriterVersion": "4"}, legacy(1, 4)),
+    (None, PLAIN, {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, legacy(2, 5)),
+    (None, PLAIN, {"delta.minWriterVersion": "7"}, both(1, None, *BASE)),
+    (None, PLAIN, {"delta.minReaderVersion": "3"}, both(3, [], *BASE)),
+    (None, PLAIN, {"delta.feature.appendOnly": "supported"}, legacy(1, 2)),
+    (None, PLAIN, {"delta.feature.inCommitTimestamp": "supported"}, both(1, None, *BASE, "inCommitTimestamp")),
+    (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"}, both(3, ["timestampNtz"], *BASE, "timestampNtz")),
+    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "3"}, legacy(1, 4)),
+    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, both(1, None, *LEGACY_7)),
+    (named("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, named("domainMetadata")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("current", "table", "properties", "wanted"), UPGRADES)
+def test_a_protocol_grows_by_what_is_needed_and_drops_nothing(current, table, properties, wanted):
+    asked = asked_protocol(properties)
+    made = protocol_for(table, current, asked)
+    assert made == wanted
+    assert supported_features(made) >= supported_features(current or legacy(1, 2)) | asked.features
+    assert is_satisfied(made, asked) and protocol_for(table, made, asked) == made
+
+
+def test_what_is_not_there_yet_does_not_satisfy():
+    for properties in (
+        {"delta.minWriterVersion": "3"},
+        {"delta.minReaderVersion": "2"},
+        {"delta.feature.inCommitTimestamp": "supported"},
+    ):
+        assert not is_satisfied(legacy(1, 2), asked_protocol(properties))
+
+
+def test_an_upgrade_keeps_what_the_protocol_action_carries():
+    current = replace(named("domainMetadata"), unknown={"fromTheFuture": 1})
+    assert protocol_for(NTZ, current).unknown == {"fromTheFuture": 1}
+
+
+def test_what_speaks_of_the_protocol_is_not_stored():
+    asked = {"delta.minReaderVersion": "1", "delta.minWriterVersion": "7", "delta.feature.clustering": "supported"}
+    assert stored_properties({**asked, "delta.appendOnly": "true", "mine": "x"}) == {
+        "delta.appendOnly": "true",
+        "mine": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"delta.minReaderVersion": "4"}, "delta.minReaderVersion is '4'"),
+        ({"delta.minWriterVersion": "seven"}, "delta.minWriterVersion is 'seven'"),
+        ({"delta.minWriterVersion": "0"}, "delta.minWriterVersion is '0'"),
+        ({"delta.minReaderVersion": "3", "delta.minWriterVersion": "6"}, "needs writer version 7"),
+        ({"delta.feature.timeTravelToo": "supported"}, "delta.feature.timeTravelToo"),
+        ({"delta.feature.appendOnly": "disabled"}, "'disabled'"),
+        ({"delta.feature.clustering": "supported"}, "clustering columns"),
+    ],
+)
+def test_a_request_that_means_nothing_is_refused_by_its_key(properties, words):
+    with pytest.raises(InvalidRequestError, match=words) as refused:
+        asked_protocol(properties)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "feature"),
+    [
+        ("delta.enableIcebergCompatV2", "true", "icebergCompatV2"),
+        ("delta.enableRowTracking", "true", "rowTracking"),
+        ("delta.enableTypeWidening", "true", "typeWidening"),
+    ],
+)
+def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by_the_feature_s_name(
+    key, value, feature
+):
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        protocol_for(metadata({key: value}))
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        protocol_for(PLAIN, asked=asked_protocol({f"delta.feature.{feature}": "supported"}))
+    assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
+
+
+def test_a_schema_that_needs_what_this_release_does_not_write_is_refused_by_the_feature_s_name():
+    with pytest.raises(UnsupportedFeatureError, match="variantType"):
+        protocol_for(with_field("variant"))
