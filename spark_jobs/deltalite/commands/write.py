@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deltalite.commands.identity import result_of_another_try, transaction
+from deltalite.commands.identity import transaction
 from deltalite.commands.replanning import replanned
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
@@ -45,8 +45,8 @@ from deltalite.spark.types import from_spark
 from deltalite.storage.locations import is_same_place
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.commit import Committed, commit
-from deltalite.txn.find_run import earlier_result
+from deltalite.txn.commit import DoneByAnotherTry, commit
+from deltalite.txn.find_run import earlier_result, result_of_version
 from deltalite.txn.post_commit import after_commit
 from deltalite.txn.proposal import Proposal, ReadSet
 
@@ -294,8 +294,8 @@ def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
 def _committed(store: LogStore, request: WriteRequest, proposal: Proposal) -> OperationResult:
     """Commit, do what is due after it, and say what came of it."""
     outcome = commit(store, proposal)
-    if not isinstance(outcome, Committed):
-        return result_of_another_try(store, request.identity)
+    if isinstance(outcome, DoneByAnotherTry):
+        return result_of_version(store, outcome.version, outcome.app_id)
     after_commit(store, outcome.version)
     return _result(
         store,
