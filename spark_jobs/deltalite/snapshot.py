@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +32,7 @@ class Snapshot:
     def __init__(self, log: LogState, *, loaded_at_ms: int) -> None:
         check_readable(log.protocol, log.metadata)
         self._log = log
+        self._files: pa.Table | None = None
         self.loaded_at_ms = loaded_at_ms
         self.table_schema: TableSchema = table_schema(
             log.metadata,
@@ -149,10 +149,16 @@ class Snapshot:
             if txn.last_updated_ms is not None and txn.last_updated_ms > oldest
         }
 
-    @cached_property
+    @property
     def files(self) -> pa.Table:
-        """The active files: a table with the columns of `LISTING`."""
-        return self.files_with(LISTING)
+        """The active files: a table with the columns of `LISTING`. They are read once.
+
+        Not a `cached_property`: in Python 3.11 that has one lock for all instances, so a table whose storage is slow
+        would hold up every other one that a process reads.
+        """
+        if self._files is None:
+            self._files = self.files_with(LISTING)
+        return self._files
 
     def files_with(self, columns: Sequence[str] = tuple(ADD_TYPES)) -> pa.Table:
         """The active files with any columns of `ADD_TYPES`.

@@ -22,6 +22,7 @@ from deltalite.protocol.actions import Protocol, parse_commit
 from deltalite.protocol.file_names import commit_name
 from deltalite.txn.commit import ENGINE_INFO, Committed, DoneByAnotherTry, commit
 from deltalite.txn.proposal import ReadSet
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -42,6 +43,7 @@ from tests.unit.builders import (
 )
 
 FAULT = StorageError("The disk is gone.", remedy="Mount it.")
+UNANSWERED = CommitStateUnknownError("No answer.", remedy="Look.")
 
 
 @pytest.fixture
@@ -70,12 +72,12 @@ def rival(store, *commits):
     store.before = before
 
 
-def lost(store, when, error=FAULT, *, reads_fail=False):
-    """The next put fails, before or after it lands; the log cannot be read either where `reads_fail`."""
+def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
+    """The next put, or each, fails before or after it lands; the log cannot be read either where `reads_fail`."""
     state = {"put": False}
 
     def hook(operation, _name):
-        if operation == "write_if_absent" and not state["put"]:
+        if operation == "write_if_absent" and (always or not state["put"]):
             state["put"] = True
             raise error
 
@@ -225,13 +227,13 @@ def test_what_was_read_is_followed_from_winner_to_winner(store):
 def test_another_try_of_the_same_run_is_the_result_and_nothing_is_written(store):
     rival(store, APPEND, [add("theirs"), txn("run", 0)])
     done, _ = played(store, proposal(1, add("mine"), txn("run", 0)))
-    assert done == DoneByAnotherTry(version=3)
+    assert done == DoneByAnotherTry(version=3, app_id="run")
     assert "mine" not in paths(load(store))
 
 
 def test_the_same_run_wins_over_a_change_of_the_rules_in_the_same_commit(store):
     rival(store, [metadata({"k": "v"}), add("theirs"), txn("run", 1)])
-    assert played(store, proposal(1, remove("f1"), txn("run", 0)))[0] == DoneByAnotherTry(version=2)
+    assert played(store, proposal(1, remove("f1"), txn("run", 0)))[0] == DoneByAnotherTry(version=2, app_id="run")
 
 
 def test_an_older_generation_of_the_same_run_is_a_conflict(store):
@@ -241,7 +243,7 @@ def test_an_older_generation_of_the_same_run_is_a_conflict(store):
 
 
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
-@pytest.mark.parametrize("error", [FAULT, CommitStateUnknownError("No answer.", remedy="Look.")])
+@pytest.mark.parametrize("error", [FAULT, UNANSWERED])
 def test_a_put_that_landed_and_was_not_answered_is_a_commit(store, ours, error):
     lost(store, "after", error)
     done, _ = played(store, proposal(1, *ours))
@@ -273,7 +275,7 @@ def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store, when):
-    lost(store, when, reads_fail=True)
+    lost(store, when, reads_fail=True, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*cannot be read") as caught:
         played(store, proposal(1, add("mine")))
     assert not caught.value.retryable and caught.value.remedy
@@ -281,10 +283,105 @@ def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store
 
 @pytest.mark.parametrize("error", [FAULT, StoragePermissionError("No.", remedy="Ask.")])
 def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
-    lost(store, "before", error)
+    lost(store, "before", error, always=True)
     with pytest.raises(type(error)) as caught:
         played(store, proposal(1, add("mine")))
     assert caught.value is error and newest(store) == 1
+
+
+@pytest.mark.parametrize("error", [FAULT, UNANSWERED])
+def test_a_put_that_failed_once_is_put_again(store, error):
+    lost(store, "before", error)
+    done, pauses = played(store, proposal(1, add("mine")))
+    assert (done.version, newest(store), pauses) == (2, 2, [0.1])
+
+
+def test_a_put_that_was_never_answered_and_is_not_there_may_still_land(store):
+    lost(store, "before", UNANSWERED, always=True)
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*not shown"):
+        played(store, proposal(1, add("mine")))
+
+
+def test_a_put_that_lands_while_it_is_put_again_is_one_commit(store):
+    late = []
+
+    def before(operation, name):
+        if operation == "write_if_absent" and not late:
+            late.append(name)
+            raise UNANSWERED
+
+    store.before, put_again = before, store.write_if_absent
+
+    def landing(name, data):
+        if late:  # the first request reaches the storage right ahead of the second
+            store.files[name] = (data, NOON_MS)
+        return put_again(name, data)
+
+    store.write_if_absent = landing
+    assert played(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
+
+
+def shown_late(store, looks):
+    """A commit that lands is not shown to the next so many looks."""
+    left = {}
+    put_now, read_now = store.write_if_absent, store.read
+
+    def putting(name, data):
+        left.setdefault(name, looks)
+        return put_now(name, data)
+
+    def reading(name):
+        left[name] = left.get(name, 0) - 1
+        return None if left[name] >= 0 else read_now(name)
+
+    store.write_if_absent, store.read = putting, reading
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_a_commit_that_storage_shows_late_is_found(store, looks):
+    lost(store, "after")
+    shown_late(store, looks)
+    done, pauses = played(store, proposal(1, add("mine")))
+    assert done.version == 2 and 0 < sum(pauses) <= 2
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_a_winner_that_storage_shows_late_is_judged(store, looks):
+    rival(store, [add("theirs")])
+    shown_late(store, looks)
+    assert played(store, proposal(1, add("mine")))[0].version == 3
+
+
+def test_a_name_that_is_taken_and_never_shown_may_be_our_own(store):
+    rival(store, [add("theirs")])
+    shown_late(store, 1000)
+    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .* not shown"):
+        played(store, proposal(1, add("mine")))
+
+
+def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
+    """Ours is not in the log: the name it was put to is another's."""
+    rival(store, [add("theirs")])
+
+    def failing(operation, name):
+        if operation == "read" and name == commit_name(3):
+            raise FAULT
+
+    first = store.before
+    store.before = lambda *access: (first(*access), failing(*access))
+    with pytest.raises(StorageError) as caught:
+        played(store, proposal(1, add("mine")))
+    assert caught.value is FAULT
+
+
+def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
+    """A listing had shown an empty log to whom was to make the table; a version 0 would be part of no version."""
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in range(2):
+        del store.files[commit_name(version)]
+    with pytest.raises(ConcurrentWriteException, match="has some, though not version 0"):
+        played(store, proposal(-1, PROTOCOL, metadata(), add("mine")))
+    assert commit_name(0) not in store.files
 
 
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.errors import CorruptLogError
+from deltalite.errors import CommitStateUnknownError, CorruptLogError
 from deltalite.log import action_files
 from deltalite.protocol.file_names import commit_name
 from deltalite.results import OperationResult
-from deltalite.txn.find_run import earlier_result, find_run, find_run_commit
+from deltalite.txn.find_run import earlier_result, find_run, find_run_commit, result_of_version
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, load, new_store, put, put_raw, txn
 
@@ -98,6 +98,21 @@ def test_a_commit_that_vanishes_while_a_run_is_looked_for_is_passed_over(store):
     store.before = vanish
     assert find_run_commit(store, "another", at_or_below=10) is None
     assert find_run_commit(store, RUN, at_or_below=5).version == 2
+
+
+def test_a_version_that_a_listing_does_not_show_yet_is_looked_for_by_its_name(store, monkeypatch):
+    real = store.list_from
+    monkeypatch.setattr(store, "list_from", lambda name: list(real(name))[:-3])
+    assert find_run_commit(store, "another", at_or_below=5).version == 3
+
+
+def test_a_try_that_another_one_overtook_tells_its_result_though_the_run_has_expired():
+    store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
+    put(store, add("mine"), txn(RUN, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
+    told = result_of_version(store, 1, RUN)
+    assert (told.version, told.txn_version, told.skipped, told.metrics) == (1, 4, True, {"numOutputRows": 7})
+    with pytest.raises(CommitStateUnknownError, match="version 0"):
+        result_of_version(store, 0, RUN)
 
 
 def test_a_run_whose_commit_was_cleaned_is_still_done(store):

@@ -9,13 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from deltalite.errors import CommitStateUnknownError
 from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import RunIdentity
-from deltalite.results import OperationResult
-from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import LogStore
-from deltalite.txn.find_run import earlier_result
 
 
 def transaction(identity: RunIdentity | None, *, now_ms: int) -> SetTransaction | None:
@@ -33,20 +28,3 @@ def user_metadata(identity: RunIdentity | None, text: str | None) -> str | None:
     if text is not None:
         details["user_metadata"] = text
     return json.dumps(details)
-
-
-def result_of_another_try(store: LogStore, identity: RunIdentity | None) -> OperationResult:
-    """The result that another try of this run has left in the log, after the commit was found to be its.
-
-    Raises:
-        CommitStateUnknownError: the log does not show it any more.
-    """
-    found = None
-    if identity is not None:
-        found = earlier_result(Snapshot.load(store), store.root, identity.app_id, identity.txn_version)
-    if found is None:
-        raise CommitStateUnknownError(
-            f"Another try of this run committed to {store.root}, and its commit is no longer there.",
-            remedy="Look at the table's history before the task is run again.",
-        )
-    return found

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_files import change_files
-from deltalite.commands.identity import result_of_another_try, transaction
+from deltalite.commands.identity import transaction
 from deltalite.commands.replanning import replanned
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
@@ -51,8 +51,8 @@ from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.spark.types import from_spark
 from deltalite.storage.locations import is_same_place
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.commit import Committed, commit
-from deltalite.txn.find_run import earlier_result
+from deltalite.txn.commit import DoneByAnotherTry, commit
+from deltalite.txn.find_run import earlier_result, result_of_version
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.upkeep.post_commit import after_commit
 
@@ -313,8 +313,8 @@ def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
 def _committed(store: LogStore, request: WriteRequest, proposal: Proposal) -> OperationResult:
     """Commit, do what is due after it, and say what came of it."""
     outcome = commit(store, proposal)
-    if not isinstance(outcome, Committed):
-        return result_of_another_try(store, request.identity)
+    if isinstance(outcome, DoneByAnotherTry):
+        return result_of_version(store, outcome.version, outcome.app_id)
     after_commit(store, outcome.version)
     return _result(
         store,

@@ -3,8 +3,8 @@
 A store is bound to one table: names are relative to its root and use `/`, absolute paths are passed through. What it
 must give is what the protocol needs: files are complete or absent, `write_if_absent` lets exactly one writer of a
 name win, and `list_from` sees every file that was complete before it began. A lost put is a return value; what may
-not happen is raised: `StorageError`, `StoragePermissionError`, and `CommitStateUnknownError` where a put may or may
-not have landed.
+not happen is raised. A put that raises `StorageError` may have landed, and will not land any more; one of which
+nobody knows whether storage is still at it, such as a time-out, raises `CommitStateUnknownError`.
 """
 
 from __future__ import annotations

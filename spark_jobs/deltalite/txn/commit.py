@@ -1,7 +1,7 @@
 """Optimistic commit: put the next version if it is absent, else look at who won.
 
 A lost race is a value until it contradicts us. The commit's `txnId` is made here and is what settles a put whose
-answer was lost: it is found in the log, or it is not. Nothing that happens after the put can fail the commit.
+answer was lost (`put.py`): it is found in the log, or it is not. What happens after the put cannot fail the commit.
 Protocol: Delta Log Entries (atomic creation), Commit Provenance Information.
 """
 
@@ -14,18 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltalite.errors import (
-    CommitStateUnknownError,
-    ConcurrentModificationException,
-    ConcurrentWriteException,
-    StorageError,
-    UnsupportedStorageError,
-)
+from deltalite.errors import ConcurrentModificationException, ConcurrentWriteException
+from deltalite.log.listing import list_log
 from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import carries_time, dated_metadata, earliest_ms
 from deltalite.txn.proposal import Proposal, ReadSet
+from deltalite.txn.put import put_commit
 from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
@@ -40,9 +36,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneByAnotherTry:
-    """Another try of the same run committed `version`; ours was not written."""
+    """Another try of the run `app_id` committed `version`; ours was not written."""
 
     version: int
+    app_id: str
 
 
 def commit(
@@ -58,9 +55,8 @@ def commit(
     Raises:
         ConcurrentModificationException: a winner contradicts the proposal, all attempts were lost, or the version that
             was read is no longer in the log.
-        CommitStateUnknownError: the put was not answered or found its name taken, and the log cannot be read to find
-            out by whom.
-        StorageError: the put failed, and the log shows that the commit is not there.
+        CommitStateUnknownError: whether the commit is there, or will be, cannot be found out.
+        StorageError: storage failed, and the commit is not there.
     """
     _check_base(store, proposal.read_version)
     txn_id = str(uuid.uuid4())
@@ -70,17 +66,18 @@ def commit(
     for attempt in range(max_attempts):
         timestamp_ms = max(clock_ms(), earliest)
         data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
-        if _put(store, version, data, txn_id):
+        taken_by = put_commit(store, version, data, pause=pause)
+        if taken_by is None:
             return Committed(version=version, timestamp_ms=timestamp_ms)
-        for winner in _winners(store, version):
+        for winner in _winners(store, version, taken_by):
             verdict = judge(proposal, winner, txn_id)
             match verdict:
                 case Stands(reads=reads):
                     version, proposal, below = winner.version + 1, _on_top_of(winner, proposal, reads), winner
                 case IsOurs():
                     return Committed(version=winner.version, timestamp_ms=timestamp_ms)
-                case AlreadyDone():
-                    return DoneByAnotherTry(version=winner.version)
+                case AlreadyDone(app_id=app_id):
+                    return DoneByAnotherTry(version=winner.version, app_id=app_id)
                 case ConcurrentModificationException():
                     raise verdict
         earliest = earliest_ms(store, proposal, below)
@@ -92,49 +89,28 @@ def commit(
 
 
 def _check_base(store: LogStore, version: int) -> None:
-    """Return where the log still has the version that was read: beyond a cleanup, a name that is free means nothing."""
+    """Return where the log still has the version that was read: beyond a cleanup, a name that is free means nothing.
+
+    A log that was empty then is so now, or begins at version 0.
+    """
     if version < 0:
-        return
-    first = next(iter(store.list_from(first_name_of(version))), None)
-    if first is None or not first.name.startswith(first_name_of(version)):
-        raise ConcurrentWriteException(
-            f"The log of {store.root} no longer has version {version}, which this operation has read: it was cleaned "
-            "up, or the table was removed.",
-            remedy="Run the task again: it will start from the table as it is now.",
-        )
+        log = list_log(store, 0)
+        if log.newest < 0 or 0 in log.commits:
+            return
+        problem = "showed no version to this operation, and has some, though not version 0: a listing was incomplete."
+    else:
+        first = next(iter(store.list_from(first_name_of(version))), None)
+        if first is not None and first.name.startswith(first_name_of(version)):
+            return
+        problem = f"no longer has version {version}, which was read: it was cleaned up, or the table was removed."
+    raise ConcurrentWriteException(
+        f"The log of {store.root} {problem}",
+        remedy="Run the task again: it will start from the table as it is now.",
+    )
 
 
-def _put(store: LogStore, version: int, data: bytes, txn_id: str) -> bool:
-    """Whether our commit is version `version`; False where another's is."""
-    name = commit_name(version)
-    try:
-        return store.write_if_absent(name, data)
-    except UnsupportedStorageError:
-        raise
-    except (StorageError, CommitStateUnknownError) as error:
-        try:
-            found = store.read(name)
-        except StorageError as unreadable:
-            raise CommitStateUnknownError(
-                f"The commit of version {version} to {store.root} was not answered ({error.problem}), and "
-                f"the log cannot be read to find out ({unreadable.problem}).",
-                remedy="Look whether the table's history shows this run before it is run again.",
-            ) from error
-        if found is None:
-            raise
-        return read_winner(version, found).info.get("txnId") == txn_id
-
-
-def _winners(store: LogStore, version: int) -> Iterator[Winner]:
-    """The commits from `version` on, as far as there are any. The first has the name that our put found taken."""
-    try:
-        data = store.read(commit_name(version))
-    except StorageError as error:  # a client below us may have put twice, and been refused by its own first try
-        raise CommitStateUnknownError(
-            f"Version {version} of {store.root} was taken when this run put its commit, and it cannot be read whose it "
-            f"is ({error.problem}).",
-            remedy="Look whether the table's history shows this run before it is run again.",
-        ) from error
+def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winner]:
+    """The commits from `version` on, whose content is `data`, as far as there are any."""
     while data is not None:
         yield read_winner(version, data)
         version += 1

@@ -118,8 +118,11 @@ class IsOurs:
     """The winner is our own commit, whose answer was lost."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyDone:
     """The winner is another try of the same run: there is nothing left to do."""
+
+    app_id: str
 
 
 Verdict = Stands | IsOurs | AlreadyDone | ConcurrentModificationException
@@ -134,7 +137,7 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
     theirs = _same_app(ours, winner)
     if theirs is not None and ours.txn is not None:
         if theirs.version >= ours.txn.version:
-            return AlreadyDone()
+            return AlreadyDone(app_id=theirs.app_id)
         return ConcurrentTransactionException(
             f"An earlier try of this run committed {winner} while this one was at work.", remedy=_RETRY
         )

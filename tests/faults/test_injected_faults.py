@@ -1,0 +1,187 @@
+"""Whatever storage does, and whoever writes at the same time: what a writer was told is what the log says."""
+
+from __future__ import annotations
+
+import logging
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deltalite.errors import CommitStateUnknownError, DeltaLiteError, TableNotFoundError
+from deltalite.log.file_table import removes_of
+from deltalite.protocol.actions import AddFile, RemoveFile, SetTransaction, parse_commit
+from deltalite.protocol.file_names import commit_name
+from deltalite.snapshot import Snapshot
+from deltalite.txn.commit import Committed, commit
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import ReadSet
+from deltalite.upkeep.post_commit import after_commit
+from tests.faults.faulty_store import Fault, Killed, Storage, play
+from tests.unit.builders import PROTOCOL, add, appended, create, load, metadata, proposal, put, remove, txn
+from tests.unit.logs import write_parts
+
+TRIES = 4
+UNANSWERED = (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.LANDS_LATER)
+PUT_FAULTS = (
+    *UNANSWERED,
+    Fault.FAILS_BEFORE,
+    Fault.FAILS_AFTER,
+    Fault.ASKED_TWICE,
+    Fault.SHOWN_LATE,
+    Fault.FAILS_AND_SHOWN_LATE,
+)
+
+
+class Writer:
+    """A task: its run is tried until it is told that it is in the table, each try with a file of its own."""
+
+    def __init__(self, storage, app_id, kind):
+        self.storage, self.app_id, self.kind = storage, app_id, kind
+        self.told = []
+
+    def __call__(self, store):
+        for number in range(TRIES):
+            path, seen = f"{self.app_id}-{number}", len(store.journal)
+            try:
+                answer = self.attempt(store, path)
+            except CommitStateUnknownError:
+                answer = "unknown"
+            except DeltaLiteError:
+                answer = "failed"
+            except Killed:
+                answer = "killed"
+            self.told.append((path, answer, store.journal[seen:]))
+            if isinstance(answer, int):
+                return
+
+    def attempt(self, store, path):
+        try:
+            base = Snapshot.load(store)
+        except TableNotFoundError:
+            base = None
+        if base is None:
+            mine = proposal(-1, PROTOCOL, metadata({"delta.checkpointInterval": "3"}), add(path), txn(self.app_id))
+        else:
+            done = earlier_result(base, store.root, self.app_id, 0)
+            if done is not None:
+                return -1 if done.version is None else done.version
+            rules, gone, reads = (base.protocol, base.metadata), [], None
+            if self.kind == "replace":
+                gone = list(removes_of(base.files, deletion_timestamp_ms=self.storage.now_ms, data_change=True))
+                reads = ReadSet(whole_table=True)
+            mine = proposal(base.version, add(path), *gone, txn(self.app_id), rules=rules, reads=reads)
+        wait = lambda seconds: self.storage.pass_time(int(seconds * 1000))
+        done = commit(store, mine, clock_ms=lambda: self.storage.now_ms, pause=wait)
+        if isinstance(done, Committed):
+            after_commit(store, done.version, clock_ms=lambda: self.storage.now_ms)
+        return done.version
+
+
+class Reader:
+    """Looks at the table again and again; a typed error is an answer too."""
+
+    def __init__(self):
+        self.saw = []
+
+    def __call__(self, store):
+        for _ in range(4):
+            try:
+                snapshot = Snapshot.load(store)
+                self.saw.append((snapshot.version, sorted(snapshot.files["path"].to_pylist())))
+            except (DeltaLiteError, Killed):
+                continue
+
+
+class Log:
+    """What the commits say at last. `begun` is the number of the first one and the files that it left."""
+
+    def __init__(self, memory, begun):
+        self.files, self.homes, self.runs = {}, {}, {}
+        version, files = begun
+        while (data := memory.read(commit_name(version))) is not None:
+            for action in parse_commit(data, "x"):
+                match action:
+                    case AddFile(path=path):
+                        files = files | {path}
+                        self.homes.setdefault(path, []).append(version)
+                    case RemoveFile(path=path):
+                        files = files - {path}
+                    case SetTransaction(app_id=app_id):
+                        self.runs.setdefault(app_id, []).append(version)
+            self.files[version] = sorted(files)
+            version += 1
+        assert sum(name.endswith(".json") for name in memory.files) == len(self.files), "a version is missing"
+
+
+def judged(storage, begun, writers, readers):
+    """Hold what everybody was told against the log as it is at last."""
+    storage.pass_time(10_000_000)
+    log = Log(storage.memory, begun)
+    for writer in writers:
+        assert len(log.runs.get(writer.app_id, [])) <= 1, f"{writer.app_id} is in the log twice"
+        for path, answer, journal in writer.told:
+            match answer:
+                case int():
+                    assert log.runs[writer.app_id] == [answer], f"{path} was told {answer}, and the log says {log.runs}"
+                case "failed":
+                    assert path not in log.homes, f"{path} was told that it failed, and is version {log.homes[path]}"
+                case "unknown":
+                    assert is_ambiguous(journal), f"{path} could have known: {journal}"
+    for version, paths in (seen for reader in readers for seen in reader.saw):
+        assert paths == log.files[version], f"version {version} was read wrongly"
+    if log.files:
+        last = load(storage.memory)
+        assert (last.version, sorted(last.files["path"].to_pylist())) == max(log.files.items())
+        assert set(last.transactions) == set(log.runs)
+
+
+def is_ambiguous(journal):
+    """Whether what a writer saw leaves open if its last put is in the log, or will be."""
+    last = next(name for operation, name, _, _ in reversed(journal) if operation == "put")
+    about = [(operation, fault, answer) for operation, name, fault, answer in journal if name == last]
+    puts = [(fault, answer) for operation, fault, answer in about if operation == "put"]
+    looks = [
+        (fault, answer) for operation, fault, answer in about[about.index(("put", *puts[0])) :] if operation == "read"
+    ]
+    if any(answer is not None for _, answer in looks):
+        return False
+    is_open = any(fault in UNANSWERED or answer is False for fault, answer in puts)
+    return is_open or looks[-1][0] is Fault.FAILS_BEFORE
+
+
+def fresh(kind):
+    """Storage with a table (none, a small one, one whose older commits are gone), and where its log begins."""
+    storage = Storage()
+    if kind == "none":
+        return storage, (0, set())
+    create(storage.memory, configuration={"delta.checkpointInterval": "3"})
+    appended(storage.memory, 4)
+    put(storage.memory, remove("f1"))
+    if kind == "parts":
+        write_parts(storage.memory, 4, 3)
+        for version in range(4):
+            storage.memory.delete(commit_name(version))
+        return storage, (4, {"f1", "f2", "f3", "f4"})
+    return storage, (0, set())
+
+
+MOSTLY_NONE = [Fault.NONE] * 12
+SCHEDULES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([*MOSTLY_NONE, *Fault, *PUT_FAULTS])), max_size=120)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    kind=st.sampled_from(["small", "none", "parts"]),
+    kinds=st.lists(st.sampled_from(["append", "replace"]), min_size=1, max_size=3),
+    schedule=SCHEDULES,
+)
+def test_what_a_writer_is_told_is_what_the_log_says(kind, kinds, schedule):
+    storage, begun = fresh(kind)
+    writers = [Writer(storage, f"run {number}", each) for number, each in enumerate(kinds)]
+    readers = [Reader()]
+    logging.disable(logging.CRITICAL)
+    try:
+        play(storage, [*writers, *readers], schedule)
+    finally:
+        logging.disable(logging.NOTSET)
+    judged(storage, begun, writers, readers)
