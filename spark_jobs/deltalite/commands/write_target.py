@@ -95,6 +95,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
     metadata = _changed_metadata(request, base, data)
     if metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
+        metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
     if metadata == base.metadata and not request.overwrite_schema:
         return _target(
