@@ -238,6 +238,17 @@ def test_a_protocol_that_brings_a_property_into_force_is_not_absorbed(older):
         assert stands or "appendOnly came into force" in found.problem
 
 
+@pytest.mark.parametrize(
+    ("feature", "stands"),
+    [("deletionVectors", True), ("domainMetadata", True), ("vacuumProtocolCheck", True), ("clustering", False)],
+)
+def test_a_feature_that_asks_nothing_of_files_is_absorbed(feature, stands):
+    lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
+    more = Protocol(min_reader_version=3, min_writer_version=7, **lists)
+    found = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[more]), "mine")
+    assert isinstance(found, Stands if stands else ProtocolChangedException)
+
+
 def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():
     lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))

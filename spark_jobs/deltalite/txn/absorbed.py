@@ -45,8 +45,10 @@ _HARMLESS = frozenset(
     }
 )
 _OF_NO_ROW = ("comment", HIGH_WATER_MARK)
-# What the commit itself sees to, on top of whichever version it lands.
-_KEPT_BY_THE_COMMIT = "inCommitTimestamp"
+# In force, they ask nothing of a data file: they concern readers, maintenance, or what the commit itself sees to.
+_ASK_NOTHING = frozenset(
+    {"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
+)
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
@@ -67,7 +69,7 @@ def contradiction_in_protocol(
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
     awake = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
-    woken = [n for n in awake if n != _KEPT_BY_THE_COMMIT and not is_in_force(n, read, metadata)]
+    woken = [n for n in awake if n not in _ASK_NOTHING and not is_in_force(n, read, metadata)]
     return f"{', '.join(woken)} came into force" if woken else None
 
 
