@@ -6,13 +6,16 @@ import json
 import uuid
 from urllib.parse import unquote
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 import deltalite.spark as delta
+from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, SourceError
 from deltalite.spark.folders import folder_of
 from deltalite.spark.opening import readable_store
-from tests.support.tables import ordered, put, values
+from tests.support.tables import hand_made, ordered, put, schema_json, values
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +97,34 @@ def test_large_files_and_many_parts_keep_their_rows(spark, table):
     files = delta.files(spark, table).select("path", "stats").collect()
     assert len(files) == 6 and sum(json.loads(file.stats)["numRecords"] for file in files) == 60_000
     assert delta.read(spark, table).selectExpr("count(DISTINCT id)", "sum(id)").collect() == [(60_000, 1_799_970_000)]
+
+
+def test_on_s3_workers_and_other_engines_read_it_and_spark_reads_theirs(spark, s3, s3a):
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    put(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), partition_by=("day",), run="r")
+    put(spark, table, values("id, day", "3, 'c'"))
+    expected = [(1, "a b/ü%"), (2, "c"), (3, "c")]
+    address = table.replace("s3a:", "s3:")
+    ours = DeltaTable(address, storage_options=s3.fsspec_options)
+    theirs = deltalake.DeltaTable(address, storage_options=s3.delta_rs_options)
+    for found in (ours.to_arrow(), pa.table(theirs.to_pyarrow_table())):
+        assert ordered(zip(*(found[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
+    assert theirs.transaction_version("r") == 0
+    more = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
+    deltalake.write_deltalake(theirs, more, mode="append")
+    assert rows(spark, address) == sorted([*expected, (4, "a b/ü%")])
+    assert put(spark, address, "SELECT 5 AS id, 'c' AS day", run="r2").version == 3
+
+
+def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
+    """As the log of a shallow clone does."""
+    places = [f"{s3a}/{uuid.uuid4()}", f"{hdfs}/{uuid.uuid4()}", f"{tmp_path}/here"]
+    adds = []
+    for number, place in enumerate(places):
+        put(spark, place, f"SELECT {number} AS id, 'x' AS text")
+        (add,) = added(spark, place, 0)
+        adds.append(add | {"path": f"{place}/{add['path']}"})
+    clone = tmp_path / "clone"
+    hand_made(clone, schema_json(("id", "integer"), ("text", "string")), adds)
+    assert rows(spark, str(clone)) == [(0, "x"), (1, "x"), (2, "x")]
+    assert rows(spark, str(clone), where="id = 1") == [(1, "x")]

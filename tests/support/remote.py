@@ -31,6 +31,16 @@ def hadoop_jars(part: str) -> list[str]:
     pytest.skip(problem)
 
 
+def session_options(hadoop: dict[str, str]) -> dict[str, str]:
+    """Settings of a small Spark session with the S3A connector and these options of Hadoop's."""
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraClassPath": os.pathsep.join(hadoop_jars("s3a")),
+        "spark.ui.enabled": "false",
+    } | {f"spark.hadoop.{key}": value for key, value in hadoop.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3:
     """An S3 endpoint with one bucket."""
