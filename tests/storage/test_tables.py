@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from urllib.parse import unquote
 
 import deltalake
@@ -12,9 +13,14 @@ import pytest
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
-from deltalite.errors import ConstraintViolationError, SourceError
+from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
+from deltalite.protocol.schema_evolution import new_table_schema
+from deltalite.spark import staging
+from deltalite.spark.direct_write import DirectWriteError
 from deltalite.spark.folders import folder_of
 from deltalite.spark.opening import readable_store
+from deltalite.spark.staging import StagedWrite, WriteLayout
+from deltalite.spark.types import from_spark
 from tests.support.tables import hand_made, ordered, put, schema_json, values
 
 pytestmark = pytest.mark.spark
@@ -128,3 +134,47 @@ def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
     hand_made(clone, schema_json(("id", "integer"), ("text", "string")), adds)
     assert rows(spark, str(clone)) == [(0, "x"), (1, "x"), (2, "x")]
     assert rows(spark, str(clone), where="id = 1") == [(1, "x")]
+
+
+@pytest.mark.parametrize("fault", ["the class has moved", "the manifest is another"])
+def test_where_sparks_sink_has_changed_the_public_writer_gives_the_same(spark, s3a, monkeypatch, caplog, fault):
+    def changed(*_arguments, **_options):
+        raise DirectWriteError("changed")
+
+    monkeypatch.setattr(staging, "write_directly" if "class" in fault else "manifest_uris", changed)
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    put(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
+    assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
+    assert "through Spark's public API" in caplog.text
+    assert data_names(spark, table) == {unquote(add["path"]) for add in added(spark, table, 0)}
+
+
+def test_what_tasks_that_failed_left_behind_is_no_part_of_the_table(spark, s3a, monkeypatch):
+    real = staging.write_directly
+
+    def with_a_stray(frame, uri, **options):
+        real(frame, uri, **options)
+        frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(uri)
+
+    monkeypatch.setattr(staging, "write_directly", with_a_stray)
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    put(spark, table, "SELECT 1 AS id")
+    assert rows(spark, table) == [(1,)]
+    assert data_names(spark, table) == {add["path"] for add in added(spark, table, 0)}
+
+
+def test_a_first_write_that_was_killed_does_not_keep_the_next_from_the_place(spark, table):
+    folder = folder_of(spark, table)
+    with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:
+        killed.write(spark.range(3), new_table_schema(from_spark(spark.range(1).schema)), [])
+        killed.leave()
+        raise KeyboardInterrupt
+    assert folder.names() != []
+    assert put(spark, table, "SELECT 1 AS id").version == 0
+    assert rows(spark, table) == [(1,)]
+
+
+def test_a_place_that_holds_something_else_is_refused(spark, table):
+    spark.range(1).write.parquet(f"{table}/other")
+    with pytest.raises(InvalidRequestError, match=r"is not a Delta table.*other"):
+        put(spark, table, "SELECT 1 AS id")
