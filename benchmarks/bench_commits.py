@@ -27,8 +27,8 @@ from deltalite.protocol.actions import AddFile
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
-from deltalite.txn.post_commit import after_commit
 from deltalite.txn.proposal import Operation, Proposal
+from deltalite.upkeep.post_commit import after_commit
 
 WRITERS = 16
 COMMITS = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 25
@@ -112,7 +112,7 @@ def round_of(append: Callable[[str], bool]) -> tuple[float, int]:
 
 def main() -> None:
     """Both sides in turns, each going first as often as the other; the first round is not counted."""
-    CONTEXT.set_forkserver_preload(["pandas", "deltalake", "pyarrow.parquet", "deltalite.txn.post_commit"])
+    CONTEXT.set_forkserver_preload(["pandas", "deltalake", "pyarrow.parquet", "deltalite.upkeep.post_commit"])
     everything = WRITERS * COMMITS
     pair = Pair(name=f"{everything} commits of {WRITERS} processes", peer="delta-rs", target=1.0)
     sides = [(ours, pair.ours_s), (delta_rs, pair.peer_s)]

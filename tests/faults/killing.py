@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 
 from deltalite import DeltaTable
 from deltalite.errors import TableNotFoundError
@@ -29,9 +30,9 @@ def rows_by_us(table):
 def rows_by_delta_rs(table):
     if not deltalake.DeltaTable.is_deltatable(str(table)):
         return None
-    found = deltalake.DeltaTable(str(table)).to_pyarrow_table()
+    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table))).execute("SELECT * FROM t")
     names = [field.name for field in DeltaTable(str(table)).schema]
-    return ordered(tuple(row[name] for name in names) for row in found.to_pylist())
+    return ordered(tuple(row[name] for name in names) for row in pa.table(found.read_all()).to_pylist())
 
 
 def commits(table):

@@ -17,14 +17,14 @@ from deltalite.commands.write import write as write_command
 from deltalite.errors import TableNotFoundError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
-from deltalite.protocol.features import protocol_for
+from deltalite.protocol.feature_enabling import protocol_for
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from deltalite.txn.checkpoint import write_checkpoint
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.find_run import earlier_result
-from deltalite.txn.post_commit import after_commit
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.post_commit import after_commit
 from tests.support.tables import request
 from tests.unit.builders import metadata, struct
 

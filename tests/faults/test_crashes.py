@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.crash_site import CrashSite
+from tests.faults.crash_site import CHANGES, EVERYTHING, CrashSite
 from tests.faults.killing import aged, killed_everywhere
 
 RUN = "airflow/dag/task/-1/manual"
@@ -19,14 +19,15 @@ def site():
 
 PROPERTIES = {
     "checkpoints at every commit": {"delta.checkpointInterval": "1"},
-    "checkpoints now and then": {},
+    "checkpoints with sidecars at every commit": {"delta.checkpointInterval": "1", "delta.checkpointPolicy": "v2"},
 }
 
 
-@pytest.mark.parametrize("properties", PROPERTIES)
-@pytest.mark.parametrize("replaces", [False, True])
-def test_a_task_is_killed_at_every_step(site, tmp_path, properties, replaces):
-    """On a table whose older versions have passed their retention, so that a cleanup is due where there is one."""
+@pytest.mark.parametrize(
+    ("properties", "replaces", "kinds"), list(zip(PROPERTIES, (False, True), (EVERYTHING, CHANGES), strict=True))
+)
+def test_a_task_is_killed_at_every_step(site, tmp_path, properties, replaces, kinds):
+    """On a table whose older versions have passed their retention, so that its log is cleaned after the commit."""
     template = tmp_path / "template"
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number], properties=PROPERTIES[properties])
@@ -34,8 +35,9 @@ def test_a_task_is_killed_at_every_step(site, tmp_path, properties, replaces):
     before = [(0,), (1,), (2,), (3,)]
     after = [(7,), (8,)] if replaces else [*before, (7,), (8,)]
     task = {"run": RUN, "ids": [7, 8], "replaces": replaces}
-    steps = killed_everywhere(site, tmp_path, template, "plain", before=before, after=after, **task)
-    assert {"before", "after", "open", "sync", "os.link", "os.remove", "end"} <= {step.split()[0] for step in steps}
+    steps = killed_everywhere(site, tmp_path, template, "plain", before=before, after=after, kinds=kinds, **task)
+    assert {kind.split()[0] for kind in kinds} - {step.split()[0] for step in steps} <= {"os.rmdir", "shutil.rmtree"}
+    assert sum(step.startswith("os.remove") and not step.endswith(".tmp") for step in steps) > 2, "no log was cleaned"
 
 
 def test_a_first_write_is_killed_at_every_step(site, tmp_path):

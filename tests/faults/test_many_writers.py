@@ -13,7 +13,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit
-from deltalite.txn.post_commit import after_commit
+from deltalite.upkeep.post_commit import after_commit
 from tests.unit.builders import add, create, proposal, txn
 
 WRITERS, COMMITS = 16, 25
@@ -35,7 +35,7 @@ def test_no_commit_of_many_processes_is_lost_and_none_is_there_twice(tmp_path):
     table = tmp_path / "t"
     store = create(LocalLogStore(str(table)))
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pandas", "deltalake", "deltalite.txn.post_commit"])
+    context.set_forkserver_preload(["pandas", "deltalake", "deltalite.upkeep.post_commit"])
     gate, said = context.Barrier(WRITERS), context.Queue()
     writers = [context.Process(target=append, args=(str(table), number, gate, said)) for number in range(WRITERS)]
     for writer in writers:

@@ -21,7 +21,7 @@ RUN = "airflow/dag/task/-1/manual"
 OLD = [(1, "a"), (2, "a"), (50, "b")]
 NEW = [(7, "a"), (8, "c")]
 MODES = {
-    "append": ({}, [*OLD, *NEW], CHANGES),
+    "append": ({}, [*OLD, *NEW], MOVES),
     "overwrite": ({"mode": "overwrite"}, NEW, MOVES),
     "the partitions written": ({"mode": "overwrite", "partition_overwrite": "dynamic"}, [(50, "b"), *NEW], MOVES),
     "rows that match": (
@@ -43,7 +43,7 @@ def site(spark):
 
 
 def literals(rows):
-    return values("id, day", *[str(row)[1:-1] for row in rows])
+    return values("id, day", *[str(row)[1:-1] for row in rows]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -66,7 +66,6 @@ def test_the_first_write_of_a_table_is_killed_wherever_it_changes_a_file(site, t
 
 SIGNS = {
     "while Spark writes": "_deltalite_staging/**/*.parquet",
-    "while the files move": "part-*.parquet",
     "at the commit": "_delta_log/*1.json",
 }
 
@@ -76,7 +75,7 @@ def test_a_job_is_killed_with_its_jvm(spark, tmp_path, sign):
     """The whole process group of a `spark-submit`, as soon as there is a sign of what it does."""
     table = tmp_path / "t"
     put(spark, table, literals(OLD), properties={"delta.checkpointInterval": "1"})
-    wanted = request(table, "SELECT id, 'z' AS day FROM range(100, 200100)", run=RUN)
+    wanted = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
     known = set(table.glob(SIGNS[sign]))
     job = subprocess.Popen(
         submission(tmp_path, wanted), cwd=tmp_path, start_new_session=True,
@@ -89,7 +88,7 @@ def test_a_job_is_killed_with_its_jvm(spark, tmp_path, sign):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
-    after = ordered([*OLD, *((number, "z") for number in range(100, 200_100))])
+    after = ordered([*OLD, *((number, "z") for number in range(100, 20_100))])
     check_whole(table, OLD, after)
     again = put(spark, table, wanted.query, run=RUN)
     assert again.skipped or sign != "at the commit"
