@@ -49,7 +49,9 @@ class DeltaWriteOperator(DeltaSubmitOperator):
     :param data_change: False says that an ``overwrite`` only rearranges rows, so that readers of changes pass over
         it. (templated)
     :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``. (templated)
+    :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``, when the table is made or with
+        ``overwrite_schema``; constraints (``delta.constraints.<name>``: SQL) and table features
+        (``delta.feature.<name>``: ``supported``) too. (templated)
     :param conflict_retries: How many times the same job plans the write again when another writer's commit contradicts
         it; 0 leaves that to Airflow's retries. The query is then computed again. (templated)
     :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.errors import ConstraintViolationError, InvalidRequestError, SchemaMismatchError
+from deltalite.errors import (
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tests.support.tables import commit, everything, hand_made, put, rows, schema_json, values
 
 pytestmark = pytest.mark.spark
@@ -113,7 +118,7 @@ def test_other_refusals(spark, table, query, options, error, named):
         ("SELECT 1 AS id", {"partition_by": ("id",)}, InvalidRequestError, "every column"),
         ("SELECT 1 AS id, 2 AS x", {"partition_by": ("no",)}, InvalidRequestError, "'no'"),
         ("SELECT 1 AS id, array(1) AS x", {"partition_by": ("x",)}, InvalidRequestError, "array"),
-        ("SELECT 1 AS id", {"properties": {"delta.enableDeletionVectors": "true"}}, Exception, "deletionVectors"),
+        ("SELECT 1 AS id", {"properties": {"delta.enableRowTracking": "true"}}, UnsupportedFeatureError, "rowTracking"),
     ],
 )
 def test_a_table_that_is_refused_leaves_no_folder(spark, tmp_path, query, options, error, named):

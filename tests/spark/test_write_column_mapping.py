@@ -12,6 +12,7 @@ from deltalake import QueryBuilder
 
 from deltalite import DeltaTable
 from deltalite.errors import InvalidRequestError
+from deltalite.requests import Source
 from tests.support.tables import commit, data_files, everything, put, rows, spark_rows
 
 pytestmark = pytest.mark.spark
@@ -45,6 +46,10 @@ def file_ids(table, add):
     for field in pq.read_schema(table / add["path"]):
         walk(field)
     return found
+
+
+def own(table):
+    return {"source": Source(format="delta", path=str(table))}
 
 
 def theirs(table, columns):
@@ -86,30 +91,20 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
     got = theirs(table, '"the id", day, added')
     assert got == sorted([(1, "a", None), (2, "b", None), (3, None, None), (4, "b", 9)], key=lambda r: r[0])
 
-    put(
-        spark,
-        table,
-        "SELECT 5 AS `the id`, 'c' AS day",
-        mode="overwrite",
-        replace_where="`the id` >= 4 OR `the id` = 5",
-    )
+    put(spark, table, "SELECT 5 AS `the id`, 'c' AS day", mode="overwrite", replace_where="`the id` >= 4")
     put(spark, table, "SELECT 6 AS `the id`, 'b' AS day", mode="overwrite", partition_overwrite="dynamic")
     put(spark, table, "SELECT 7 AS `the id`, 'c' AS day", mode="overwrite", replace_where="day = 'c' AND `the id` = 7")
     assert [r[:2] for r in sorted(rows(table))] == [(1, "a"), (3, None), (5, "c"), (6, "b"), (7, "c")]
     assert [tuple(r)[:2] for r in sorted(spark_rows(spark, table))] == [r[:2] for r in sorted(rows(table))]
 
-    put(
-        spark,
-        table,
-        "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh",
-        mode="overwrite",
-        overwrite_schema=True,
-        partition_by=(),
-    )
+    put(spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=own(table))
+    assert "metaData" not in commit(table, 5) and len(rows(table)) == 5  # the same columns keep their ids
+    anew = "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh"
+    put(spark, table, anew, mode="overwrite", overwrite_schema=True, partition_by=())
     last = fields(table)
     assert last["the id"][:2] == known["the id"][:2]
     assert (last["s"][0], last["fresh"][0]) == (11, 12) and last["s"][1] != known["s"][1]
-    assert commit(table, 5)["metaData"]["configuration"][HIGHEST] == "12"
+    assert commit(table, 6)["metaData"]["configuration"][HIGHEST] == "12"
     assert rows(table) == [(8, "text", 1)] == theirs(table, "*") and len(rows(table, version=0)) == 3
 
 
@@ -129,11 +124,8 @@ def test_mapping_may_begin_with_a_new_schema_and_does_not_end(spark, tmp_path):
 
 
 def test_ids_do_not_follow_rows_into_a_table_that_does_not_map(spark, tmp_path):
-    from deltalite.requests import Source
-
     put(spark, tmp_path / "mapped", ROWS, properties={MODE: "id"})
-    source = {"source": Source(format="delta", path=str(tmp_path / "mapped"))}
-    put(spark, tmp_path / "plain", None, sources=source)
+    put(spark, tmp_path / "plain", None, sources=own(tmp_path / "mapped"))
     assert {found[:2] for found in fields(tmp_path / "plain").values()} == {(None, None)}
     assert file_ids(tmp_path / "plain", commit(tmp_path / "plain", 0)["add"][0]) == {}
     assert rows(tmp_path / "plain") == rows(tmp_path / "mapped")

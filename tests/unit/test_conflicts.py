@@ -194,11 +194,15 @@ def with_about(key):
     [
         ({"description": "All orders."}, True),
         ({"schema_string": with_about("comment")}, True),
+        ({"schema_string": with_about("delta.identity.highWaterMark")}, True),
+        ({"schema_string": with_about("delta.identity.step")}, False),
+        ({"schema_string": with_about("delta.columnMapping.physicalName")}, False),
         ({"schema_string": with_about("delta.invariants")}, False),
         ({"schema_string": "{"}, False),
         ({"id": "another"}, False),
         ({"partition_columns": ()}, False),
         ({"configuration": {"delta.autoOptimize.optimizeWrite": "true"}}, True),
+        ({"configuration": {"delta.enableInCommitTimestamps": "true"}}, True),
         ({"configuration": {"delta.constraints.positive": "id > 0"}}, False),
         ({"configuration": {"delta.enableChangeDataFeed": "true"}}, False),
         ({"configuration": {"delta.isolationLevel": "WriteSerializable"}}, False),
@@ -232,6 +236,17 @@ def test_a_protocol_that_brings_a_property_into_force_is_not_absorbed(older):
         found = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
         assert isinstance(found, Stands if stands else ProtocolChangedException)
         assert stands or "appendOnly came into force" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("feature", "stands"),
+    [("deletionVectors", True), ("domainMetadata", True), ("vacuumProtocolCheck", True), ("clustering", False)],
+)
+def test_a_feature_that_asks_nothing_of_files_is_absorbed(feature, stands):
+    lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
+    more = Protocol(min_reader_version=3, min_writer_version=7, **lists)
+    found = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[more]), "mine")
+    assert isinstance(found, Stands if stands else ProtocolChangedException)
 
 
 def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():

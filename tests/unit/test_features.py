@@ -57,7 +57,7 @@ TABLE = [
     (legacy(2, 5), PLAIN, None, None),
     (legacy(2, 5), MAPPED, None, None),
     (legacy(1, 2), MAPPED, None, None),
-    (legacy(1, 6), with_field(delta__identity__start=1), None, "identityColumns"),
+    (legacy(1, 6), with_field(delta__identity__start=1), None, None),
     (legacy(4, 7), PLAIN, "reader version 4", "reader version 4"),
     (legacy(0, 2), PLAIN, "reader version 0", "reader version 0"),
     (legacy(1, 8), PLAIN, None, "writer version 8"),

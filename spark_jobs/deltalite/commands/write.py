@@ -43,6 +43,7 @@ from deltalite.spark.column_defaults import completed, rule_guards
 from deltalite.spark.conforming import conformed
 from deltalite.spark.folders import folder_of
 from deltalite.spark.guards import Guard, not_null_guards, replaced_range_guard
+from deltalite.spark.identity import numbered
 from deltalite.spark.opening import writable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
@@ -160,9 +161,13 @@ class _Write:
                 random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
                 or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
             )
-            with StagedWrite(folder_of(self._spark, self._store.root), layout) as staging:
-                rows = completed(frame, data, target.schema, target.rules)
-                staged = self._stage(staging, rows, target, self._guards(data, target))
+            guards = self._guards(data, target)
+            rows = completed(frame, data, target.schema, target.rules)
+            unnumbered = [c for c in target.rules.identities if data.find(c.name) is None]
+            folder = folder_of(self._spark, self._store.root)
+            with numbered(rows, unnumbered) as (rows, count), StagedWrite(folder, layout) as staging:
+                target = target.with_marks(unnumbered, count)
+                staged = self._stage(staging, rows, target, guards)
                 try:
                     result = _committed(self._store, self._request, self._proposal(staged, target))
                 except BaseException as error:

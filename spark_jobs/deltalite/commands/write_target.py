@@ -20,6 +20,7 @@ from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.column_rules import ColumnRules, column_rules
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
+from deltalite.protocol.identity_columns import IdentityColumn, with_marks
 from deltalite.protocol.properties import check_new_properties, is_protocol_property
 from deltalite.protocol.schema import (
     ArrayType,
@@ -52,6 +53,14 @@ class WriteTarget:
     def rules(self) -> ColumnRules:
         """What the table says about its rows."""
         return column_rules(self.protocol, self.metadata)
+
+    def with_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
+        """The target after `count` rows have got values in these columns."""
+        if not columns or not count:
+            return self
+        schema = with_marks(self.schema, {column.name: column.last(count) for column in columns})
+        metadata = replace(self.metadata, schema_string=schema_to_json(schema))
+        return replace(self, metadata=metadata, changed_metadata=metadata, table=replace(self.table, logical=schema))
 
     @property
     def schema(self) -> StructType:
@@ -86,6 +95,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
     metadata = _changed_metadata(request, base, data)
     if metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
+        metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
     if metadata == base.metadata and not request.overwrite_schema:
         return _target(
@@ -163,9 +173,19 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
     rules = column_rules(base.protocol, base.metadata)
-    made = {*rules.generated, *rules.defaults}
+    _check_brings_no_identity(rules.identities, data)
+    made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
     schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
+
+
+def _check_brings_no_identity(columns: Sequence[IdentityColumn], data: StructType) -> None:
+    for column in columns:
+        if not column.allows_explicit and data.find(column.name) is not None:
+            raise SchemaMismatchError(
+                f"The data has values for the column '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
+                remedy="Leave the column out in `query`: its values are given.",
+            )
 
 
 def _schema_string(base: Snapshot, schema: StructType) -> str:

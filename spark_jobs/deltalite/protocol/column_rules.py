@@ -1,8 +1,8 @@
-"""What a table says about its rows in SQL: invariants, CHECK constraints, generated and default columns.
+"""What a table says about its rows: invariants, CHECK constraints, generated, default and identity columns.
 
-Texts only: which expressions there are, of which column, and whether the protocol makes them count. What they mean is
-for Spark to say. A rule whose feature the protocol does not support is inert. Protocol: Column Invariants, CHECK
-Constraints, Generated Columns, Default Columns.
+Conditions and expressions are texts: which there are, of which column, and whether the protocol makes them count. What
+they mean is for Spark to say. A rule whose feature the protocol does not support is inert. Protocol: Column Invariants,
+CHECK Constraints, Generated Columns, Default Columns, Identity Columns.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.features import supported_features
+from deltalite.protocol.identity_columns import IdentityColumn, identity_columns
 from deltalite.protocol.properties import CONSTRAINT_PREFIX, is_constraint
 from deltalite.protocol.schema import StructField, StructType, all_fields, parse_schema
 
@@ -35,11 +36,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRules:
-    """The rules of a table: conditions, and by the name of a column the expression that it is made by."""
+    """The rules of a table: conditions, by the name of a column the expression that it is made by, and counted ones."""
 
     conditions: tuple[Rule, ...] = ()
     generated: Mapping[str, str]
     defaults: Mapping[str, str]
+    identities: tuple[IdentityColumn, ...] = ()
 
 
 def column_rules(protocol: Protocol, metadata: Metadata) -> ColumnRules:
@@ -59,6 +61,7 @@ def column_rules(protocol: Protocol, metadata: Metadata) -> ColumnRules:
         conditions=tuple(conditions),
         generated=_expressions(schema, GENERATION) if "generatedColumns" in supported else {},
         defaults=_expressions(schema, DEFAULT) if "allowColumnDefaults" in supported else {},
+        identities=identity_columns(schema) if "identityColumns" in supported else (),
     )
 
 

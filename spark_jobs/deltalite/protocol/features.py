@@ -89,7 +89,12 @@ FEATURES = {
             name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression"), writable_active=True
         ),
         Feature(name="allowColumnDefaults", active=_field_has("CURRENT_DEFAULT"), writable_active=True),
-        Feature(name="identityColumns", implied_by=6, active=_field_has("delta.identity.start", "delta.identity.step")),
+        Feature(
+            name="identityColumns",
+            implied_by=6,
+            active=_field_has("delta.identity.start", "delta.identity.step"),
+            writable_active=True,
+        ),
         Feature(
             name="columnMapping",
             is_reader_feature=True,

@@ -55,6 +55,8 @@ def rule_guards(
     Raises:
         UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
     """
+    if not rules.conditions and not rules.generated:
+        return []
     expressions = TableExpressions(spark, want)
     guards = []
     for rule in rules.conditions:
@@ -81,7 +83,7 @@ def rule_guards(
 def _generated(expressions: TableExpressions, want: StructType, rules: ColumnRules) -> dict[str, Column]:
     """The generated columns by name, in their types."""
     found = {}
-    others = {name.lower() for name in rules.generated}
+    others = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in want:
         text = rules.generated.get(field.name)
         if text is None:
@@ -89,7 +91,7 @@ def _generated(expressions: TableExpressions, want: StructType, rules: ColumnRul
         failure = of_the_table(f"generation expression of the column '{field.name}'", text)
         value, read = expressions.value(text, failure, varies=False)
         if read & others:
-            raise failure(f"it reads generated columns: {', '.join(sorted(read & others))}.")
+            raise failure(f"it reads columns that are made too: {', '.join(sorted(read & others))}.")
         found[field.name] = value.cast(spark_type(field.type))
     return found
 

@@ -45,7 +45,7 @@ class TableExpressions:
     """Resolves expressions on rows of one schema."""
 
     def __init__(self, spark: SparkSession, schema: StructType) -> None:
-        self._rows = spark.createDataFrame([], to_spark(schema))
+        self._rows = spark.createDataFrame(spark.sparkContext.emptyRDD(), to_spark(schema))
 
     def condition(self, text: str, failure: Failure) -> Column:
         """A boolean expression."""

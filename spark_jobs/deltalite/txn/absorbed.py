@@ -13,6 +13,7 @@ from typing import Any
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
+from deltalite.protocol.identity_columns import HIGH_WATER_MARK
 from deltalite.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 
 # They decide when files are compacted, checkpointed or forgotten, or which statistics new files have; no writer has to
@@ -43,8 +44,11 @@ _HARMLESS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
-# What the commit itself sees to, on top of whichever version it lands.
-_KEPT_BY_THE_COMMIT = "inCommitTimestamp"
+_OF_NO_ROW = ("comment", HIGH_WATER_MARK)
+# In force, they ask nothing of a data file: they concern readers, maintenance, or what the commit itself sees to.
+_ASK_NOTHING = frozenset(
+    {"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
+)
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
@@ -65,7 +69,7 @@ def contradiction_in_protocol(
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
     awake = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
-    woken = [n for n in awake if n != _KEPT_BY_THE_COMMIT and not is_in_force(n, read, metadata)]
+    woken = [n for n in awake if n not in _ASK_NOTHING and not is_in_force(n, read, metadata)]
     return f"{', '.join(woken)} came into force" if woken else None
 
 
@@ -73,7 +77,7 @@ def contradiction_in_metadata(read: Metadata, new: Metadata) -> str | None:
     """What was changed that a commit made for `read` depends on, or None."""
     if read.id != new.id:
         return "it is another table"
-    if not _is_same_but_for_comments(read.schema_string, new.schema_string):
+    if not _is_same_for_rows(read.schema_string, new.schema_string):
         return "its schema"
     if read.partition_columns != new.partition_columns:
         return "its partition columns"
@@ -86,16 +90,19 @@ def _is_harmless(key: str) -> bool:
     return not key.lower().startswith("delta.") or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
 
 
-def _is_same_but_for_comments(schema: str, other: str) -> bool:
-    """Whether two schemas (JSON) differ at most in the comments of their fields."""
+def _is_same_for_rows(schema: str, other: str) -> bool:
+    """Whether two schemas (JSON) differ at most in comments, and in values that were given to other rows meanwhile.
 
-    def commentless(members: dict[str, Any]) -> dict[str, Any]:
+    A commit that gives values itself sets the metadata too, and meets no other that does.
+    """
+
+    def bare(members: dict[str, Any]) -> dict[str, Any]:
         about = members.get("metadata")
         if not isinstance(about, dict):
             return members
-        return {**members, "metadata": {key: value for key, value in about.items() if key != "comment"}}
+        return {**members, "metadata": {key: value for key, value in about.items() if key not in _OF_NO_ROW}}
 
     try:
-        return bool(json.loads(schema, object_hook=commentless) == json.loads(other, object_hook=commentless))
+        return bool(json.loads(schema, object_hook=bare) == json.loads(other, object_hook=bare))
     except (ValueError, RecursionError):
         return False

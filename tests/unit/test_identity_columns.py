@@ -1,0 +1,83 @@
+"""The values of identity columns: which come next, and where they end."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import ConstraintViolationError, CorruptLogError
+from deltalite.protocol.column_rules import column_rules
+from deltalite.protocol.identity_columns import IdentityColumn, identity_columns, with_marks
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.txn.winners import Stands, Winner, judge
+from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
+from tests.unit.test_features import legacy, named
+
+MOST = 2**63 - 1
+
+
+def said(kind="long", **about):
+    keys = {"start": 1, "step": 1, "allowExplicitInsert": False, **about}
+    values = {f"delta.identity.{key}": value for key, value in keys.items() if value is not None}
+    return StructType((*SCHEMA.fields, StructField("n", PrimitiveType(kind), metadata={"mine": "x", **values})))
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "mark", "first", "fifth"),
+    [
+        (1, 1, None, 1, 5),
+        (1, 1, 7, 8, 12),
+        (10, 5, None, 10, 30),
+        (10, 5, 20, 25, 45),
+        (10, 5, 22, 25, 45),  # a mark beside the series, as it is after explicit values
+        (10, 5, 3, 10, 30),  # a mark before the start
+        (-1, -2, None, -1, -9),
+        (-1, -2, -5, -7, -15),
+        (-1, -2, -6, -7, -15),
+        (-1, -2, 4, -1, -9),
+        (0, 1, 0, 1, 5),
+    ],
+)
+def test_values_follow_the_series_beyond_the_highest_that_was_given(start, step, mark, first, fifth):
+    column = IdentityColumn(name="n", start=start, step=step, high_water_mark=mark)
+    assert (column.first, column.last(1), column.last(5)) == (first, first, fifth)
+
+
+@pytest.mark.parametrize(("mark", "step", "fits"), [(MOST - 3, 1, 3), (-(2**63) + 3, -1, 3), (MOST - 10, 4, 2)])
+def test_a_series_ends_before_it_overflows(mark, step, fits):
+    column = IdentityColumn(name="n", start=0, step=step, high_water_mark=mark)
+    column.last(fits)
+    with pytest.raises(ConstraintViolationError, match="'n' has no values left"):
+        column.last(fits + 1)
+
+
+def test_a_mark_moves_in_the_metadata_of_its_column_and_nothing_else_does():
+    (column,) = identity_columns(said(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
+    assert column == IdentityColumn(name="n", start=5, step=5, high_water_mark=10, allows_explicit=True)
+    moved = with_marks(said(start=5, step=5, highWaterMark=10), {"n": 25})
+    assert moved == said(start=5, step=5, highWaterMark=25)
+
+
+def test_columns_count_where_the_protocol_supports_them():
+    counted = lambda protocol: len(column_rules(protocol, metadata(schema=said())).identities)
+    assert [counted(p) for p in (legacy(1, 5), legacy(1, 6), named(), named("identityColumns"))] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "about",
+    [{"step": 0}, {"step": None}, {"start": None}, {"start": "1"}, {"start": True}, {"start": MOST + 1},
+     {"allowExplicitInsert": None}, {"highWaterMark": "5"}, {"kind": "integer"}],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_identity_column_is_an_error_that_names_it(about):
+    with pytest.raises(CorruptLogError, match="'n'"):
+        identity_columns(said(**about))
+
+
+def test_values_that_others_have_got_are_no_news_to_who_needs_none():
+    before, after = metadata(schema=said()), metadata(schema=said(highWaterMark=9))
+    moved = Winner(version=5, actions=[after, add("w")])
+    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), Stands)
+    ours = proposal(4, add("n"), metadata(schema=said(highWaterMark=4)), rules=(PROTOCOL, before))
+    assert not isinstance(judge(ours, moved, "mine"), Stands)
+    stepped = Winner(version=5, actions=[metadata(schema=said(step=2))])
+    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), Stands)
