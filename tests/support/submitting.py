@@ -28,17 +28,24 @@ class Ended:
     errors: str
 
 
-def submit(
+def submission(
     folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
-) -> Ended:
-    """Run a job to its end on one core. `conftest` has put the interpreter's folder first on the path."""
+) -> list[str]:
+    """The command that runs a job on one core. `conftest` has put the interpreter's folder first on the path."""
     file = folder / "request.json"
     file.write_text(request if isinstance(request, str) else request.to_json())
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"} | (
         conf or {}
     )
     flags = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    command = [str(BIN / "spark-submit"), "--master", "local[1]", *flags, str(script), str(file)]
+    return [str(BIN / "spark-submit"), "--master", "local[1]", *flags, str(script), str(file)]
+
+
+def submit(
+    folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
+) -> Ended:
+    """Run a job to its end."""
+    command = submission(folder, request, script=script, conf=conf)
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
     markers = [marker for marker in map(parse_marker, done.stdout.splitlines()) if marker is not None]
     return Ended(code=done.returncode, marker=markers[-1] if markers else None, output=done.stdout, errors=done.stderr)

@@ -439,4 +439,4 @@ def test_pauses_grow_and_stay_short(store):
     rival(store, *([add(f"x{n}")] for n in range(30)))
     _, pauses = played(store, proposal(1, add("mine")))
     assert len(pauses) == 30
-    assert all(0 <= pause <= min(0.01 * 2**n, 0.5) for n, pause in enumerate(pauses))
+    assert all(0 <= pause <= min(0.01 * 2**n, 0.05) for n, pause in enumerate(pauses))

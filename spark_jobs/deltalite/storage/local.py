@@ -75,9 +75,14 @@ class LocalLogStore:
         return pa.OSFile(str(self._path(name)), "rb")
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Link a complete temporary file to `name`; False where the name is taken."""
+        """Link a complete temporary file to `name`; False where the name is taken.
+
+        A look at the name comes first: of many writers all but one lose, and need not sync what nobody will see.
+        """
         target = self._path(name)
         try:
+            if os.path.lexists(target):
+                return False
             with self._temporary(target, data) as temporary:
                 created = self._link(temporary, target)
                 _sync_folder(target.parent)

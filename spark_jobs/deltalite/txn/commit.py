@@ -25,6 +25,9 @@ from deltalite.txn.put import put_commit
 from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
+# Between two puts, in seconds. A commit takes some ten milliseconds, so who waits longer leaves the table idle.
+_LONGEST_PAUSE = 0.05
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
@@ -81,7 +84,7 @@ def commit(
                 case ConcurrentModificationException():
                     raise verdict
         earliest = earliest_ms(store, proposal, below)
-        pause(random.uniform(0, min(0.01 * 2 ** min(attempt, 6), 0.5)))  # noqa: S311  jitter, not a secret
+        pause(random.uniform(0, min(0.01 * 2 ** min(attempt, 6), _LONGEST_PAUSE)))  # noqa: S311  jitter, not a secret
     raise ConcurrentWriteException(
         f"{max_attempts} attempts to commit to {store.root} were all lost, the last for version {version}.",
         remedy="Run the task again, or let fewer tasks write to the table at once.",

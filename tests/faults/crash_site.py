@@ -1,0 +1,175 @@
+"""A place where programs are killed: each trial is a process of its own, which takes its life with a real SIGKILL.
+
+A step is an access to storage: before and behind each call of a `LogStore`, and ahead of whatever Python does to a file
+of the table (opening to write, syncing, linking, renaming, removing, making folders). Nothing lists the steps by hand:
+the seam is wrapped, and Python's own audit events tell of the rest. The trials are forked from one process that has
+imported everything and holds nothing; those that need Spark connect to a JVM that is there already, so that a driver's
+death costs no JVM's birth.
+
+    python -m tests.faults.crash_site    reads trials as JSON lines, and answers each with a line
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+from deltalite.storage.local import LocalLogStore
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SEAM = ("list_from", "read", "open", "write_if_absent", "write", "delete")
+MOVES = ("os.link", "os.rename", "shutil.rmtree", "end")
+CHANGES = (*MOVES, "open to write", "sync", "os.remove", "os.mkdir", "os.rmdir")
+EVERYTHING = (*CHANGES, "before", "after")
+_FAILED = 3
+
+
+class Steps:
+    """Counts the steps of its kinds, and kills this process at the one that it is told."""
+
+    def __init__(self, table: str, kinds, kill_at: int | None, told: int) -> None:
+        self._table, self._kinds, self._kill_at, self._told, self._count = table, kinds, kill_at, told, 0
+
+    def __call__(self, kind: str, name: str) -> None:
+        if kind not in self._kinds:
+            return
+        if self._count == self._kill_at:
+            os.write(self._told, f"{kind} {name}".encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._count += 1
+
+    def watch(self) -> None:
+        for method in SEAM:
+            setattr(LocalLogStore, method, self._watched(method, getattr(LocalLogStore, method)))
+        sync = os.fsync
+        os.fsync = lambda handle: (self("sync", ""), sync(handle))[1]
+        sys.addaudithook(self._heard)
+
+    def _watched(self, method, real):
+        def called(store, *arguments):
+            self("before", f"{method} {arguments[0]}")
+            answer = real(store, *arguments)
+            answer = iter(list(answer)) if method == "list_from" else answer
+            self("after", f"{method} {arguments[0]}")
+            return answer
+
+        return called
+
+    def _heard(self, event, arguments):
+        if event == "open":
+            path, mode, flags = arguments
+            is_write = any(c in mode for c in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
+            if is_write and self._is_ours(path):
+                self("open to write", str(path))
+        elif event in CHANGES:
+            path = arguments[1] if event in ("os.link", "os.rename") else arguments[0]
+            if self._is_ours(path) or not os.path.isabs(path):  # `rmtree` names what it removes by its folder
+                self(event, str(path))
+
+    def _is_ours(self, path):
+        return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._table)
+
+
+def attached_session():
+    """A new session on the JVM whose port and secret the environment tells."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    gateway = launch_gateway()
+    jvm = gateway.jvm
+    session = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get().newSession()
+    context = jvm.org.apache.spark.api.java.JavaSparkContext(session.sparkContext())
+    conf = SparkConf(_jvm=jvm, _jconf=context.getConf())
+    return SparkSession(SparkContext(gateway=gateway, jsc=context, conf=conf), session)
+
+
+def main() -> None:
+    from tests.faults import programs
+
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        import pyspark.testing  # noqa: F401  a second of imports that PySpark makes when it first converts a value
+
+    for line in sys.stdin:
+        print(json.dumps(_tried(programs, json.loads(line))), flush=True)
+
+
+def _tried(programs, trial):
+    """Run a trial to its end: what it was doing when it was killed, None where it was not."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(told)
+        os._exit(_child(programs, trial, tell))
+    os.close(tell)
+    with os.fdopen(told) as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return {"killed": said}
+    if status != 0:
+        return {"error": said or f"it ended with {status}"}
+    for name in said.split():  # what the trial had to import, the next ones find here
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    return {"killed": None}
+
+
+def _child(programs, trial, tell):
+    os.dup2(2, 1)  # what is printed here is no answer
+    known = set(sys.modules)
+    try:
+        spark = attached_session() if trial["spark"] else None
+        steps = Steps(trial["table"], trial["kinds"], trial["kill_at"], tell)
+        steps.watch()
+        getattr(programs, trial["program"])(spark, trial["table"], **trial["arguments"])
+        steps("end", "")
+        os.write(tell, " ".join(set(sys.modules) - known).encode())
+    except BaseException:  # noqa: BLE001  for the other side to raise
+        os.write(tell, traceback.format_exc()[-3000:].encode())
+        return _FAILED
+    return 0
+
+
+class CrashSite:
+    """The tests' side: a process that forks trials. `spark` is a session whose JVM they may use."""
+
+    def __init__(self, spark=None) -> None:
+        environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
+        if spark is not None:
+            gateway = spark.sparkContext._gateway.gateway_parameters
+            environment |= {
+                "PYSPARK_GATEWAY_PORT": str(gateway.port),
+                "PYSPARK_GATEWAY_SECRET": gateway.auth_token,
+            }
+        self._has_spark = spark is not None
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.crash_site"],
+            env=environment, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, program, table, *, kill_at=None, kinds=EVERYTHING, **arguments):
+        """What the trial was doing when it was killed at its step number `kill_at`; None where it came to its end."""
+        trial = {"program": program, "table": str(table), "kinds": kinds, "kill_at": kill_at,
+                 "arguments": arguments, "spark": self._has_spark}  # fmt: skip
+        self._process.stdin.write(json.dumps(trial) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return answer["killed"]
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+        self._process.stdout.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What is killed: tasks as Airflow runs them. Each takes a session (None without Spark), a table and its arguments.
+
+`plain` is a task down to its rows, without Spark: it looks whether its run is done, writes a file, commits, and does
+what follows a commit. `write` is the product's own command. A command that comes later is one more function here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltalite.commands.write import write as write_command
+from deltalite.errors import TableNotFoundError
+from deltalite.log.file_table import removes_of
+from deltalite.protocol.actions import AddFile, SetTransaction
+from deltalite.protocol.feature_enabling import protocol_for
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.commit import Committed, commit
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.post_commit import after_commit
+from tests.support.tables import request
+from tests.unit.builders import metadata, struct
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def plain(_spark, table, *, run, ids, replaces=False, properties=None):
+    """The rows `ids`, beside those that are there or in their place."""
+    store = LocalLogStore(table)
+    try:
+        base = Snapshot.load(store)
+    except TableNotFoundError:
+        base = None
+    if base is not None and earlier_result(base, store.root, run, 0) is not None:
+        return
+    made = metadata(properties, struct(id="long"))
+    removes = base.files if base is not None and replaces else None
+    proposal = Proposal(
+        read_version=base.version if base else -1,
+        read_protocol=base.protocol if base else None,
+        read_metadata=base.metadata if base else None,
+        operation=Operation(name="WRITE"),
+        protocol=None if base else protocol_for(made),
+        metadata=None if base else made,
+        adds=(data_file(store, ids),),
+        removes=() if removes is None else tuple(removes_of(removes, deletion_timestamp_ms=now_ms(), data_change=True)),
+        reads=ReadSet(whole_table=replaces),
+        txn=SetTransaction(app_id=run, version=0, last_updated_ms=now_ms()),
+    )
+    done = commit(store, proposal)
+    if isinstance(done, Committed):
+        after_commit(store, done.version)
+
+
+def data_file(store, ids):
+    """A file of these rows in the table's folder, and its `add`."""
+    sink, name = pa.BufferOutputStream(), f"{uuid.uuid4()}.parquet"
+    pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
+    content = sink.getvalue().to_pybytes()
+    store.write(name, content)
+    stats = {"numRecords": len(ids), "minValues": {"id": min(ids)}, "maxValues": {"id": max(ids)}}
+    return AddFile(
+        path=name, partition_values={}, size_bytes=len(content), modification_time_ms=now_ms(), data_change=True,
+        stats=json.dumps(stats),
+    )  # fmt: skip
+
+
+def checkpoint(_spark, table):
+    """A checkpoint of the table as it is."""
+    write_checkpoint(Snapshot.load(LocalLogStore(table)), now_ms=now_ms())
+
+
+def write(spark, table, *, query, run, **options):
+    """The write command."""
+    write_command(spark, request(table, query, run=run, **options))

@@ -1,0 +1,97 @@
+"""The write command is killed wherever it changes a file, in every mode, and run again: its rows are there once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.faults.crash_site import CHANGES, MOVES, CrashSite
+from tests.faults.killing import check_whole, killed_everywhere, times_in_log
+from tests.support.submitting import submission
+from tests.support.tables import ordered, put, request, values
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RUN = "airflow/dag/task/-1/manual"
+OLD = [(1, "a"), (2, "a"), (50, "b")]
+NEW = [(7, "a"), (8, "c")]
+MODES = {
+    "append": ({}, [*OLD, *NEW], MOVES),
+    "overwrite": ({"mode": "overwrite"}, NEW, MOVES),
+    "the partitions written": ({"mode": "overwrite", "partition_overwrite": "dynamic"}, [(50, "b"), *NEW], MOVES),
+    "rows that match": (
+        {"mode": "overwrite", "replace_where": "id < 2 OR id BETWEEN 7 AND 8"},
+        [(2, "a"), (50, "b"), *NEW],
+        MOVES,
+    ),
+    "ignore": ({"mode": "ignore"}, OLD, CHANGES),
+}
+"""What is asked for, the rows that come of it, and the steps at which it is killed."""
+# A rewrite of rows that a predicate chooses (merge, delete, update) is one line here, with its program.
+
+
+@pytest.fixture(scope="module")
+def site(spark):
+    site = CrashSite(spark)
+    yield site
+    site.close()
+
+
+def literals(rows):
+    return values("id, day", *[str(row)[1:-1] for row in rows]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_write_is_killed_wherever_it_changes_a_file(site, spark, tmp_path, mode):
+    options, after, kinds = MODES[mode]
+    template = tmp_path / "template"
+    put(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
+    task = {"query": literals(NEW), "run": RUN, **options}
+    steps = killed_everywhere(site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=kinds, **task)
+    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    moved = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
+    assert moved == {"ignore": 0, "rows that match": 3}.get(mode, 2)
+
+
+def test_the_first_write_of_a_table_is_killed_wherever_it_changes_a_file(site, tmp_path):
+    task = {"query": literals(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
+    steps = killed_everywhere(site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task)
+    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+
+
+SIGNS = {
+    "while Spark writes": "_deltalite_staging/**/*.parquet",
+    "at the commit": "_delta_log/*1.json",
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_job_is_killed_with_its_jvm(spark, tmp_path, sign):
+    """The whole process group of a `spark-submit`, as soon as there is a sign of what it does."""
+    table = tmp_path / "t"
+    put(spark, table, literals(OLD), properties={"delta.checkpointInterval": "1"})
+    wanted = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
+    assert not any(table.glob(SIGNS[sign]))
+    job = subprocess.Popen(
+        submission(tmp_path, wanted), cwd=tmp_path, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while not any(table.glob(SIGNS[sign])):
+            assert job.poll() is None, "the job has ended, and nobody has seen it at work"
+            time.sleep(0.002)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    after = ordered([*OLD, *((number, "z") for number in range(100, 20_100))])
+    check_whole(table, OLD, after)
+    again = put(spark, table, wanted.query, run=RUN)
+    assert again.skipped or sign != "at the commit"
+    check_whole(table, after)
+    assert times_in_log(table, RUN) == 1
