@@ -26,10 +26,10 @@ from deltalite.protocol.paths import decode_path, is_absolute
 if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
-_FILE_VERSION: Final = 1
+FILE_VERSION: Final = 1
 _UUID_CHARACTERS: Final = 20
 # Before a vector stands its size, behind it its CRC-32, both in four bytes.
-_FRAME: Final = 4
+FRAME_BYTES: Final = 4
 _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."
 _LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 
@@ -133,17 +133,17 @@ def _stored(store: LogStore, name: str, offset: int, size: int, where: str) -> b
 def _framed(handle: pa.NativeFile, offset: int, size: int, where: str) -> bytes:
     """The bytes of one vector, which stand in the file as size, bytes and checksum (both big-endian)."""
     length = handle.size()
-    if offset + _FRAME + size + _FRAME > length:
+    if offset + FRAME_BYTES + size + FRAME_BYTES > length:
         raise _corrupt(where, f"needs {size} bytes and two numbers around them, but the file ends after {length} bytes")
     version = handle.read(1)[0]
-    if version != _FILE_VERSION:
-        raise _corrupt(where, f"is in a file of version {version} where {_FILE_VERSION} is expected")
+    if version != FILE_VERSION:
+        raise _corrupt(where, f"is in a file of version {version} where {FILE_VERSION} is expected")
     handle.seek(offset)
-    frame: bytes = handle.read(_FRAME + size + _FRAME)
-    stated, data = int.from_bytes(frame[:_FRAME], "big"), frame[_FRAME:-_FRAME]
+    frame: bytes = handle.read(FRAME_BYTES + size + FRAME_BYTES)
+    stated, data = int.from_bytes(frame[:FRAME_BYTES], "big"), frame[FRAME_BYTES:-FRAME_BYTES]
     if stated != size:
         raise _corrupt(where, f"has {stated} bytes where the log says {size}")
-    checksum, expected = zlib.crc32(data), int.from_bytes(frame[-_FRAME:], "big")
+    checksum, expected = zlib.crc32(data), int.from_bytes(frame[-FRAME_BYTES:], "big")
     if checksum != expected:
         raise _corrupt(where, f"has the checksum {checksum:08x} where {expected:08x} is expected")
     return data

@@ -25,12 +25,12 @@ PORTABLE_MAGIC: Final = 1681511377
 NATIVE_MAGIC: Final = 1681511376
 
 _COOKIE_WITH_RUNS: Final = 12347
-_COOKIE_WITHOUT_RUNS: Final = 12346
+COOKIE_WITHOUT_RUNS: Final = 12346
 # Bitmaps with runs and fewer containers than this have no table of offsets.
 _NO_OFFSETS_BELOW: Final = 4
-_MAX_IN_ARRAY: Final = 4096
-_CONTAINER_SIZE: Final = 2**16
-_BITMAP_BYTES: Final = _CONTAINER_SIZE // 8
+MAX_IN_ARRAY: Final = 4096
+CONTAINER_SIZE: Final = 2**16
+_BITMAP_BYTES: Final = CONTAINER_SIZE // 8
 # Delta keeps the highest bit of a key free, so that positions are positive in 64 bits.
 _MAX_KEYS: Final = 2**31
 
@@ -120,7 +120,7 @@ def _count(number: int) -> int:
 
 def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
     cookie = reader.number("<I")
-    if cookie == _COOKIE_WITHOUT_RUNS:
+    if cookie == COOKIE_WITHOUT_RUNS:
         count = reader.number("<I")
         run_flags, has_offsets = b"", True
     elif cookie & 0xFFFF == _COOKIE_WITH_RUNS:
@@ -128,8 +128,8 @@ def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
         run_flags, has_offsets = bytes(reader.take((count + 7) // 8)), count >= _NO_OFFSETS_BELOW
     else:
         raise MalformedBitmapError(f"a bitmap begins with the unknown cookie {cookie}")
-    if count > _CONTAINER_SIZE:
-        raise MalformedBitmapError(f"a bitmap has {count} containers, more than {_CONTAINER_SIZE}")
+    if count > CONTAINER_SIZE:
+        raise MalformedBitmapError(f"a bitmap has {count} containers, more than {CONTAINER_SIZE}")
     headers = reader.take(4 * count)
     if has_offsets:
         # Containers follow each other without a gap, so where they begin is known; readers of Spark skip this too.
@@ -138,7 +138,7 @@ def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
         cardinality = cardinality_less_one + 1
         if run_flags and run_flags[index // 8] >> index % 8 & 1:
             kind, size = _Kind.RUNS, 4 * reader.number("<H")
-        elif cardinality <= _MAX_IN_ARRAY:
+        elif cardinality <= MAX_IN_ARRAY:
             kind, size = _Kind.ARRAY, 2 * cardinality
         else:
             kind, size = _Kind.BITMAP, _BITMAP_BYTES
@@ -150,7 +150,7 @@ def _values(container: _Container) -> pa.Int64Array:
         case _Kind.ARRAY:
             low = _array(pa.uint16(), container.cardinality, container.data)
         case _Kind.BITMAP:
-            low = pc.indices_nonzero(_array(pa.bool_(), _CONTAINER_SIZE, container.data))
+            low = pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, container.data))
         case _Kind.RUNS:
             low = _of_runs(container)
         case _:
@@ -169,7 +169,7 @@ def _of_runs(container: _Container) -> pa.Array:
     held = ends[-1].as_py() if len(ends) else 0
     if held != container.cardinality:
         raise MalformedBitmapError(f"a container's runs hold {held} rows where its header says {container.cardinality}")
-    if pc.max(pc.add(firsts, less_one)).as_py() >= _CONTAINER_SIZE:
+    if pc.max(pc.add(firsts, less_one)).as_py() >= CONTAINER_SIZE:
         raise MalformedBitmapError("a run goes on beyond its container")
     # The value at place i of a run that begins at place b is its first value plus i - b.
     ahead = pc.subtract(firsts, pc.subtract(ends, lengths))
@@ -180,7 +180,7 @@ def _of_runs(container: _Container) -> pa.Array:
 @cache
 def _places() -> pa.Int64Array:
     """0, 1, 2, ... for as many values as a container holds."""
-    return pc.indices_nonzero(_array(pa.bool_(), _CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
+    return pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
 
 
 def _array(data_type: pa.DataType, length: int, data: memoryview) -> pa.Array:

@@ -15,6 +15,7 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 _DIGITS: Final = {character: digit for digit, character in enumerate(_ALPHABET)}
 _BASE: Final = len(_ALPHABET)
 _GROUP: Final = 5
+_BYTES: Final = 4
 _BEYOND_32_BITS: Final = 2**32
 
 
@@ -27,6 +28,25 @@ def decode(text: str) -> bytes:
     if len(text) % _GROUP:
         raise ValueError(f"{len(text)} characters are not a multiple of {_GROUP}")
     return b"".join(_four_bytes(text[at : at + _GROUP]) for at in range(0, len(text), _GROUP))
+
+
+def encode(data: bytes) -> str:
+    """The text that spells `data`, five characters for each four bytes.
+
+    Raises:
+        ValueError: the length is no multiple of four.
+    """
+    if len(data) % _BYTES:
+        raise ValueError(f"{len(data)} bytes are not a multiple of {_BYTES}")
+    return "".join(_five_characters(number) for (number,) in struct.iter_unpack(">I", data))
+
+
+def _five_characters(number: int) -> str:
+    characters = []
+    for _ in range(_GROUP):
+        number, digit = divmod(number, _BASE)
+        characters.append(_ALPHABET[digit])
+    return "".join(reversed(characters))
 
 
 def _four_bytes(group: str) -> bytes:

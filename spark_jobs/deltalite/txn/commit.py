@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltalite.errors import ConcurrentModificationException, ConcurrentWriteException
+from deltalite.errors import CommitStateUnknownError, ConcurrentModificationException, ConcurrentWriteException
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
@@ -22,7 +22,8 @@ from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import carries_time, dated_metadata, earliest_ms
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
-from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Winner, judge, read_winner
+from deltalite.txn.row_level import RowMerger
+from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Verdict, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
 # Between two puts, in seconds. A commit takes some ten milliseconds, so who waits longer leaves the table idle.
@@ -62,6 +63,27 @@ def commit(
         StorageError: storage failed, and the commit is not there.
     """
     _check_base(store, proposal.read_version)
+    merger = RowMerger(store)
+    try:
+        outcome, committed = _put_until_settled(store, proposal, merger, clock_ms, max_attempts, pause)
+    except CommitStateUnknownError:
+        raise  # which may use the merged vectors
+    except BaseException:
+        merger.discard()
+        raise
+    merger.discard(but_of=committed)
+    return outcome
+
+
+def _put_until_settled(
+    store: LogStore,
+    proposal: Proposal,
+    merger: RowMerger,
+    clock_ms: Callable[[], int],
+    max_attempts: int,
+    pause: Callable[[float], None],
+) -> tuple[Committed | DoneByAnotherTry, Proposal | None]:
+    """What came of it, and the proposal as it was committed."""
     txn_id = str(uuid.uuid4())
     version = proposal.read_version + 1
     below: Winner | None = None
@@ -71,16 +93,18 @@ def commit(
         data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
         taken_by = put_commit(store, version, data, pause=pause)
         if taken_by is None:
-            return Committed(version=version, timestamp_ms=timestamp_ms)
+            return Committed(version=version, timestamp_ms=timestamp_ms), proposal
         for winner in _winners(store, version, taken_by):
             verdict = judge(proposal, winner, txn_id)
+            if isinstance(verdict, ConcurrentModificationException):
+                proposal, verdict = _judged_row_by_row(merger, proposal, winner, txn_id, verdict)
             match verdict:
                 case Stands(reads=reads):
                     version, proposal, below = winner.version + 1, _on_top_of(winner, proposal, reads), winner
                 case IsOurs():
-                    return Committed(version=winner.version, timestamp_ms=timestamp_ms)
+                    return Committed(version=winner.version, timestamp_ms=timestamp_ms), proposal
                 case AlreadyDone(app_id=app_id):
-                    return DoneByAnotherTry(version=winner.version, app_id=app_id)
+                    return DoneByAnotherTry(version=winner.version, app_id=app_id), None
                 case ConcurrentModificationException():
                     raise verdict
         earliest = earliest_ms(store, proposal, below)
@@ -89,6 +113,17 @@ def commit(
         f"{max_attempts} attempts to commit to {store.root} were all lost, the last for version {version}.",
         remedy="Run the task again, or let fewer tasks write to the table at once.",
     )
+
+
+def _judged_row_by_row(
+    merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
+) -> tuple[Proposal, Verdict]:
+    """The verdict where rows that both marked are merged, and the proposal then; the old ones where that is no help."""
+    merged = merger.merged(proposal, winner)
+    if merged is None:
+        return proposal, verdict
+    again = judge(merged[0], merged[1], txn_id)
+    return (merged[0], again) if isinstance(again, Stands) else (proposal, again)
 
 
 def _check_base(store: LogStore, version: int) -> None:

@@ -59,7 +59,9 @@ class Proposal:
     """The actions of one commit and what they rest on.
 
     `read_version` is -1 where there was no table yet; `read_protocol` and `read_metadata`, the rules at that version,
-    are None then.
+    are None then. `row_level` says that the operation judged each row by itself: had other rows of a file been gone, it
+    would have done the same to the rest. So says a DELETE or an UPDATE, and never a MERGE, whose source row may match
+    one row or another.
     """
 
     read_version: int
@@ -73,6 +75,7 @@ class Proposal:
     reads: ReadSet = field(default_factory=ReadSet)
     read_protocol: actions.Protocol | None = None
     read_metadata: Metadata | None = None
+    row_level: bool = False
 
     @property
     def level(self) -> IsolationLevel:

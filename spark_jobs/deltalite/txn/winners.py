@@ -188,7 +188,10 @@ def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException
 
 
 def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Files that we rest on. delta-spark counts those too whose rows a winner only moved to other files."""
+    """Files that we rest on. delta-spark counts those too whose rows a winner only moved to other files.
+
+    To an operation that judged each row by itself, rows that it left alone are no loss.
+    """
     mine = {file_key(r.path, r.deletion_vector) for r in ours.removes}
     for remove in winner.removes:
         key = file_key(remove.path, remove.deletion_vector)
@@ -197,7 +200,7 @@ def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException 
                 f"{ours.operation.name} was to remove the file {remove.path}, and {winner} removed it first.",
                 remedy=_RETRY,
             )
-        if remove.data_change and (ours.reads.whole_table or key in ours.reads.keys):
+        if remove.data_change and not ours.row_level and (ours.reads.whole_table or key in ours.reads.keys):
             return ConcurrentDeleteReadException(
                 f"{ours.operation.name} had read the file {remove.path} at version {ours.read_version}, and {winner} "
                 f"removed it.",

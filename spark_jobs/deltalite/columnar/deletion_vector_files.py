@@ -1,0 +1,43 @@
+"""Writing deletion vectors: many into one file, each between its size and its checksum.
+
+The file lies in the table's folder under a name of its own and is complete or absent. No version names it before the
+commit that uses it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+"""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deltalite.columnar.deletion_vectors import FILE_VERSION, FRAME_BYTES
+from deltalite.columnar.roaring_encoding import encode
+from deltalite.protocol import z85
+from deltalite.storage.log_store import LogStore
+
+
+def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[str, Any]]:
+    """Write one file with a vector for each array of positions (strictly increasing), and give their descriptors.
+
+    Raises:
+        StorageError, StoragePermissionError: the file could not be written.
+    """
+    unique = uuid.uuid4()
+    content, descriptors = bytearray([FILE_VERSION]), []
+    for positions in rows:
+        data = encode(positions)
+        descriptors.append(
+            {
+                "storageType": "u",
+                "pathOrInlineDv": z85.encode(unique.bytes),
+                "offset": len(content),
+                "sizeInBytes": len(data),
+                "cardinality": len(positions),
+            }
+        )
+        content += len(data).to_bytes(FRAME_BYTES, "big") + data + zlib.crc32(data).to_bytes(FRAME_BYTES, "big")
+    store.write(f"deletion_vector_{unique}.bin", bytes(content))
+    return descriptors

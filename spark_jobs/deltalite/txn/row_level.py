@@ -1,0 +1,133 @@
+"""Row-level concurrency: a winner and we have each marked rows of one file as deleted, and they are other rows.
+
+delta-spark takes that for a conflict, since both remove the file with the vector that it had. Here the vectors are
+merged and both commits stand, if four things hold. 1 Ours judged each row by itself, so that rows which others removed
+meanwhile would have changed nothing (`Proposal.row_level`). 2 Both took the file with the same vector out and put it
+back with another. 3 The winner only marked rows, it brought none back. 4 None of its rows is one of ours. A file in
+which only the winner has marked rows brings nothing new. What else the winner did is judged as always. Protocol:
+Deletion Vectors, Add File and Remove File.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.deletion_vectors import deleted_rows, file_name
+from deltalite.errors import StorageError
+from deltalite.log.file_table import file_key
+from deltalite.protocol.actions import AddFile, RemoveFile
+from deltalite.protocol.paths import canonical_path
+from deltalite.storage.log_store import LogStore
+from deltalite.txn.proposal import Proposal
+from deltalite.txn.winners import Winner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marked:
+    """A file that a commit takes out with one vector and puts back with another."""
+
+    remove: RemoveFile
+    add: AddFile
+
+
+class RowMerger:
+    """Merges vectors for one commit, and forgets the files of merges that did not come to be."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._written: list[str] = []
+
+    def merged(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
+        """Our proposal on top of what the winner marked, and the winner without that; None where they do not merge.
+
+        Raises:
+            CorruptDataFileError: a vector cannot be read.
+            StorageError: the merged vectors cannot be written.
+        """
+        if not ours.row_level:
+            return None
+        mine, theirs = _marked(ours.adds, ours.removes), _marked(_adds_of(winner), winner.removes)
+        rows: dict[str, pa.Int64Array] = {}
+        for key, marked in theirs.items():
+            new = self._newly_marked(marked)
+            if new is None:
+                return None
+            if key in mine:
+                own = self._rows(mine[key].add.deletion_vector)
+                if pc.any(pc.is_in(new, value_set=own)).as_py():
+                    return None
+                rows[key] = pa.concat_arrays([own, new]).sort()
+        vectors = self._written_vectors(rows)
+        return _on_top(ours, mine, theirs, vectors), _without(winner, theirs.values())
+
+    def discard(self, *, but_of: Proposal | None = None) -> None:
+        """Delete the merged vectors that no commit names; those that the given proposal uses stay.
+
+        What cannot be deleted is left to a vacuum.
+        """
+        used = set() if but_of is None else {file_name(a.deletion_vector) for a in but_of.adds if a.deletion_vector}
+        for name in self._written:
+            if name not in used:
+                with suppress(StorageError):
+                    self._store.delete(name)
+
+    def _newly_marked(self, theirs: _Marked) -> pa.Int64Array | None:
+        """The rows that the winner has marked in a file, None where rows came back."""
+        before, after = self._rows(theirs.remove.deletion_vector), self._rows(theirs.add.deletion_vector)
+        if len(before) and not pc.all(pc.is_in(before, value_set=after)).as_py():
+            return None
+        return after.filter(pc.invert(pc.is_in(after, value_set=before)))
+
+    def _written_vectors(self, rows: Mapping[str, pa.Int64Array]) -> dict[str, dict[str, Any]]:
+        if not rows:
+            return {}
+        descriptors = write_vectors(self._store, list(rows.values()))
+        self._written += [name for name in {file_name(d) for d in descriptors} if name is not None]
+        return dict(zip(rows, descriptors, strict=True))
+
+    def _rows(self, descriptor: Mapping[str, Any] | None) -> pa.Int64Array:
+        return pa.array([], pa.int64()) if descriptor is None else deleted_rows(self._store, descriptor)
+
+
+def _adds_of(winner: Winner) -> Iterator[AddFile]:
+    return (action for action in winner.actions if isinstance(action, AddFile))
+
+
+def _marked(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _Marked]:
+    """The files that stay with another vector, by the key that they had."""
+    back = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
+    found = ((remove, back.get(canonical_path(remove.path))) for remove in removes)
+    return {
+        file_key(remove.path, remove.deletion_vector): _Marked(remove=remove, add=add)
+        for remove, add in found
+        if add is not None
+    }
+
+
+def _on_top(
+    ours: Proposal, mine: Mapping[str, _Marked], theirs: Mapping[str, _Marked], vectors: Mapping[str, dict[str, Any]]
+) -> Proposal:
+    """Our proposal, which takes the files out as the winner left them and puts them back with the merged vectors."""
+    removes = {
+        id(mine[key].remove): replace(mine[key].remove, deletion_vector=theirs[key].add.deletion_vector)
+        for key in vectors
+    }
+    adds = {id(mine[key].add): replace(mine[key].add, deletion_vector=vector) for key, vector in vectors.items()}
+    return replace(
+        ours,
+        removes=tuple(removes.get(id(remove), remove) for remove in ours.removes),
+        adds=tuple(adds.get(id(add), add) for add in ours.adds),
+    )
+
+
+def _without(winner: Winner, merged: Iterable[_Marked]) -> Winner:
+    """What the winner did beside marking rows of these files."""
+    settled = {id(action) for marked in merged for action in (marked.add, marked.remove)}
+    return replace(winner, actions=tuple(action for action in winner.actions if id(action) not in settled))

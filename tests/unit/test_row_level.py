@@ -1,0 +1,265 @@
+"""Two writers mark rows of one file: other rows stand side by side, and the same row is a conflict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from deltalite import DeltaTable
+from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.columnar.roaring import decode
+from deltalite.columnar.roaring_encoding import encode
+from deltalite.errors import CommitStateUnknownError, ConcurrentAppendException, ConcurrentModificationException
+from deltalite.log.file_table import file_key
+from deltalite.protocol import z85
+from deltalite.protocol.actions import Protocol
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.commit import commit
+from deltalite.txn.proposal import ReadSet
+from tests.unit.builders import Clock, add, load, metadata, new_store, proposal, put, remove, struct
+
+FEATURE = ("deletionVectors",)
+PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7, reader_features=FEATURE, writer_features=FEATURE)
+STATS = '{"numRecords":100}'
+
+
+class EveryRow:
+    """A question that every file may answer."""
+
+    def may_match(self, _partition_values, _stats):
+        return True
+
+
+EVERY_ROW = EveryRow()
+
+
+def positions(*rows):
+    return pa.array(sorted(rows), pa.int64())
+
+
+def table(store, *names):
+    put(store, PROTOCOL, metadata(schema=struct(id="long")), *(add(n, stats=STATS) for n in names), read_version=-1)
+    return store
+
+
+def marking(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), more=()):
+    """A proposal that deletes rows of files, as (name, positions), on top of a version of the table."""
+    snapshot = load(store, version)
+    there = {row["path"]: row for row in snapshot.files.to_pylist()}
+    removes, adds, keys = [], [], set()
+    for (name, deleted), descriptor in zip(
+        rows.items(), write_vectors(store, [positions(*_all(store, there[n], d)) for n, d in rows.items()]), strict=True
+    ):
+        before = there[name]["deletionVector"]
+        keys.add(file_key(name, before))
+        removes.append(remove_of(name, before))
+        adds.append(add(name, stats=STATS, deletion_vector=descriptor, size_bytes=there[name]["size"]))
+        assert deleted
+    reads = ReadSet(keys=frozenset(keys), rows=tuple(tests))
+    made = proposal(snapshot.version, *removes, *adds, *more, rules=(snapshot.protocol, snapshot.metadata), reads=reads)
+    return replace(made, row_level=row_level)
+
+
+def _all(store, row, deleted):
+    return {*deleted, *marked_in(store, row["deletionVector"])}
+
+
+def marked_in(store, descriptor):
+    return [] if descriptor is None else deleted_rows(store, descriptor).to_pylist()
+
+
+def remove_of(name, vector):
+    return remove(name, size_bytes=10, deletion_vector=vector)
+
+
+def commits(store, made):
+    return commit(store, made, clock_ms=Clock(), pause=lambda _s: None).version
+
+
+def marked(store, name="f"):
+    (row,) = [row for row in load(store).files.to_pylist() if row["path"] == name]
+    return marked_in(store, row["deletionVector"])
+
+
+def test_other_rows_of_one_file_stand_side_by_side():
+    store = table(new_store(), "f")
+    ours, theirs = marking(store, {"f": {1, 2}}), marking(store, {"f": {3, 99}})
+    assert commits(store, theirs) == 1
+    assert commits(store, ours) == 2
+    assert marked(store) == [1, 2, 3, 99]
+    assert load(store).files["deletionVector"].to_pylist()[0]["cardinality"] == 4
+
+
+def test_the_same_row_is_a_conflict_and_leaves_nothing_behind():
+    store = table(new_store(), "f", "g")
+    ours, theirs = marking(store, {"f": {1}, "g": {5}}), marking(store, {"f": {2}, "g": {5}})
+    commits(store, theirs)
+    before = dict(store.files)
+    with pytest.raises(ConcurrentModificationException, match="version 1"):
+        commits(store, ours)
+    assert store.files == before
+
+
+def test_an_operation_that_did_not_judge_each_row_by_itself_is_not_merged():
+    store = table(new_store(), "f")
+    ours, theirs = marking(store, {"f": {1}}, row_level=False), marking(store, {"f": {2}})
+    commits(store, theirs)
+    with pytest.raises(ConcurrentModificationException):
+        commits(store, ours)
+
+
+def test_rows_that_the_winner_wrote_count_as_always():
+    store = table(new_store(), "f")
+    ours, theirs = marking(store, {"f": {1}}), marking(store, {"f": {2}}, more=(add("updated", stats=STATS),))
+    commits(store, theirs)
+    with pytest.raises(ConcurrentAppendException):
+        commits(store, ours)
+    none = marking(store, {"f": {7}}, version=0, tests=())
+    assert commits(store, none) == 2
+    assert marked(store) == [2, 7]
+
+
+def test_rows_that_came_back_are_a_conflict():
+    store = table(new_store(), "f")
+    commits(store, marking(store, {"f": {1, 2}}))
+    ours = marking(store, {"f": {3}})
+    (row,) = load(store).files.to_pylist()
+    (restored,) = write_vectors(store, [positions(2)])
+    put(store, remove_of("f", row["deletionVector"]), add("f", stats=STATS, deletion_vector=restored))
+    with pytest.raises(ConcurrentModificationException):
+        commits(store, ours)
+
+
+def test_rows_marked_in_a_file_that_was_only_read_are_no_conflict():
+    store = table(new_store(), "f", "g")
+    ours = marking(store, {"f": {1}})
+    commits(store, marking(store, {"g": {1}}))
+    assert commits(store, ours) == 2
+    assert (marked(store, "f"), marked(store, "g")) == ([1], [1])
+
+
+def test_a_file_that_was_only_read_may_go():
+    store = table(new_store(), "f", "g")
+    made = marking(store, {"f": {1}}, tests=())
+    ours = replace(made, reads=ReadSet(keys=made.reads.keys | {"g"}))
+    put(store, remove("g"))
+    assert commits(store, ours) == 2
+
+
+def test_a_conflict_after_a_merge_leaves_nothing_behind():
+    store = table(new_store(), "f")
+    ours = marking(store, {"f": {1}})
+    commits(store, marking(store, {"f": {2}}))
+    commits(store, marking(store, {"f": {1}}))
+    before = dict(store.files)
+    with pytest.raises(ConcurrentModificationException, match="version 2"):
+        commits(store, ours)
+    assert store.files == before
+
+
+def test_merged_vectors_that_lost_another_race_are_deleted_and_those_in_use_stay():
+    store = table(new_store(), "f", "g")
+    ours = marking(store, {"f": {1}, "g": {1}})
+    rivals = [marking(store, {"f": {2}}), marking(store, {"f": {3}, "g": {3}}, version=0)]
+    commits(store, rivals[0])
+    vectors = {name for name in store.files if name.startswith("deletion_vector")}
+    late = iter([rivals[1]])
+
+    def before(operation, name):
+        if operation == "write_if_absent" and name.endswith("2.json") and (rival := next(late, None)) is not None:
+            commits(store, rival)
+
+    store.before = before
+    assert commits(store, ours) == 3
+    assert (marked(store, "f"), marked(store, "g")) == ([1, 2, 3], [1, 3])
+    new = {name for name in store.files if name.startswith("deletion_vector")} - vectors
+    assert len(new) == 2  # the rival's merged one, and ours
+
+
+def test_merged_vectors_stay_where_nobody_knows_whether_they_are_committed():
+    store = table(new_store(), "f")
+    ours = marking(store, {"f": {1}})
+    commits(store, marking(store, {"f": {2}}))
+    before = set(store.files)
+
+    def lost(operation, name):
+        if name.endswith("2.json"):
+            raise CommitStateUnknownError("No answer.", remedy="Look.")
+
+    store.before = lambda operation, name: lost(operation, name) if operation == "write_if_absent" else None
+    with pytest.raises(CommitStateUnknownError):
+        commits(store, ours)
+    assert len(set(store.files) - before) == 1
+
+
+deletions = st.lists(
+    st.dictionaries(st.sampled_from(["f", "g"]), st.sets(st.integers(0, 9), min_size=1, max_size=3), min_size=1),
+    min_size=2, max_size=5,
+)  # fmt: skip
+
+
+@given(deletions=deletions)
+@settings(max_examples=60, deadline=None)
+def test_whoever_commits_has_its_rows_marked_and_nobody_else_s(deletions):
+    """All writers read the table as it was at first; those whose rows nobody else has marked all commit."""
+    store = table(new_store(), "f", "g")
+    expected = {"f": set(), "g": set()}
+    for made, rows in [(marking(store, rows), rows) for rows in deletions]:
+        fits = all(not expected[name] & chosen for name, chosen in rows.items())
+        try:
+            commits(store, made)
+        except ConcurrentModificationException:
+            assert not fits
+        else:
+            assert fits
+            for name, chosen in rows.items():
+                expected[name] |= chosen
+        assert {name: set(marked(store, name)) for name in expected} == expected
+
+
+def test_other_engines_read_the_merged_rows(tmp_path):
+    store = LocalLogStore(str(tmp_path))
+    pq.write_table(pa.table({"id": pa.array(range(100), pa.int64())}), tmp_path / "f")
+    size = (tmp_path / "f").stat().st_size
+    put(store, PROTOCOL, metadata(schema=struct(id="long")), add("f", stats=STATS, size_bytes=size), read_version=-1)
+    ours, theirs = marking(store, {"f": {1, 2}}), marking(store, {"f": {98}})
+    commits(store, theirs)
+    commits(store, ours)
+    expected = [number for number in range(100) if number not in (1, 2, 98)]
+    assert DeltaTable(str(tmp_path)).to_arrow()["id"].to_pylist() == expected
+    read = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path))).execute("select id from t")
+    assert sorted(pa.table(read.read_all())["id"].to_pylist()) == expected
+
+
+sets = st.one_of(
+    st.sets(st.integers(0, 2**40), max_size=40),
+    st.tuples(st.integers(0, 2**33), st.integers(1, 70_000), st.integers(1, 3)).map(
+        lambda t: set(range(t[0], t[0] + t[1] * t[2], t[2]))
+    ),
+)
+
+
+@given(rows=sets)
+@settings(max_examples=60, deadline=None)
+def test_what_is_encoded_is_what_the_reference_implementation_reads(rows):
+    data = encode(positions(*rows))
+    assert set(BitMap64.deserialize(data[4:])) == rows
+    assert decode(data, len(rows)).to_pylist() == sorted(rows)
+
+
+@given(data=st.binary(max_size=12).filter(lambda data: len(data) % 4 == 0))
+def test_z85_is_its_own_way_back(data):
+    assert z85.decode(z85.encode(data)) == data
+
+
+def test_z85_of_other_lengths_is_refused():
+    with pytest.raises(ValueError, match="multiple of 4"):
+        z85.encode(b"abc")
