@@ -45,6 +45,8 @@ class DeltaSubmitOperator(SparkSubmitOperator):
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param on_rerun: What the task does when it is cleared: ``skip``, ``write`` or ``replace``. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
+    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
+        does not keep two writers apart; where it does, this makes no difference. (templated)
     :param durable: As in ``SparkSubmitOperator``. Where it is not given, a YARN cluster that is not tracked through its
         ResourceManager is submitted to without it, as Airflow would refuse the combination.
     """
@@ -56,7 +58,13 @@ class DeltaSubmitOperator(SparkSubmitOperator):
     _store: LogStore | None  # set while the task runs
     _shipped: ShippedJob
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "on_rerun", "storage_conn_id")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "table",
+        "on_rerun",
+        "storage_conn_id",
+        "single_writer",
+    )
 
     def __init__(
         self,
@@ -64,6 +72,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         table: str,
         on_rerun: str | None = None,
         storage_conn_id: str | None = None,
+        single_writer: bool = False,
         durable: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -71,6 +80,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         self.table = table
         self.on_rerun = on_rerun
         self.storage_conn_id = storage_conn_id
+        self.single_writer = single_writer
         self._durable_given = durable
 
     def request_parameters(self) -> dict[str, object]:

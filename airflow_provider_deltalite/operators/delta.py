@@ -84,7 +84,6 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         "properties",
         "conflict_retries",
         "conflict_seconds",
-        "single_writer",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "source": "json",
@@ -114,7 +113,6 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         properties: Mapping[str, str] | None = None,
         conflict_retries: int = 3,
         conflict_seconds: int = 600,
-        single_writer: bool = False,
         on_rerun: str | None = None,
         conn_id: str = "spark_default",
         storage_conn_id: str | None = None,
@@ -137,7 +135,6 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         self.properties = properties
         self.conflict_retries = conflict_retries
         self.conflict_seconds = conflict_seconds
-        self.single_writer = single_writer
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields; a single source is the view `source`."""

@@ -15,7 +15,7 @@ from deltalite.requests import CheckpointRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.large_checkpoint import write_any_checkpoint
-from deltalite.storage.opening import open_store
+from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import Cleaned, clean_log
@@ -37,7 +37,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
         DeltaLiteError: the log cannot be read, or storage failed; the table is as it was.
     """
     refuse_version(request.table)
-    store = open_store(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
     snapshot = Snapshot.load(store)
     check_writable(snapshot.protocol, snapshot.metadata)
     now_ms = time.time_ns() // 1_000_000
