@@ -59,7 +59,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     folder = tmp_path_factory.mktemp("spark")
     settings = {
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in sorted(CHECKOUT.glob(".hadoop/s3a/*.jar"))),
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
@@ -71,6 +70,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    if connector := sorted(str(jar) for jar in CHECKOUT.glob(".hadoop/s3a/*.jar")):
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(connector)
     builder = SparkSession.builder.master("local[2]").appName("deltalite-tests")
     for key, value in settings.items():
         builder = builder.config(key, value)

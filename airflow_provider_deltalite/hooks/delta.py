@@ -57,12 +57,16 @@ class DeltaHook(BaseHook):
         return open_store(self.table, filesystem=self._filesystem(location, self.storage_conn_id))
 
     def _filesystem(self, location: TableLocation, conn_id: str) -> Any:
-        """The fsspec file system that Airflow makes of the connection."""
+        """The fsspec file system that Airflow makes of the connection.
+
+        Providers take a connection that does not exist for none, and go on without credentials.
+        """
         from airflow.sdk import ObjectStoragePath
 
         from deltalite.storage.opening import fsspec_uri, unreadable
 
         try:
+            self.get_connection(conn_id)
             return ObjectStoragePath(fsspec_uri(location), conn_id=conn_id).fs
         except AirflowNotFoundException as error:
             raise InvalidRequestError(

@@ -41,6 +41,8 @@ class DeltaSubmitOperator(SparkSubmitOperator):
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
+    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
+        does not keep two writers apart; where it does, this makes no difference. (templated)
     :param durable: As in ``SparkSubmitOperator``. Where it is not given, a YARN cluster that is not tracked through its
         ResourceManager is submitted to without it, as Airflow would refuse the combination.
     """
@@ -52,19 +54,26 @@ class DeltaSubmitOperator(SparkSubmitOperator):
     _store: LogStore | None  # set while the task runs
     _shipped: ShippedJob
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "storage_conn_id")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "table",
+        "storage_conn_id",
+        "single_writer",
+    )
 
     def __init__(
         self,
         *,
         table: str,
         storage_conn_id: str | None = None,
+        single_writer: bool = False,
         durable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(durable=durable, **kwargs)
         self.table = table
         self.storage_conn_id = storage_conn_id
+        self.single_writer = single_writer
         self._durable_given = durable
 
     def request_parameters(self) -> dict[str, object]:

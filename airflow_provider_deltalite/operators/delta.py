@@ -91,7 +91,6 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "properties",
         "conflict_retries",
         "conflict_seconds",
-        "single_writer",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "source": "json",
@@ -121,7 +120,6 @@ class DeltaWriteOperator(DeltaCommitOperator):
         properties: Mapping[str, str] | None = None,
         conflict_retries: int = 3,
         conflict_seconds: int = 600,
-        single_writer: bool = False,
         on_rerun: str | None = None,
         conn_id: str = "spark_default",
         storage_conn_id: str | None = None,
@@ -144,7 +142,6 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.properties = properties
         self.conflict_retries = conflict_retries
         self.conflict_seconds = conflict_seconds
-        self.single_writer = single_writer
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields; a single source is the view `source`."""
@@ -194,7 +191,7 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
 
     _from_version: int  # set while the task runs
 
-    template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup", "single_writer")
+    template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup")
 
     def __init__(
         self,
@@ -206,9 +203,10 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         storage_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(table=table, conn_id=conn_id, storage_conn_id=storage_conn_id, **kwargs)
+        super().__init__(
+            table=table, conn_id=conn_id, storage_conn_id=storage_conn_id, single_writer=single_writer, **kwargs
+        )
         self.log_cleanup = log_cleanup
-        self.single_writer = single_writer
 
     def done(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  as the base class
         """Nothing: the job finds out what is due. The version that it will find, or a newer one, is remembered."""

@@ -137,9 +137,9 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What every request names. `kind` tells one request from another where they are text.
+    """What every request names: the table's address. `kind` tells one request from another where they are text.
 
-    `table` is the table's address; `single_writer` accepts a storage that cannot keep two writers apart.
+    `single_writer` says that nobody else writes to the table, and so accepts a storage that does not keep two apart.
     """
 
     kind: ClassVar[str]

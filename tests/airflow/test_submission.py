@@ -278,7 +278,8 @@ def closed(*_arguments):
     raise StoragePermissionError("There is no key.", remedy="Give one.")
 
 
-def test_a_storage_connection_is_refused_rather_than_passed_over(table, spark_submit, context):
+def test_a_storage_connection_is_refused_rather_than_passed_over(table, spark_submit, context, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "google_cloud_platform"}')
     for address, said in ((str(table), "is local"), ("gs://lake/orders", "cannot be read here")):
         with pytest.raises(AirflowFailException, match=f"UnsupportedStorageError.*{said}"):
             operator(address, storage_conn_id="lake").execute(context)

@@ -1,4 +1,7 @@
-"""What every log store must give, asked of each: what the protocol rests on does not depend on the storage."""
+"""What every log store must give, asked of each: what the protocol rests on does not depend on the storage.
+
+The store of workers only reads; here a client of S3 writes for it.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,44 @@ from threading import Barrier
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from botocore.exceptions import ClientError
+from s3fs import S3FileSystem
 
 from deltalite.columnar.parquet_files import read_footers
+from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
+from tests.support.remote import BUCKET
 
 NAME = "_delta_log/00000000000000000000.json"
 LARGE = os.urandom(1024) * 3000
 
 
+class WrittenByAClient(FsspecLogStore):
+    """The store of workers, which reads, and S3's own client, which writes."""
+
+    def __init__(self, s3, folder):
+        super().__init__(f"s3://{BUCKET}/{folder}", S3FileSystem(**s3.fsspec_options))
+        self._client, self._folder = s3.client, folder
+
+    def write_if_absent(self, name, data):
+        try:
+            self.write(name, data, IfNoneMatch="*")
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "PreconditionFailed":
+                raise
+            return False
+        return True
+
+    def write(self, name, data, **options):
+        self._client.put_object(Bucket=BUCKET, Key=f"{self._folder}/{name}", Body=data, **options)
+
+    def delete(self, name):
+        self._client.delete_object(Bucket=BUCKET, Key=f"{self._folder}/{name}")
+
+
 @pytest.fixture(
-    params=["local", "memory", *(pytest.param(n, marks=pytest.mark.spark) for n in ("file", "hdfs", "s3a"))]
+    params=["local", "memory", "fsspec", *(pytest.param(n, marks=pytest.mark.spark) for n in ("file", "hdfs", "s3a"))]
 )
 def store(request, tmp_path):
     """An empty table on each storage. `file` is Hadoop's own local file system, which only one writer may use."""
@@ -29,6 +59,8 @@ def store(request, tmp_path):
             return LocalLogStore(str(tmp_path / "t"))
         case "memory":
             return MemoryLogStore()
+        case "fsspec":
+            return WrittenByAClient(request.getfixturevalue("s3"), f"{uuid.uuid4()}/t")
         case kind:
             from deltalite.spark.hadoop_store import HadoopLogStore
 
@@ -40,8 +72,8 @@ def store(request, tmp_path):
 @pytest.fixture
 def guarantee(store, request):
     """The store, where the storage itself makes one writer win."""
-    if request.node.callspec.params["store"] in ("file", "memory"):
-        pytest.skip("This store is for one writer.")
+    if request.node.callspec.params["store"] in ("file", "memory", "fsspec"):
+        pytest.skip("This store is not for several writers at once.")
     return store
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from contextlib import suppress
 from urllib.parse import unquote
@@ -13,12 +14,16 @@ import pytest
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
+from deltalite.commands.checkpoint import checkpoint
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
-from deltalite.protocol.schema_evolution import new_table_schema
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.requests import CheckpointRequest
+from deltalite.snapshot import Snapshot
 from deltalite.spark import staging
 from deltalite.spark.direct_write import DirectWriteError
 from deltalite.spark.folders import folder_of
-from deltalite.spark.opening import readable_store
+from deltalite.spark.large_checkpoint import write_large_checkpoint
+from deltalite.spark.opening import readable_store, writable_store
 from deltalite.spark.staging import StagedWrite, WriteLayout
 from deltalite.spark.types import from_spark
 from tests.support.tables import hand_made, ordered, put, schema_json, values
@@ -166,7 +171,7 @@ def test_what_tasks_that_failed_left_behind_is_no_part_of_the_table(spark, s3a, 
 def test_a_first_write_that_was_killed_does_not_keep_the_next_from_the_place(spark, table):
     folder = folder_of(spark, table)
     with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:
-        killed.write(spark.range(3), new_table_schema(from_spark(spark.range(1).schema)), [])
+        killed.write(spark.range(3), TableSchema(logical=from_spark(spark.range(1).schema)), [])
         killed.leave()
         raise KeyboardInterrupt
     assert folder.names() != []
@@ -178,3 +183,30 @@ def test_a_place_that_holds_something_else_is_refused(spark, table):
     spark.range(1).write.parquet(f"{table}/other")
     with pytest.raises(InvalidRequestError, match=r"is not a Delta table.*other"):
         put(spark, table, "SELECT 1 AS id")
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_checkpoints_of_spark_and_of_this_process_hold_the_table(spark, table, policy):
+    for number in range(4):
+        put(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
+    snapshot = Snapshot.load(writable_store(spark, table, single_writer=False))
+    before = names(spark, table)
+    written = write_large_checkpoint(spark, snapshot, now_ms=time.time_ns() // 1_000_000, actions_per_file=2)
+    assert (written.version, written.num_of_add_files) == (3, 4)
+    assert not [name for name in names(spark, table) - before if "_delta_log" not in name]
+    assert Snapshot.load(snapshot.store).segment.checkpoint.version == 3
+    assert rows(spark, table) == [(0,), (1,), (2,), (3,)]
+    put(spark, table, "SELECT 4 AS id")
+    done = checkpoint(spark, CheckpointRequest(table=table))
+    assert (done.version, done.skipped) == (4, False)
+    assert Snapshot.load(snapshot.store).segment.checkpoint.version == 4
+    assert rows(spark, table) == [(0,), (1,), (2,), (3,), (4,)]
+
+
+def test_mapped_columns_and_recorded_changes_are_there_too(spark, table):
+    properties = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
+    put(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))
+    put(spark, table, values("`a b`, day", "3, 'y'"), mode="overwrite", replace_where="`a b` > 1")
+    assert rows(spark, table) == [(1, "x"), (3, "y")]
+    changed = delta.changes(spark, table, 1).select("a b", "_change_type").collect()
+    assert sorted(tuple(row) for row in changed) == [(2, "delete"), (3, "insert")]

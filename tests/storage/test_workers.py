@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 
 from deltalite import DeltaTable
 from deltalite.errors import (
+    InvalidRequestError,
     StorageError,
     StoragePermissionError,
     TableNotFoundError,
@@ -103,13 +104,14 @@ def test_a_process_that_has_read_ends_well(s3, table):
 
 
 @pytest.mark.airflow
-def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3, table):
+def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3, table, monkeypatch):
     from airflow.sdk.io import attach
 
     from airflow_provider_deltalite.hooks.delta import DeltaHook
     from airflow_provider_deltalite.waiting import VersionWait, look
     from deltalite.conditions import CommitCondition
 
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", '{"conn_type": "aws"}')
     attach("s3", "lake_s3", fs=s3fs.S3FileSystem(**s3.fsspec_options))
     for address in (table, table.replace("s3:", "s3a:")):
         assert [f.size_bytes > 0 for f in DeltaHook(address, "lake_s3").get_conn().list_from("_delta_log/")] == [
@@ -120,3 +122,5 @@ def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3,
         )
         assert look(wait, 0).found["version"] == 1
         assert look(wait, 1).found is None
+    with pytest.raises(InvalidRequestError, match="no Airflow connection 'other'"):
+        DeltaHook(table, "other").get_conn()
