@@ -59,7 +59,7 @@ def after_failure(said: Said, raised: Exception, find_commit: Callable[[], Opera
     landed = _looked_up(find_commit)
     if landed is not None:
         _log.warning(
-            "The job ended with exit code %s after its commit: version %s of %s is this run's, and the task is done.",
+            "The job ended with exit code %s after its work was done (version %s of %s), and so is the task.",
             said.exit_code,
             landed.version,
             landed.table,
@@ -82,8 +82,8 @@ def _looked_up(find_commit: Callable[[], OperationResult | None]) -> OperationRe
 
 
 def _of_this_try(landed: OperationResult) -> OperationResult:
-    """The run had not committed before this try submitted its job, so the commit is no skipped one."""
-    return replace(landed, committed=True, skipped=False)
+    """The run had not committed before this try submitted its job, so what the log shows is no skipped commit."""
+    return replace(landed, committed=landed.app_id is not None, skipped=False)
 
 
 def _message(said: Said) -> str:

@@ -1,75 +1,69 @@
 """The one worker behind every operator: from rendered parameters to a job, and from its end to a result.
 
 An operator declares a request class, a job script and template fields; everything it does is done here, when the task
-runs, and nothing when the DAG is parsed. A run that has committed before is not submitted again; a job is submitted by
+runs, and nothing when the DAG is parsed. What has been done before is not submitted again; a job is submitted by
 `SparkSubmitOperator`, with all that it knows about modes, tracking and killing; and what the job came to is decided in
 `outcome`. The operator's own parameters are never changed while it runs, so that one object can run more than once.
+What only operators that commit have, the identity of their run, is in `_commit`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.common.compat.sdk import AirflowException, Asset, conf
+from airflow.providers.common.compat.sdk import AirflowException, Asset
 
 from airflow_provider_deltalite.failures import airflow_failures
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-from airflow_provider_deltalite.idempotency import generation, run_identity
 from airflow_provider_deltalite.outcome import after_failure, after_success
-from airflow_provider_deltalite.rendered import fitted, record
+from airflow_provider_deltalite.rendered import record
 from airflow_provider_deltalite.shipping import ShippedJob, shipped
 from deltalite.errors import DeltaLiteError, InvalidRequestError, StoragePermissionError, UnsupportedStorageError
-from deltalite.requests import OnRerun, RunIdentity
 from deltalite.storage.locations import parse_location
 from deltalite.storage.versioned_path import refuse_version
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from deltalite.requests import WriteRequest
+    from deltalite.requests import Request
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
 
-_GENERATION_KEY = "deltalite_generation"
-
 
 class DeltaSubmitOperator(SparkSubmitOperator):
-    """Run one request as a Spark job, once for each run of the task.
+    """Run one request as a Spark job.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param on_rerun: What the task does when it is cleared: ``skip``, ``write`` or ``replace``. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param durable: As in ``SparkSubmitOperator``. Where it is not given, a YARN cluster that is not tracked through its
         ResourceManager is submitted to without it, as Airflow would refuse the combination.
     """
 
-    request_class: ClassVar[type[WriteRequest]]
+    request_class: ClassVar[type[Request]]
     job: ClassVar[str]
 
     _hook: DeltaSparkSubmitHook | None
     _store: LogStore | None  # set while the task runs
     _shipped: ShippedJob
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "on_rerun", "storage_conn_id")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "storage_conn_id")
 
     def __init__(
         self,
         *,
         table: str,
-        on_rerun: str | None = None,
         storage_conn_id: str | None = None,
         durable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(durable=durable, **kwargs)
         self.table = table
-        self.on_rerun = on_rerun
         self.storage_conn_id = storage_conn_id
         self._durable_given = durable
 
@@ -78,24 +72,37 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         names = [field.name for field in fields(self.request_class) if field.name != "identity"]
         return {name: getattr(self, name) for name in names}
 
-    def addresses(self, request: WriteRequest) -> list[str]:
+    def addresses(self, request: Request) -> list[str]:
         """The addresses of all tables that the job will open."""
         return [request.table]
 
-    def default_on_rerun(self, request: WriteRequest) -> OnRerun:  # noqa: ARG002  operators decide by it
-        """What a clear does where the author has not said it: nothing twice, unless an operator knows better."""
-        return OnRerun.SKIP
+    def begin(self, request: Request, context: Context) -> Request:  # noqa: ARG002  operators that commit need it
+        """The request as this run asks it, decided before the log is looked at."""
+        return request
+
+    def done(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  operators know
+        """What the table's log says that this run has done, None where it says nothing."""
+        return None
+
+    def landed(self, store: LogStore, request: Request) -> OperationResult | None:
+        """What the log says after a job whose result did not come back."""
+        return self.done(store, request)
+
+    def announced(self, result: OperationResult) -> None:
+        """Say the result in the task's log."""
+        self.log.info("%s: %s", result.operation, result.as_dict())
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
-        """Run the job unless this run has committed already; the result is the task's XCom."""
+        """Run the job unless what it would do is done already; the result is the task's XCom."""
         with airflow_failures():
-            request = self._request()
+            self._hook = None  # an earlier run of this object has its own: a hook knows one job
+            request = self.begin(self._request(), context)
             self._store = self._opened(request)
-            identity = self._identity(request, context)
-            result = self._earlier_commit_of(identity) or self._submit(
-                replace(request, identity=identity), identity, context
-            )
-        self._announce(result, context)
+            result = self._done_before(request) or self._submit(request, context)
+        self.announced(result)
+        for asset in self.outlets:
+            if isinstance(asset, Asset):
+                context["outlet_events"][asset].extra = result.as_dict()
         return result.as_dict()
 
     def on_kill(self) -> None:
@@ -103,7 +110,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         if self._hook is not None:
             super().on_kill()
 
-    def _request(self) -> WriteRequest:
+    def _request(self) -> Request:
         """The request that the rendered parameters ask for, and that makes sense in itself."""
         if self.application_args or self._java_class:
             raise InvalidRequestError(
@@ -116,31 +123,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
             parse_location(address)
         return request
 
-    def _identity(self, request: WriteRequest, context: Context) -> RunIdentity:
-        given: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
-        on_rerun = given or self.default_on_rerun(request)
-        return run_identity(
-            context["ti"],
-            namespace=conf.get("deltalite", "namespace", fallback="airflow"),
-            generation=0 if on_rerun is OnRerun.SKIP else self._generation(context),
-            on_rerun=on_rerun,
-        )
-
-    def _generation(self, context: Context) -> int:
-        """The task's generation, kept before anything can be committed in it, for as long as the DAG run is.
-
-        A state store that does not answer fails the try: a generation that is guessed could write twice.
-        """
-        state = context.get("task_state_store")
-        kept = None if state is None else cast("dict[str, int] | None", state.get(_GENERATION_KEY))
-        found, to_keep = generation(kept, max_tries=context["ti"].max_tries, retries=self.retries or 0)
-        if state is not None and to_keep != kept:
-            from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
-
-            state.set(_GENERATION_KEY, to_keep, retention=NEVER_EXPIRE)
-        return found
-
-    def _opened(self, request: WriteRequest) -> LogStore | None:
+    def _opened(self, request: Request) -> LogStore | None:
         """The table's log as this worker sees it; None where only Spark reaches it, which the author has not denied.
 
         The job looks for itself whether its run has committed; what is saved here is a submission.
@@ -153,27 +136,25 @@ class DeltaSubmitOperator(SparkSubmitOperator):
             self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
             return None
 
-    def _earlier_commit_of(self, identity: RunIdentity) -> OperationResult | None:
-        """The commit of an earlier try. Without a connection of its own, the storage may be closed to this worker."""
+    def _done_before(self, request: Request) -> OperationResult | None:
+        """What an earlier try did. Without a connection of its own, the storage may be closed to this worker."""
+        store = self._store
+        if store is None:
+            return None
         try:
-            return self._commit_of(identity)
+            return self.done(store, request)
         except StoragePermissionError as error:
-            if self.storage_conn_id is not None or self._store is None or parse_location(self._store.root).is_local:
+            may_be_closed = self.storage_conn_id is None and not parse_location(store.root).is_local
+            if not may_be_closed:
                 raise
             self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
             self._store = None
             return None
 
-    def _commit_of(self, identity: RunIdentity) -> OperationResult | None:
-        """The commit that this run has made, where there is one that can be seen from here."""
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    def _landed(self, request: Request) -> OperationResult | None:
+        return None if self._store is None else self.landed(self._store, request)
 
-        if self._store is None:
-            return None
-        return watch.find_run(self._store, identity.app_id, identity.txn_version)
-
-    def _submit(self, request: WriteRequest, identity: RunIdentity, context: Context) -> OperationResult:
-        self._begin_job_of(identity)
+    def _submit(self, request: Request, context: Context) -> OperationResult:
         with shipped(self.job, request.to_json()) as self._shipped:
             try:
                 super().execute(context)
@@ -182,25 +163,16 @@ class DeltaSubmitOperator(SparkSubmitOperator):
             except Exception as raised:
                 if self._hook is None or self._hook.exit_code is None:
                     raise  # it was never submitted
-                return after_failure(self._hook, raised, lambda: self._commit_of(identity))
+                return after_failure(self._hook, raised, lambda: self._landed(request))
         hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has asked `_get_hook` for it
-        result = after_success(hook, lambda: self._commit_of(identity))
+        result = after_success(hook, lambda: self._landed(request))
         if result is None:
-            seen = "cannot be read from this worker" if self._store is None else "has no commit of this run"
+            seen = "cannot be read from this worker" if self._store is None else "does not show what this run did"
             raise AirflowException(
-                f"The job ended well, but said no result, and {request.table} {seen}. "
-                "Look into the driver's log; another try writes only if this one has not."
+                f"The job ended well, but said no result, and the log of {request.table} {seen}. "
+                "Look into the driver's log; another try does only what this one has not done."
             )
         return result
-
-    def _begin_job_of(self, identity: RunIdentity) -> None:
-        """Keep apart what an earlier run of this object, or an earlier generation of the task, has left behind.
-
-        A hook knows one job. A cleared task that writes again must not join the tracked job of its earlier generation.
-        """
-        self._hook = None
-        self.external_id_key = f"spark_job_id_{identity.txn_version}"
-        self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{identity.txn_version}"
 
     def _get_hook(self) -> DeltaSparkSubmitHook:
         """The hook for the shipped job; every parameter of Airflow's own is an attribute of the operator.
@@ -213,19 +185,3 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         if hook._is_yarn_cluster_mode and not self._yarn_track_via_rm_api and self._durable_given is None:  # noqa: SLF001
             self.durable = False
         return hook
-
-    def _announce(self, result: OperationResult, context: Context) -> None:
-        """Say the result once, and give it to the events of the outlet assets."""
-        if result.skipped:
-            self.log.warning(
-                "SKIPPED: this run has already committed version %s of %s, and nothing was written now.",
-                result.version,
-                result.table,
-            )
-        elif result.committed:
-            self.log.info("Committed version %s of %s: %s", result.version, result.table, dict(result.metrics))
-        else:
-            self.log.info("Nothing was committed to %s.", result.table)
-        for asset in self.outlets:
-            if isinstance(asset, Asset):
-                context["outlet_events"][asset].extra = result.as_dict()

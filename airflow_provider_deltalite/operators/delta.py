@@ -8,14 +8,19 @@ Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from deltalite.errors import InvalidRequestError
-from deltalite.requests import OnRerun, WriteMode, WriteRequest
+from deltalite.requests import CheckpointRequest, CommitRequest, OnRerun, Request, WriteMode, WriteRequest
+
+if TYPE_CHECKING:
+    from deltalite.results import OperationResult
+    from deltalite.storage.log_store import LogStore
 
 
-class DeltaWriteOperator(DeltaSubmitOperator):
+class DeltaWriteOperator(DeltaCommitOperator):
     """Write the rows of one or several sources to a Delta table, once for each run of the task.
 
     Each commit carries the identity of the task's run, so a retry whose earlier try has committed returns that commit
@@ -69,7 +74,7 @@ class DeltaWriteOperator(DeltaSubmitOperator):
     job: ClassVar[str] = "write"
 
     template_fields: Sequence[str] = (
-        *DeltaSubmitOperator.template_fields,
+        *DeltaCommitOperator.template_fields,
         "source",
         "sources",
         "query",
@@ -152,11 +157,68 @@ class DeltaWriteOperator(DeltaSubmitOperator):
         views = self.sources if self.source is None else {"source": self.source}
         return super().request_parameters() | {"sources": views}
 
-    def addresses(self, request: WriteRequest) -> list[str]:
+    def addresses(self, request: Request) -> list[str]:
         """The table, and the Delta tables that are read."""
-        read = [source.path or "" for source in request.sources.values() if source.format.lower() == "delta"]
-        return [request.table, *read]
+        sources = cast("WriteRequest", request).sources.values()
+        return [request.table, *(source.path or "" for source in sources if source.format.lower() == "delta")]
 
-    def default_on_rerun(self, request: WriteRequest) -> OnRerun:
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:
         """An overwrite replaces its rows anyway; anything else would write them twice."""
-        return OnRerun.WRITE if request.mode is WriteMode.OVERWRITE else OnRerun.SKIP
+        return OnRerun.WRITE if cast("WriteRequest", request).mode is WriteMode.OVERWRITE else OnRerun.SKIP
+
+
+class DeltaCheckpointOperator(DeltaSubmitOperator):
+    """Write the checkpoint of a table's newest version, and clean its log.
+
+    Commits write checkpoints by themselves, at the table's ``delta.checkpointInterval``. This task is for tables that
+    other engines write without any, and for a log that should be small before many readers come. A version that has
+    its checkpoint is left as it is, so the task may run at any time and as often as one likes; nothing is committed.
+    Above a million files Spark writes the checkpoint, in parallel.
+
+    The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
+    metrics}``, where ``skipped`` says that the checkpoint was there, and ``metrics`` counts the actions and files in it
+    and the files of the log that were deleted.
+
+    :param table: The table's address: a local path, or a URI with a scheme. (templated)
+    :param log_cleanup: Delete what has expired from the log, as far as ``delta.logRetentionDuration`` and
+        ``delta.enableExpiredLogCleanup`` of the table allow. (templated)
+    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
+        cannot keep two writers apart. (templated)
+    :param conn_id: The Spark connection.
+    :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
+    :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
+    """
+
+    request_class: ClassVar[type[CheckpointRequest]] = CheckpointRequest
+    job: ClassVar[str] = "checkpoint"
+
+    _from_version: int  # set while the task runs
+
+    template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup", "single_writer")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        log_cleanup: bool = True,
+        single_writer: bool = False,
+        conn_id: str = "spark_default",
+        storage_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, conn_id=conn_id, storage_conn_id=storage_conn_id, **kwargs)
+        self.log_cleanup = log_cleanup
+        self.single_writer = single_writer
+
+    def done(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  as the base class
+        """Nothing: the job finds out what is due. The version that it will find, or a newer one, is remembered."""
+        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+        self._from_version = watch.latest_version(store)
+        return None
+
+    def landed(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  the log is enough
+        """The newest checkpoint, where it is of the version that the task found, or a newer one."""
+        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+        return watch.find_checkpoint(store, from_version=self._from_version)

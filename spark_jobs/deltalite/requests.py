@@ -137,11 +137,15 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What every request names: the table's address. `kind` tells one request from another where they are text."""
+    """What every request names. `kind` tells one request from another where they are text.
+
+    `table` is the table's address; `single_writer` accepts a storage that cannot keep two writers apart.
+    """
 
     kind: ClassVar[str]
 
     table: str
+    single_writer: bool = False
 
     def to_json(self) -> str:
         """One line of JSON; `from_json` gives an equal request."""
@@ -231,7 +235,6 @@ class WriteRequest(CommitRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
     conflict_retries: int = 3
     conflict_seconds: int = 600
-    single_writer: bool = False
 
     def __post_init__(self) -> None:
         _choose(self, "mode", WriteMode)

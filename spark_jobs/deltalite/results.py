@@ -50,6 +50,22 @@ class OperationResult:
         return cls(**values)
 
 
+def checkpoint_result(table: str, version: int, *, was_there: bool, metrics: Mapping[str, int]) -> OperationResult:
+    """What the checkpoint of a version came to; nothing is committed, so no run is recorded."""
+    return OperationResult(
+        table=table,
+        operation="CHECKPOINT",
+        version=version,
+        read_version=version,
+        committed=False,
+        skipped=was_there,
+        app_id=None,
+        txn_version=None,
+        timestamp=None,
+        metrics=metrics,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
     """The error that ended a job: its class name and as much of its message as the line holds."""

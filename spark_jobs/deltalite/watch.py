@@ -2,7 +2,8 @@
 
 A poll asks for the next commit by name, and for the checkpoint hint where there is none: two requests where nothing
 is new, whatever the length of the log; it lists only where log cleanup has overtaken it. A table that does not exist
-yet is version -1 and no error. `find_run` tells what an earlier try of a run committed.
+yet is version -1 and no error. `find_run` tells what an earlier try of a run committed, `find_checkpoint` whether a
+checkpoint has been written.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from deltalite.protocol.actions import (
     parse_action,
 )
 from deltalite.protocol.file_names import LogFileKind, commit_name, first_name_of, parse_log_name
+from deltalite.results import OperationResult, checkpoint_result
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.find_run import find_run
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["PollResult", "find_run", "latest_version", "poll", "summarize", "version_at"]
+__all__ = ["PollResult", "find_checkpoint", "find_run", "latest_version", "poll", "summarize", "version_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,17 @@ def latest_version(store: LogStore) -> int:
         return find_segment(store).version
     except TableNotFoundError:
         return -1
+
+
+def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | None:
+    """What a checkpoint task came to: the newest checkpoint, where it is of `from_version` or a newer one."""
+    try:
+        checkpoint = find_segment(store).checkpoint
+    except TableNotFoundError:
+        return None
+    if checkpoint is None or checkpoint.version < from_version:
+        return None
+    return checkpoint_result(store.root, checkpoint.version, was_there=False, metrics={})
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:

@@ -268,3 +268,16 @@ def test_a_day_of_totals_is_replaced_and_other_days_stay(base, ingested):
         totals[row["day"]][row["country"]] = (row["orders"], row["revenue"])
     assert totals == {FIRST: expected_totals(FIRST), SECOND: expected_totals(SECOND)}
     assert json.loads(table.history(limit=1)[0]["operationParameters"]["predicate"]) == ["day = DATE'2026-03-01'"]
+
+
+def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(base, ingested):
+    from deltalite.log.last_checkpoint import read_last_checkpoint
+    from deltalite.storage.local import LocalLogStore
+
+    tables = [base / "lake" / name for name in ("orders", "order_totals")]
+    if not tables[1].exists():
+        run(example("orders_replace_day"), FIRST)
+    newest = [DeltaTable(str(table)).version for table in tables]
+    assert run(example("lake_checkpoints"), FIRST).state == "success"
+    assert [read_last_checkpoint(LocalLogStore(str(table))).version for table in tables] == newest
+    assert [DeltaTable(str(table)).version for table in tables] == newest  # nothing was committed

@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 
@@ -76,10 +76,14 @@ def test_every_parameter_arrives_in_the_request():
     assert write(mode="overwrite", overwrite_schema=True).overwrite_schema
 
 
-def test_every_field_of_the_request_is_templated():
-    wanted = {field.name for field in dataclasses.fields(WriteRequest)} - _NOT_TEMPLATED_BY_DESIGN
-    assert wanted | {"source", "on_rerun", "storage_conn_id"} <= set(DeltaWriteOperator.template_fields)
-    assert set(SparkSubmitOperator.template_fields) <= set(DeltaWriteOperator.template_fields)
+@pytest.mark.parametrize(
+    ("operator", "more"),
+    [(DeltaWriteOperator, {"source", "on_rerun", "storage_conn_id"}), (DeltaCheckpointOperator, {"storage_conn_id"})],
+)
+def test_every_field_of_the_request_is_templated(operator, more):
+    wanted = {field.name for field in dataclasses.fields(operator.request_class)} - _NOT_TEMPLATED_BY_DESIGN
+    assert wanted | more <= set(operator.template_fields)
+    assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
 
 
 @pytest.mark.parametrize("native", [False, True])

@@ -85,7 +85,7 @@ def test_an_error_without_its_message_still_has_its_class():
 def test_a_process_that_died_after_its_commit_has_succeeded(caplog):
     result = after_failure(said(134), RAISED, found)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
-    assert "exit code 134 after its commit: version 3 of /t" in caplog.text
+    assert "exit code 134 after its work was done (version 3 of /t)" in caplog.text
 
 
 def test_what_the_job_said_before_it_died_is_kept_where_the_log_confirms_it():

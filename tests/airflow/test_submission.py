@@ -14,11 +14,14 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk import NEVER_EXPIRE, Asset
 
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import StoragePermissionError
-from deltalite.requests import OnRerun, WriteRequest
+from deltalite.requests import CheckpointRequest, OnRerun, WriteRequest
+from deltalite.snapshot import Snapshot
 from deltalite.storage.fsspec_store import FsspecLogStore
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
 
 APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 YARN = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
@@ -149,7 +152,7 @@ def test_retries_that_are_edited_between_two_tries_neither_repeat_nor_pass_over_
 
 def test_the_generation_is_kept_before_the_job_starts_and_for_as_long_as_the_dag_run(table, spark_submit, context):
     table.create()
-    with pytest.raises(AirflowException, match="has no commit of this run"):
+    with pytest.raises(AirflowException, match="does not show what this run did"):
         operator(table, mode="overwrite").execute(context)
     state = context["task_state_store"]
     assert state.values["deltalite_generation"] == {"max_tries": 2, "generation": 0}
@@ -231,7 +234,7 @@ def test_a_result_line_that_was_torn_is_made_up_for_by_the_log(table, spark_subm
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
 def test_a_job_that_ends_well_without_result_or_commit_is_a_failure_in_every_mode(table, spark_submit, context, mode):
     table.create()
-    with pytest.raises(AirflowException, match="has no commit of this run"):
+    with pytest.raises(AirflowException, match="does not show what this run did"):
         operator(table, mode=mode).execute(context)
 
 
@@ -257,7 +260,7 @@ def test_a_table_that_only_spark_reaches_is_left_to_the_job(spark_submit, contex
     assert operator("gs://lake/orders").execute(context)["version"] == 4
     assert "airflow-provider-deltalite[gcs]" in capsys.readouterr().out
     spark_submit.does("")
-    with pytest.raises(AirflowException, match="said no result, and gs://lake/orders cannot be read from this worker"):
+    with pytest.raises(AirflowException, match="the log of gs://lake/orders cannot be read from this worker"):
         operator("gs://lake/orders").execute(context)
     spark_submit.does(SAYS_AN_ERROR.format(kind="SchemaMismatchError", code=51))
     with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
@@ -327,7 +330,7 @@ def test_a_result_of_an_earlier_run_of_the_object_is_never_taken_for_this_one(ta
     load.execute(context)
     first_request = spark_submit.argv[-1]
     spark_submit.does("")
-    with pytest.raises(AirflowException, match="has no commit of this run"):
+    with pytest.raises(AirflowException, match="does not show what this run did"):
         load.execute(context)
     assert spark_submit.argv[-1] != first_request
 
@@ -385,3 +388,35 @@ def test_the_private_methods_that_are_overridden_still_exist():
     overridden = {"_get_spark_binary_path", "_build_spark_submit_command", "_process_spark_submit_log"}
     assert overridden <= set(vars(SparkSubmitHook)) and overridden <= set(vars(DeltaSparkSubmitHook))
     assert "_get_hook" in vars(SparkSubmitOperator)
+
+
+KEEPS_ITS_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {kept!r})\n"
+SAYS_NOTHING = "sys.exit({code})"
+WRITES_A_CHECKPOINT = """
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
+write_checkpoint(Snapshot.load(LocalLogStore({root!r})), now_ms=1)
+"""
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_a_checkpoint_that_is_in_the_log_is_the_result_of_a_job_that_said_nothing(table, spark_submit, context, code):
+    table.create()
+    keeps = KEEPS_ITS_REQUEST.format(kept=str(table.root.parent.parent / "kept"))
+    spark_submit.does(keeps + WRITES_A_CHECKPOINT.format(root=str(table)) + SAYS_NOTHING.format(code=code))
+    task = DeltaCheckpointOperator(task_id="checkpoint", table=str(table))
+    returned = task.execute(context)
+    assert (returned["operation"], returned["version"], returned["committed"]) == ("CHECKPOINT", 0, False)
+    request = CheckpointRequest.from_json((table.root.parent.parent / "kept").read_text())
+    assert (request.table, request.log_cleanup, request.single_writer) == (str(table), True, False)
+    assert Path(spark_submit.argv[-2]).name == "checkpoint.py"
+
+
+def test_an_older_checkpoint_is_no_result_of_a_job_that_failed(table, spark_submit, context):
+    table.create()
+    write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=1)
+    table.commit(1, table.add())
+    spark_submit.does(SAYS_NOTHING.format(code=137))
+    with pytest.raises(AirflowException):
+        DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from urllib.parse import unquote
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 import deltalite.spark as delta
-from deltalite.errors import ConstraintViolationError, SourceError
+from deltalite import DeltaTable
+from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
+from deltalite.protocol.schema_evolution import new_table_schema
+from deltalite.spark import staging
+from deltalite.spark.direct_write import DirectWriteError
 from deltalite.spark.folders import folder_of
 from deltalite.spark.opening import readable_store
-from tests.support.tables import ordered, put, values
+from deltalite.spark.staging import StagedWrite, WriteLayout
+from deltalite.spark.types import from_spark
+from tests.support.tables import hand_made, ordered, put, schema_json, values
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +103,78 @@ def test_large_files_and_many_parts_keep_their_rows(spark, table):
     files = delta.files(spark, table).select("path", "stats").collect()
     assert len(files) == 6 and sum(json.loads(file.stats)["numRecords"] for file in files) == 60_000
     assert delta.read(spark, table).selectExpr("count(DISTINCT id)", "sum(id)").collect() == [(60_000, 1_799_970_000)]
+
+
+def test_on_s3_workers_and_other_engines_read_it_and_spark_reads_theirs(spark, s3, s3a):
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    put(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), partition_by=("day",), run="r")
+    put(spark, table, values("id, day", "3, 'c'"))
+    expected = [(1, "a b/ü%"), (2, "c"), (3, "c")]
+    address = table.replace("s3a:", "s3:")
+    ours = DeltaTable(address, storage_options=s3.fsspec_options)
+    theirs = deltalake.DeltaTable(address, storage_options=s3.delta_rs_options)
+    for found in (ours.to_arrow(), pa.table(theirs.to_pyarrow_table())):
+        assert ordered(zip(*(found[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
+    assert theirs.transaction_version("r") == 0
+    more = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
+    deltalake.write_deltalake(theirs, more, mode="append")
+    assert rows(spark, address) == sorted([*expected, (4, "a b/ü%")])
+    assert put(spark, address, "SELECT 5 AS id, 'c' AS day", run="r2").version == 3
+
+
+def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
+    """As the log of a shallow clone does."""
+    places = [f"{s3a}/{uuid.uuid4()}", f"{hdfs}/{uuid.uuid4()}", f"{tmp_path}/here"]
+    adds = []
+    for number, place in enumerate(places):
+        put(spark, place, f"SELECT {number} AS id, 'x' AS text")
+        (add,) = added(spark, place, 0)
+        adds.append(add | {"path": f"{place}/{add['path']}"})
+    clone = tmp_path / "clone"
+    hand_made(clone, schema_json(("id", "integer"), ("text", "string")), adds)
+    assert rows(spark, str(clone)) == [(0, "x"), (1, "x"), (2, "x")]
+    assert rows(spark, str(clone), where="id = 1") == [(1, "x")]
+
+
+@pytest.mark.parametrize("fault", ["the class has moved", "the manifest is another"])
+def test_where_sparks_sink_has_changed_the_public_writer_gives_the_same(spark, s3a, monkeypatch, caplog, fault):
+    def changed(*_arguments, **_options):
+        raise DirectWriteError("changed")
+
+    monkeypatch.setattr(staging, "write_directly" if "class" in fault else "manifest_uris", changed)
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    put(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
+    assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
+    assert "through Spark's public API" in caplog.text
+    assert data_names(spark, table) == {unquote(add["path"]) for add in added(spark, table, 0)}
+
+
+def test_what_tasks_that_failed_left_behind_is_no_part_of_the_table(spark, s3a, monkeypatch):
+    real = staging.write_directly
+
+    def with_a_stray(frame, uri, **options):
+        real(frame, uri, **options)
+        frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(uri)
+
+    monkeypatch.setattr(staging, "write_directly", with_a_stray)
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    put(spark, table, "SELECT 1 AS id")
+    assert rows(spark, table) == [(1,)]
+    assert data_names(spark, table) == {add["path"] for add in added(spark, table, 0)}
+
+
+def test_a_first_write_that_was_killed_does_not_keep_the_next_from_the_place(spark, table):
+    folder = folder_of(spark, table)
+    with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:
+        killed.write(spark.range(3), new_table_schema(from_spark(spark.range(1).schema)), [])
+        killed.leave()
+        raise KeyboardInterrupt
+    assert folder.names() != []
+    assert put(spark, table, "SELECT 1 AS id").version == 0
+    assert rows(spark, table) == [(1,)]
+
+
+def test_a_place_that_holds_something_else_is_refused(spark, table):
+    spark.range(1).write.parquet(f"{table}/other")
+    with pytest.raises(InvalidRequestError, match=r"is not a Delta table.*other"):
+        put(spark, table, "SELECT 1 AS id")

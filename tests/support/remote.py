@@ -31,6 +31,16 @@ def hadoop_jars(part: str) -> list[str]:
     pytest.skip(problem)
 
 
+def session_options(hadoop: dict[str, str]) -> dict[str, str]:
+    """Settings of a small Spark session with the S3A connector and these options of Hadoop's."""
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraClassPath": os.pathsep.join(hadoop_jars("s3a")),
+        "spark.ui.enabled": "false",
+    } | {f"spark.hadoop.{key}": value for key, value in hadoop.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3:
     """An S3 endpoint with one bucket."""
@@ -84,10 +94,12 @@ class S3:
 
 
 @contextlib.contextmanager
-def s3_server() -> Iterator[S3]:
+def s3_server(*manners: str) -> Iterator[S3]:
     """An S3 endpoint of its own for as long as the block runs, with the bucket in it."""
     program = Path(__file__).with_name("s3_server.py")
-    with subprocess.Popen([sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, str(program), *manners], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         try:
             s3 = S3(endpoint=f"http://127.0.0.1:{int(process.stdout.readline())}")
             s3.client.create_bucket(Bucket=BUCKET)

@@ -121,6 +121,16 @@ def test_a_file_system_without_links_is_refused_and_other_faults_keep_their_clas
     assert everything_in(tmp_path) == []
 
 
+def test_a_single_writer_accepts_a_file_system_without_links(tmp_path, monkeypatch):
+    def refused(*_names):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(os, "link", refused)
+    store = LocalLogStore(str(tmp_path), single_writer=True)
+    assert (store.write_if_absent(NAME, b"one"), store.write_if_absent(NAME, b"two")) == (True, False)
+    assert store.read(NAME) == b"one" and everything_in(tmp_path) == [NAME]
+
+
 READ_ONLY = """
 import os, sys
 from deltalite.errors import StoragePermissionError

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import check_writable
 from deltalite.requests import CheckpointRequest
-from deltalite.results import OperationResult
+from deltalite.results import OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
 from deltalite.spark.large_checkpoint import write_any_checkpoint
-from deltalite.storage.opening import open_store
+from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import Cleaned, clean_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-OPERATION = "CHECKPOINT"
 
 
 def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResult:
@@ -37,7 +35,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
         DeltaLiteError: the log cannot be read, or storage failed; the table is as it was.
     """
     refuse_version(request.table)
-    store = open_store(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
     snapshot = Snapshot.load(store)
     check_writable(snapshot.protocol, snapshot.metadata)
     now_ms = time.time_ns() // 1_000_000
@@ -52,15 +50,4 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
             "numFiles": written.num_of_add_files or 0,
             "sizeInBytes": written.size_bytes or 0,
         }
-    return OperationResult(
-        table=store.root,
-        operation=OPERATION,
-        version=snapshot.version,
-        read_version=snapshot.version,
-        committed=False,
-        skipped=written is None,
-        app_id=None,
-        txn_version=None,
-        timestamp=None,
-        metrics=metrics,
-    )
+    return checkpoint_result(store.root, snapshot.version, was_there=written is None, metrics=metrics)

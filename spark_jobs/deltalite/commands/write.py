@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_files import change_files
@@ -45,6 +46,7 @@ from deltalite.spark.conforming import conformed
 from deltalite.spark.folders import folder_of
 from deltalite.spark.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.identity import numbered
+from deltalite.spark.large_checkpoint import write_any_checkpoint
 from deltalite.spark.opening import writable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
@@ -104,7 +106,7 @@ def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: 
                 remedy="Use mode='append' or 'overwrite', or another address.",
             )
         case WriteMode.IGNORE:
-            return _leave_alone(store, request, base)
+            return _leave_alone(spark, store, request, base)
         case WriteMode.APPEND | WriteMode.OVERWRITE:
             return _Write(spark, request, store, base, kept).run()
 
@@ -125,7 +127,7 @@ def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
         ) from None
 
 
-def _leave_alone(store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
+def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
     """Mode `ignore` on a table that exists: only the run is recorded, so that a retry finds itself."""
     if request.identity is None:
         return _result(store, request, version=base.version, read_version=base.version, committed=False)
@@ -137,7 +139,7 @@ def _leave_alone(store: LogStore, request: WriteRequest, base: Snapshot) -> Oper
         read_protocol=base.protocol,
         read_metadata=base.metadata,
     )
-    return _committed(store, request, proposal)
+    return _committed(spark, store, request, proposal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +204,7 @@ class _Write:
             if not self._request.data_change:
                 _check_only_rearranged(self._store, staged)
             try:
-                result = _committed(self._store, self._request, self._proposal(staged, target))
+                result = _committed(self._spark, self._store, self._request, self._proposal(staged, target))
             except BaseException as error:
                 if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
                     for staging in stagings:
@@ -350,12 +352,12 @@ def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
         )
 
 
-def _committed(store: LogStore, request: WriteRequest, proposal: Proposal) -> OperationResult:
+def _committed(spark: SparkSession, store: LogStore, request: WriteRequest, proposal: Proposal) -> OperationResult:
     """Commit, do what is due after it, and say what came of it."""
     outcome = commit(store, proposal)
     if isinstance(outcome, DoneByAnotherTry):
         return result_of_version(store, outcome.version, outcome.app_id)
-    after_commit(store, outcome.version)
+    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark))
     return _result(
         store,
         request,

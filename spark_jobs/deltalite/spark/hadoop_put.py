@@ -1,7 +1,8 @@
 """Put-if-absent on Hadoop's file systems: how each storage makes exactly one writer of a name win.
 
 1 The file system creates conditionally (S3A of Hadoop 3.4.2 and later says so of itself): the store refuses the upload
-  when the name is taken.
+  when the name is taken. Services that only speak S3's language may take the condition and not keep it, so that all but
+  Amazon's own are tried first.
 2 HDFS, and Azure with a hierarchical namespace: a complete temporary file, then a rename that does not replace.
 3 Google Cloud Storage: a create that does not overwrite, which the connector sends as a condition on the generation.
 4 Anywhere else a look, then a rename: two writers can both believe that they won, so the user has to accept that by
@@ -30,6 +31,7 @@ _EXISTS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.Fil
 _CHANGED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
 # How the two protocols of Google's connector say that the condition did not hold.
 _REFUSED = ("412", "FAILED_PRECONDITION", "conditionNotMet")
+_AMAZON = "amazonaws.com"
 _HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs"})
 _AZURE = frozenset({"abfs", "abfss"})
 
@@ -52,24 +54,39 @@ def way_of(files: HadoopFiles, *, single_writer: bool) -> PutWay:
         UnsupportedStorageError: it offers none, and the user has not said that nobody else writes.
     """
     scheme = files.scheme
+    reason, remedy = "does not say that only one writer can create a file", _remedy(scheme)
     if files.has_capability(_CONDITIONAL):
-        return PutWay.CONDITIONAL_CREATE
+        if _keeps_conditions(files):
+            return PutWay.CONDITIONAL_CREATE
+        reason, remedy = "takes conditional puts and does not keep them", "Use a release of the service that does."
     if scheme in _HDFS or (scheme in _AZURE and files.has_capability(_REAL_RENAME)):
         return PutWay.RENAME
     if scheme == "gs":
         return PutWay.NEW_GENERATION
     if single_writer:
         _log.warning(
-            "The storage of %s does not say that only one writer can create a file, and single_writer accepts it: "
-            "a second writer at the same time can lose commits.",
+            "The storage of %s %s, and single_writer accepts it: a second writer at the same time can lose commits.",
             files.root,
+            reason,
         )
         return PutWay.LOOK_FIRST
     raise UnsupportedStorageError(
-        f"The storage of {files.root} ({files.fs.getClass().getName()}) does not say that only one writer can create a "
-        "file, so two writers could both believe that they made one commit.",
-        remedy=_remedy(scheme) + " Where nobody else writes to the table, single_writer=True accepts the risk.",
+        f"The storage of {files.root} ({files.fs.getClass().getName()}) {reason}, so two writers could both believe "
+        "that they made one commit.",
+        remedy=f"{remedy} Where nobody else writes to the table, single_writer=True accepts the risk.",
     )
+
+
+def _keeps_conditions(files: HadoopFiles) -> bool:
+    """Whether the service refuses a second conditional put, as Amazon's does; others are tried with a file of ours."""
+    endpoint = files.fs.getConf().get("fs.s3a.endpoint") or _AMAZON
+    if files.scheme == "s3a" and _AMAZON in endpoint:
+        return True
+    name = f"_delta_log/.put-if-absent-{uuid.uuid4()}"
+    try:
+        return _create_conditionally(files, name, b"one") and not _create_conditionally(files, name, b"two")
+    finally:
+        _deleted(files, files.path(name))
 
 
 def _remedy(scheme: str) -> str:

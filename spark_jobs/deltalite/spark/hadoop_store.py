@@ -20,6 +20,7 @@ from deltalite.spark.hadoop import HADOOP_ERRORS, LARGE_BYTES, HadoopFiles, is_m
 from deltalite.spark.hadoop_put import PutWay, put_if_absent, replace, way_of
 from deltalite.storage.log_store import StoredFile
 
+_POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
 # So much is read by ranges; then the file is copied.
 _MOST_RANGED_BYTES = 4 * LARGE_BYTES
 
@@ -96,9 +97,10 @@ class _Ranges(io.RawIOBase):
         path = files.path(name)
         with files.errors("open", name):
             try:
-                fs = files.fs_of(path)
-                self._size = int(fs.getFileStatus(path).getLen())
-                self._stream: Any = fs.open(path)
+                status = files.fs_of(path).getFileStatus(path)
+                opening = files.fs_of(path).openFile(path).withFileStatus(status).opt(_POLICY, _RANDOM).build()
+                self._size = int(status.getLen())
+                self._stream: Any = files.jvm.org.apache.hadoop.util.functional.FutureIO.awaitFuture(opening)
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise

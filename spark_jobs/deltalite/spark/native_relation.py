@@ -1,4 +1,4 @@
-"""A native Spark relation over an explicit list of files: the only file that uses Spark's internals.
+"""A native Spark relation over an explicit list of files: with `direct_write` the only one to use Spark's internals.
 
 The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` is given
 its leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log;

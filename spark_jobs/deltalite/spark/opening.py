@@ -38,5 +38,5 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
 def _opened(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
     location = parse_location(address)
     if location.is_local:
-        return LocalLogStore(location.path)
+        return LocalLogStore(location.path, single_writer=single_writer)
     return HadoopLogStore(spark, location.path, single_writer=single_writer)

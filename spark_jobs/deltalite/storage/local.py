@@ -28,10 +28,14 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class LocalLogStore:
-    """A `LogStore` over a folder of the local file system."""
+    """A `LogStore` over a folder of the local file system.
 
-    def __init__(self, root: str) -> None:
+    `single_writer` accepts a file system without hard links, on which two writers at the same time can lose commits.
+    """
+
+    def __init__(self, root: str, *, single_writer: bool = False) -> None:
         self._root = Path(root)
+        self._single_writer = single_writer
 
     @property
     def root(self) -> str:
@@ -125,16 +129,26 @@ class LocalLogStore:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
+            if self._single_writer:
+                return _rename_if_absent(temporary, target)
             raise UnsupportedStorageError(
                 f"The file system of {self.root} cannot create hard links ({error.strerror}), so two writers could "
                 "both believe that they made one commit.",
-                remedy="Move the table to a file system with hard links.",
+                remedy="Move the table to a file system with hard links. Where nobody else writes to it, "
+                "single_writer=True accepts the risk.",
             ) from error
         return True
 
     def _path(self, name: str) -> Path:
         check_local(name)
         return Path(name.removeprefix("file:")) if name.startswith("file:/") else self._root / name
+
+
+def _rename_if_absent(temporary: str, target: Path) -> bool:
+    if target.exists():
+        return False
+    os.rename(temporary, target)
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,28 @@
+"""A checkpoint a day for each table of the lake.
+
+Writes of this package make checkpoints by themselves. Other engines may not, and then every reader replays a long log.
+One mapped task for each table writes the checkpoint of its newest version and deletes what has expired from its log; a
+table whose newest version has one already is left alone. The Airflow Variable `lake` says where the tables are.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG
+
+from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator
+
+LAKE = "{{ var.value.get('lake', '/data/lake') }}"
+
+with DAG(
+    dag_id="lake_checkpoints",
+    doc_md=__doc__,
+    schedule="@daily",
+    start_date=datetime(2026, 3, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_tasks=4,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
+    tags=["deltalite", "example"],
+):
+    DeltaCheckpointOperator.partial(task_id="checkpoint").expand(table=[f"{LAKE}/orders", f"{LAKE}/order_totals"])

@@ -1,0 +1,61 @@
+"""Several writers of one table on S3, each a thread: a JVM that is not the test's own.
+
+python -m tests.storage.appender <table> <S3A's options as JSON> <name of the first writer> <writers> <appends>
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+from deltalite.protocol.actions import AddFile
+from deltalite.snapshot import Snapshot
+from deltalite.spark.opening import writable_store
+from deltalite.txn.commit import Committed, commit
+from deltalite.txn.proposal import Operation, Proposal
+
+
+def append_from_threads(spark, table, first, writers, appends):
+    """The versions that each writer, by its number, believes it made."""
+    with ThreadPoolExecutor(writers) as pool:
+        return list(pool.map(lambda number: append(spark, table, number, appends), range(first, first + writers)))
+
+
+def append(spark, table, number, appends):
+    """The versions of one writer's appends, in order. Each has a file of its own name and no rows to read."""
+    store = writable_store(spark, table, single_writer=False)
+    base = Snapshot.load(store)
+    version, made = base.version, []
+    for count in range(appends):
+        add = AddFile(
+            path=f"{number}-{count}-{uuid.uuid4()}.parquet", partition_values={}, size_bytes=1,
+            modification_time_ms=0, data_change=True,
+        )  # fmt: skip
+        done = commit(
+            store,
+            Proposal(
+                operation=Operation(name="WRITE", user_metadata=f"{number}-{count}"), adds=(add,),
+                read_version=version, read_protocol=base.protocol, read_metadata=base.metadata,
+            ),
+        )  # fmt: skip
+        assert isinstance(done, Committed)
+        version = done.version
+        made.append(version)
+    return made
+
+
+if __name__ == "__main__":
+    from pyspark.sql import SparkSession
+
+    from tests.support.remote import session_options
+
+    address, options, first_writer, writer_count, append_count = sys.argv[1:]
+    builder = SparkSession.builder.master("local[1]")
+    for key, value in session_options(json.loads(options)).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.range(1).collect()
+    print("ready", flush=True)
+    print(json.dumps(append_from_threads(session, address, int(first_writer), int(writer_count), int(append_count))))

@@ -1,0 +1,198 @@
+"""Put-if-absent on Hadoop's file systems: who offers it, who is refused, and what an answer that was lost means."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from types import SimpleNamespace
+
+import pytest
+
+from deltalite.errors import (
+    CommitStateUnknownError,
+    StorageError,
+    StoragePermissionError,
+    UnsupportedStorageError,
+)
+from deltalite.protocol.file_names import commit_name
+from deltalite.spark import hadoop_put
+from deltalite.spark.hadoop_put import PutWay, put_if_absent, way_of
+from deltalite.spark.hadoop_store import HadoopLogStore
+from deltalite.spark.opening import writable_store
+from deltalite.txn.commit import Committed, commit
+from tests.support.remote import s3_server
+from tests.support.tables import put
+from tests.unit.builders import add, create, load, proposal
+
+CONDITIONAL = "fs.option.create.conditional.overwrite"
+REAL_RENAME = "fs.capability.etags.preserved.in.rename"
+NAME = commit_name(0)
+
+
+def storage(scheme, *capabilities):
+    """A file system as it presents itself."""
+    fs = SimpleNamespace(
+        getClass=lambda: SimpleNamespace(getName=lambda: "org.example.FileSystem"),
+        getConf=lambda: {"fs.s3a.endpoint": "s3.eu-west-1.amazonaws.com"},
+    )
+    return SimpleNamespace(
+        scheme=scheme, root=f"{scheme}://lake/t", fs=fs, has_capability=lambda name: name in capabilities
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheme", "capabilities", "way"),
+    [
+        ("s3a", [CONDITIONAL], PutWay.CONDITIONAL_CREATE),
+        ("hdfs", [], PutWay.RENAME),
+        ("webhdfs", [], PutWay.RENAME),
+        ("abfss", [REAL_RENAME], PutWay.RENAME),
+        ("gs", [], PutWay.NEW_GENERATION),
+    ],
+)
+def test_each_storage_is_asked_for_what_it_offers(scheme, capabilities, way):
+    assert way_of(storage(scheme, *capabilities), single_writer=False) is way
+    assert way_of(storage(scheme, *capabilities), single_writer=True) is way
+
+
+@pytest.mark.parametrize(
+    ("scheme", "remedy"),
+    [("s3a", "3.4.2"), ("abfss", "hierarchical namespace"), ("wasb", "that does"), ("viewfs", "that does")],
+)
+def test_a_storage_that_offers_nothing_is_refused_unless_the_risk_is_accepted(scheme, remedy, caplog):
+    with pytest.raises(UnsupportedStorageError, match=f"org.example.FileSystem.*{remedy}.*single_writer=True"):
+        way_of(storage(scheme), single_writer=False)
+    with caplog.at_level(logging.WARNING):
+        assert way_of(storage(scheme), single_writer=True) is PutWay.LOOK_FIRST
+    assert "can lose commits" in caplog.text
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    """Hadoop's files of a table on the disk."""
+    return HadoopLogStore(spark, str(tmp_path / "t")).files
+
+
+class Renames:
+    """`FileContext` whose rename happens, or not, before or after the answer is lost."""
+
+    def __init__(self, files, *, happens):
+        self._real, self._happens = files.file_context, happens
+
+    def rename(self, *arguments):
+        if self._happens:
+            self._real.rename(*arguments)
+        raise ConnectionResetError("The line is dead.")
+
+
+def played(files, *, happens):
+    files.__dict__["file_context"] = Renames(files, happens=happens)
+    return put_if_absent(files, PutWay.RENAME, NAME, b"ours")
+
+
+def everything(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc")
+
+
+@pytest.mark.spark
+def test_a_rename_that_happened_without_an_answer_has_won(files, tmp_path):
+    assert played(files, happens=True) is True
+    assert files.read(NAME) == b"ours"
+    assert everything(tmp_path) == ["00000000000000000000.json"]
+
+
+@pytest.mark.spark
+def test_a_rename_that_did_not_happen_never_will(files, tmp_path):
+    with pytest.raises(StorageError, match="The line is dead") as caught:
+        played(files, happens=False)
+    assert type(caught.value) is StorageError
+    assert everything(tmp_path) == []
+    put_if_absent(files, PutWay.LOOK_FIRST, NAME, b"theirs")
+    assert played(files, happens=False) is False
+    assert (files.read(NAME), everything(tmp_path)) == (b"theirs", ["00000000000000000000.json"])
+
+
+@pytest.mark.spark
+def test_a_rename_that_may_still_happen_is_unknown(files, monkeypatch):
+    monkeypatch.setattr(hadoop_put, "_deleted", lambda _files, _path: None)
+    with pytest.raises(CommitStateUnknownError, match="may still happen"):
+        played(files, happens=False)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["s3a", "hdfs"])
+def test_a_commit_whose_answer_was_lost_is_found_by_its_id(spark, request, kind, monkeypatch):
+    table = f"{request.getfixturevalue(kind)}/{uuid.uuid4()}"
+    store = create(writable_store(spark, table, single_writer=False))
+    base = load(store)
+    real = hadoop_put.put_if_absent
+
+    def answers(lost, *, happens):
+        def play(*arguments):
+            if happens:
+                real(*arguments)
+            raise lost
+
+        monkeypatch.setattr("deltalite.spark.hadoop_store.put_if_absent", play)
+
+    silence = StorageError("The line is dead.", remedy="Wait.")
+    answers(silence, happens=True)
+    done = commit(store, proposal(0, add("f1"), rules=(base.protocol, base.metadata)))
+    assert isinstance(done, Committed) and done.version == 1
+    answers(silence, happens=False)
+    with pytest.raises(StorageError, match="The line is dead"):
+        commit(store, proposal(1, add("f2"), rules=(base.protocol, base.metadata)))
+    assert load(store).version == 1
+
+
+@pytest.mark.spark
+def test_a_service_that_forgets_conditions_is_found_out(spark, s3a):
+    root = f"s3a://forgetful/{uuid.uuid4()}"
+    with s3_server("forgets-conditions") as server:
+        server.client.create_bucket(Bucket="forgetful")
+        spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
+        with pytest.raises(UnsupportedStorageError, match="does not keep them"):
+            put(spark, root, "SELECT 1 AS id")
+        assert put(spark, root, "SELECT 1 AS id", single_writer=True).version == 0
+        assert put(spark, root, "SELECT 2 AS id", single_writer=True).version == 1
+        assert not [
+            key for key in server.client.list_objects_v2(Bucket="forgetful")["Contents"] if "absent" in key["Key"]
+        ]
+
+
+@pytest.mark.spark
+def test_a_storage_that_refuses_or_is_silent_is_told_apart(spark, hdfs):
+    store = HadoopLogStore(spark, f"{hdfs}/{uuid.uuid4()}")
+    store.write("_delta_log/secret", b"x")
+    files = store.files
+    files.fs.setPermission(
+        files.path("_delta_log/secret"), spark._jvm.org.apache.hadoop.fs.permission.FsPermission("000")
+    )
+    files.fs = files.fs.get(files.fs.getUri(), files.conf, "somebody")
+    for deed in (
+        lambda: store.write_if_absent(NAME, b"x"),
+        lambda: store.write("_delta_log/_last_checkpoint", b"x"),
+        lambda: store.delete("_delta_log/secret"),
+        lambda: store.read("_delta_log/secret"),
+    ):
+        with pytest.raises(StoragePermissionError):
+            deed()
+    assert [file.name for file in store.list_from("_delta_log/")] == ["_delta_log/secret"]
+    spark._jsc.hadoopConfiguration().set("ipc.client.connect.max.retries", "0")
+    silent = HadoopLogStore(spark, "hdfs://127.0.0.1:1/t")
+    for deed in (
+        lambda: silent.write_if_absent(NAME, b"x"),
+        lambda: silent.read(NAME),
+        lambda: next(silent.list_from("/")),
+    ):
+        with pytest.raises(StorageError) as caught:
+            deed()
+        assert type(caught.value) is StorageError and caught.value.retryable
+
+
+@pytest.mark.spark
+def test_a_storage_without_a_guarantee_is_refused_before_any_work_and_single_writer_accepts_it(spark, tmp_path):
+    with pytest.raises(UnsupportedStorageError, match="single_writer=True"):
+        HadoopLogStore(spark, str(tmp_path / "t")).check_writable()
+    with pytest.raises(UnsupportedStorageError, match="no Hadoop file system for 'nowhere'"):
+        put(spark, "nowhere://lake/t", "SELECT 1 AS id", single_writer=True)

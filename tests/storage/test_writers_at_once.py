@@ -1,0 +1,45 @@
+"""Sixteen writers of one table on S3: every commit that a writer believes in is in the log, once.
+
+They are threads, half of them in the JVM of the tests and half in another: each put is a request of its own, and only
+the storage decides between them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from deltalite.spark.opening import readable_store
+from deltalite.storage.opening import open_store
+from tests.storage.appender import append_from_threads
+from tests.support.remote import CHECKOUT
+from tests.support.tables import put
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+WRITERS, APPENDS = 8, 25
+
+
+def test_of_400_commits_by_two_jvms_none_is_lost(spark, s3, s3a):
+    table = f"{s3a}/{uuid.uuid4()}"
+    put(spark, table, "SELECT 1 AS id")
+    command = [sys.executable, "-m", "tests.storage.appender", table, json.dumps(s3.hadoop_options)]
+    command += [str(WRITERS), str(WRITERS), str(APPENDS)]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as other:
+        assert other.stdout.readline() == b"ready\n"
+        ours = append_from_threads(spark, table, 0, WRITERS, APPENDS)
+        theirs = json.loads(other.communicate()[0].splitlines()[-1])
+    assert other.returncode == 0
+    believed = {version: f"{n}-{count}" for n, made in enumerate(ours + theirs) for count, version in enumerate(made)}
+    assert sorted(believed) == list(range(1, 2 * WRITERS * APPENDS + 1))
+    store = open_store(table, storage_options=s3.fsspec_options)
+    for version, mark in believed.items():
+        info, *adds = map(json.loads, store.read(f"_delta_log/{version:020d}.json").splitlines())
+        assert info["commitInfo"]["userMetadata"] == mark
+        assert [add["add"]["path"].startswith(f"{mark}-") for add in adds] == [True]
+    assert readable_store(spark, table).read(f"_delta_log/{2 * WRITERS * APPENDS + 1:020d}.json") is None
+    first, last = ((end(map(end, made)) for made in (ours, theirs)) for end in (min, max))
+    assert max(first) < min(last), "The two JVMs were not at work at the same time."
