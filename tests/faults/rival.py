@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from deltalite.columnar.predicate import And, Comparison, Operator
 from deltalite.columnar.skipping import FileTest
-from deltalite.commands.replanning import replanned
+from deltalite.commands.replanning import Rebase, replanned
 from deltalite.errors import ConcurrentModificationException
 from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
@@ -83,7 +83,7 @@ class Rival:
         )  # fmt: skip
         app_id = str(uuid.uuid4())
         try:
-            return app_id, replanned(lambda: operation(app_id), retries=20, seconds=60)
+            return app_id, replanned(lambda: operation(app_id), rebase=Rebase.REPLAN, retries=20, seconds=60)
         except ConcurrentModificationException:
             return app_id, None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.commands.replanning import replanned
+from deltalite.commands.replanning import Rebase, replanned
 from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -38,9 +38,14 @@ class Attempts:
             raise self.left.pop(0)("Version 7 won.", remedy="Run it again.")
         return "done"
 
-    def run(self, retries=3, seconds=600):
+    def run(self, retries=3, seconds=600, rebase=Rebase.REPLAN):
         return replanned(
-            self, retries=retries, seconds=seconds, pause=self.pauses.append, clock=lambda: float(self.count)
+            self,
+            rebase=rebase,
+            retries=retries,
+            seconds=seconds,
+            pause=self.pauses.append,
+            clock=lambda: float(self.count),
         )
 
 
@@ -71,6 +76,14 @@ def test_the_last_error_says_how_often_it_was_tried(retries, seconds, count):
     assert attempts.count == count
     assert ("planned" in caught.value.problem) is (attempts.count > 1)
     assert caught.value.remedy == "Run it again." and type(caught.value) in CONTRADICTIONS
+
+
+@pytest.mark.parametrize(("rebase", "count"), [(Rebase.FAIL, 1), (Rebase.REPLAN, 4), (Rebase.REPLAN_AND_KEEP_ROWS, 4)])
+def test_a_command_declares_whether_it_is_planned_again(rebase, count):
+    attempts = Attempts(*CONTRADICTIONS)
+    with pytest.raises(ConcurrentModificationException):
+        attempts.run(3, rebase=rebase)
+    assert attempts.count == count
 
 
 def test_pauses_grow_up_to_a_bound():

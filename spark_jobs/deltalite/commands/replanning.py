@@ -3,7 +3,8 @@
 The winner's commit is part of the new plan, so the outcome is that of two operations one after the other. Nothing of
 the lost attempt is in the table, and the new one begins by looking whether its run has committed meanwhile. What lost
 against an earlier try of its own run is not planned again, nor is what nobody contradicted and merely came too late a
-thousand times.
+thousand times. Each command declares how it follows a winner (`Rebase`); what does not contradict it at all leaves its
+actions as they are, which is the commit's own business.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import TypeVar
 
 from deltalite.errors import (
@@ -34,9 +36,21 @@ _CONTRADICTIONS = (
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
+class Rebase(Enum):
+    """What a command does about a winner that contradicts it."""
+
+    REPLAN_AND_KEEP_ROWS = auto()
+    """It is planned again, and the files of its rows are not written again where they are still right."""
+    REPLAN = auto()
+    """It is planned again from the beginning, since its rows depend on the table."""
+    FAIL = auto()
+    """It is left to whoever asked for it, since it would be another operation on another version."""
+
+
 def replanned(
     attempt: Callable[[], _T],
     *,
+    rebase: Rebase,
     retries: int,
     seconds: float,
     pause: Callable[[float], None] = time.sleep,
@@ -45,7 +59,8 @@ def replanned(
     """The outcome of the first attempt that no winner contradicts.
 
     Args:
-        attempt: plans and commits from the beginning.
+        attempt: plans and commits from the beginning; what it keeps for the next one is its own business.
+        rebase: what the command has declared.
         retries: how many more attempts there are after the first.
         seconds: no attempt begins later than so long after the first one.
         pause: waits for so many seconds; the wait grows, by chance, so that rivals do not meet again.
@@ -55,7 +70,7 @@ def replanned(
         ConcurrentModificationException: that of the last attempt, which names the winner and says how many there were.
         DeltaLiteError: any other error of an attempt, at once.
     """
-    begun = clock()
+    begun, retries = clock(), 0 if rebase is Rebase.FAIL else retries
     for number in range(1, retries + 2):
         try:
             return attempt()

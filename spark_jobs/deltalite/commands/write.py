@@ -9,15 +9,16 @@ snapshot, and the commit is checked against everything that was committed after 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_files import change_files
 from deltalite.commands.identity import transaction
-from deltalite.commands.replanning import replanned
+from deltalite.commands.kept_rows import KeptRows, StagedRows
+from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write_target import WriteTarget, write_target
@@ -60,7 +61,7 @@ from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.upkeep.post_commit import after_commit
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from deltalite.spark.staging import DataFile
     from deltalite.storage.log_store import LogStore
@@ -75,16 +76,25 @@ def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    return replanned(
-        lambda: _attempt(spark, request, store), retries=request.conflict_retries, seconds=request.conflict_seconds
-    )
+    with KeptRows() as kept:
+        return replanned(
+            lambda: _attempt(spark, request, store, kept),
+            rebase=_rebase(request),
+            retries=request.conflict_retries,
+            seconds=request.conflict_seconds,
+        )
 
 
-def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore) -> OperationResult:
+def _rebase(request: WriteRequest) -> Rebase:
+    """Rows that come from the table itself are others on a newer snapshot; any others stay what they are."""
+    return Rebase.REPLAN if _own_sources(request) else Rebase.REPLAN_AND_KEEP_ROWS
+
+
+def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows) -> OperationResult:
     """One plan, and its commit."""
     base = _existing(spark, store)
     if base is None:
-        return _Write(spark, request, store, None).run()
+        return _Write(spark, request, store, None, kept).run()
     if request.identity is not None:
         done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
         if done is not None:
@@ -98,7 +108,7 @@ def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore) -> Ope
         case WriteMode.IGNORE:
             return _leave_alone(spark, store, request, base)
         case WriteMode.APPEND | WriteMode.OVERWRITE:
-            return _Write(spark, request, store, base).run()
+            return _Write(spark, request, store, base, kept).run()
 
 
 def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
@@ -143,60 +153,82 @@ class _Staged:
 
 
 class _Write:
-    """One write that has to be done."""
+    """One attempt at a write that has to be done."""
 
-    def __init__(self, spark: SparkSession, request: WriteRequest, store: LogStore, base: Snapshot | None) -> None:
+    def __init__(
+        self, spark: SparkSession, request: WriteRequest, store: LogStore, base: Snapshot | None, kept: KeptRows
+    ) -> None:
         self._spark = spark
         self._request = request
         self._store = store
         self._base = base
+        self._kept = kept
 
     def run(self) -> OperationResult:
+        rows = self._kept.rows
+        if rows is not None:
+            target = write_target(self._request, self._base, rows.data, now_ms=_now_ms())
+            if rows.are_right_for(target):
+                return self._finished(rows, target, self._replaced_by_request(target))
+        return self._begun()
+
+    def _begun(self) -> OperationResult:
+        """From the rows of the query on."""
         with query_rows(self._spark, self._sources(), self._request.query) as frame:
             data = from_spark(frame.schema)
             target = write_target(self._request, self._base, data, now_ms=_now_ms())
-            self._check_may_remove(target)
-            layout = WriteLayout(
-                partition_columns=tuple(target.table.partition_keys),
-                max_records_per_file=self._request.max_records_per_file,
-                optimize=self._request.optimize_write,
-                random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
-                or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
-            )
+            replaced = self._replaced_by_request(target)
+            self._check_may_remove(replaced, target)
+            staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(data, target)
-            rows = completed(frame, data, target.schema, target.rules)
+            complete = completed(frame, data, target.schema, target.rules)
             unnumbered = [c for c in target.rules.identities if data.find(c.name) is None]
-            folder = folder_of(self._spark, self._store.root)
-            with numbered(rows, unnumbered) as (rows, count), StagedWrite(folder, layout) as staging:
+            with numbered(complete, unnumbered) as (numbered_rows, count):
                 target = target.with_marks(unnumbered, count)
-                staged = self._stage(staging, rows, target, guards)
-                try:
-                    result = _committed(self._spark, self._store, self._request, self._proposal(staged, target))
-                except BaseException as error:
-                    if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
+                files = self._described(staging.write(numbered_rows, target.table, guards), staging, target)
+        rows = StagedRows(staging=staging, files=files, data=data, target=target)
+        if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not unnumbered:
+            self._kept.rows = rows
+        return self._finished(rows, target, replaced)
+
+    def _finished(self, rows: StagedRows, target: WriteTarget, known_before: Replacement | None) -> OperationResult:
+        """From the files of the rows on. What is copied out of replaced files is right for this attempt alone."""
+        replaced = known_before or self._replaced_by_rows(rows.files)
+        self._check_may_remove(replaced, target)
+        with ExitStack() as stack:
+            staged, stagings = _Staged(new=rows.files, copied=WrittenFiles.none(), replaced=replaced), [rows.staging]
+            if replaced is not None and replaced.survivors is not None:
+                copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
+                stagings.append(stack.enter_context(copies))
+                staged = self._with_survivors(staged, copies, target)
+            if not self._request.data_change:
+                _check_only_rearranged(self._store, staged)
+            try:
+                result = _committed(self._spark, self._store, self._request, self._proposal(staged, target))
+            except BaseException as error:
+                if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
+                    for staging in stagings:
                         staging.leave()  # any other error of ours says that the commit is not in the log
-                    raise
-                if result.committed:
-                    staging.keep()
-                return result
+                raise
+            for staging in stagings if result.committed else ():
+                staging.keep()
+            return result
+
+    def _layout(self, target: WriteTarget) -> WriteLayout:
+        return WriteLayout(
+            partition_columns=tuple(target.table.partition_keys),
+            max_records_per_file=self._request.max_records_per_file,
+            optimize=self._request.optimize_write,
+            random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
+            or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+        )
 
     def _sources(self) -> Mapping[str, Source]:
         """The sources, of which those that are the table itself are read at the version that the write rests on."""
         if self._base is None:
             return self._request.sources
-        own, version = self._own_sources(), self._base.version
+        own, version = _own_sources(self._request), self._base.version
         return {name: _pinned(s, version) if name in own else s for name, s in self._request.sources.items()}
-
-    def _own_sources(self) -> tuple[str, ...]:
-        """The names of the sources that read the table itself as it is now."""
-        found = []
-        for name, source in self._request.sources.items():
-            if source.format.lower() == "delta":
-                wanted = delta_version(source)
-                versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
-                if versions == (None, None, None) and is_same_place(wanted.path, self._request.table):
-                    found.append(name)
-        return tuple(found)
 
     def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
         """What every row has to keep."""
@@ -207,21 +239,17 @@ class _Write:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards
 
-    def _stage(self, staging: StagedWrite, rows: DataFrame, target: WriteTarget, guards: Sequence[Guard]) -> _Staged:
-        known_before = self._replaced_by_request(target)
-        new = self._described(staging.write(rows, target.table, guards), staging, target)
-        replaced = known_before or self._replaced_by_rows(new)
-        copied = WrittenFiles.none()
+    def _with_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
+        """The rows that stay of files that are replaced in part, and the change files that this asks for."""
+        replaced, base = staged.replaced, self._base
+        if replaced is None or replaced.survivors is None or base is None:
+            return staged
         changes: tuple[AddCDCFile, ...] = ()
-        if replaced is not None and replaced.survivors is not None and self._base is not None:
-            if self._request.data_change:
-                changes = change_files(self._base, target, staging, new=new, replaced=replaced)
-            survivors = conformed(replaced.survivors, self._base.schema, target.schema)
-            copied = self._described(staging.write(survivors, target.table, []), staging, target)
-        staged = _Staged(new=new, copied=copied, replaced=replaced, changes=changes)
-        if not self._request.data_change:
-            _check_only_rearranged(self._store, staged)
-        return staged
+        if self._request.data_change:
+            changes = change_files(base, target, copies, new=staged.new, replaced=replaced)
+        survivors = conformed(replaced.survivors, base.schema, target.schema)
+        copied = self._described(copies.write(survivors, target.table, []), copies, target)
+        return replace(staged, copied=copied, changes=changes)
 
     def _described(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
         return described(self._store, staging, files, target, data_change=self._request.data_change)
@@ -254,16 +282,11 @@ class _Write:
         wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
         return wanted and self._base is not None and bool(self._base.partition_columns)
 
-    def _check_may_remove(self, target: WriteTarget) -> None:
-        """Refuse before a row is written what an append-only table would refuse at the commit."""
-        base, identity = self._base, self._request.identity
-        if base is None or base.files.num_rows == 0 or not self._request.data_change:
+    def _check_may_remove(self, replaced: Replacement | None, target: WriteTarget) -> None:
+        """Refuse, mostly before a row is written, what an append-only table would refuse at the commit."""
+        if replaced is None or replaced.files.num_rows == 0 or not self._request.data_change:
             return
-        takes_back = (
-            identity is not None and identity.on_rerun is OnRerun.REPLACE and identity.app_id in base.transactions
-        )
-        removes = takes_back or self._request.mode is WriteMode.OVERWRITE
-        if removes and is_in_force("appendOnly", target.protocol, target.metadata):
+        if is_in_force("appendOnly", target.protocol, target.metadata):
             raise AppendOnlyError(
                 f"{self._store.root} is append-only (delta.appendOnly), and this write would remove rows.",
                 remedy="Append, or unset the property.",
@@ -294,9 +317,21 @@ class _Write:
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
         """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
-        if self._own_sources():
+        if _own_sources(self._request):
             return ReadSet(whole_table=True)
         return ReadSet() if replaced is None else replaced.reads
+
+
+def _own_sources(request: WriteRequest) -> tuple[str, ...]:
+    """The names of the sources that read the table itself as it is now."""
+    found = []
+    for name, source in request.sources.items():
+        if source.format.lower() == "delta":
+            wanted = delta_version(source)
+            versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
+            if versions == (None, None, None) and is_same_place(wanted.path, request.table):
+                found.append(name)
+    return tuple(found)
 
 
 def _pinned(source: Source, version: int) -> Source:

@@ -8,6 +8,7 @@ to be harmless is not. delta-spark absorbs fewer: ConflictChecker (protocol comp
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from deltalite.errors import UnsupportedFeatureError
@@ -49,6 +50,17 @@ _OF_NO_ROW = ("comment", HIGH_WATER_MARK)
 _ASK_NOTHING = frozenset(
     {"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
 )
+# They decide what a commit may do or has to say of itself, and nothing about the files that it adds.
+_OF_COMMITS = frozenset(
+    {
+        "delta.appendOnly",
+        "delta.enableChangeDataFeed",
+        "delta.enableInCommitTimestamps",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.isolationLevel",
+    }
+)
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
@@ -71,6 +83,21 @@ def contradiction_in_protocol(
     awake = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
     woken = [n for n in awake if n not in _ASK_NOTHING and not is_in_force(n, read, metadata)]
     return f"{', '.join(woken)} came into force" if woken else None
+
+
+def files_stay_right(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata) -> bool:
+    """Whether data files that were written for `read` and `metadata` are right under `new` and `changed`.
+
+    More differences are harmless to them than to a commit, which has to heed rules that are none of its files'.
+    """
+    old, now = _of_files(metadata), _of_files(changed)
+    return contradiction_in_protocol(read, new, old, now) is None and contradiction_in_metadata(old, now) is None
+
+
+def _of_files(metadata: Metadata) -> Metadata:
+    """What of a table's metadata its data files depend on. An id names the table, whoever has made it."""
+    configuration = {key: value for key, value in metadata.configuration.items() if key not in _OF_COMMITS}
+    return replace(metadata, id="", configuration=configuration)
 
 
 def contradiction_in_metadata(read: Metadata, new: Metadata) -> str | None:

@@ -1,0 +1,164 @@
+"""A write that a winner contradicted is planned again, and what is still right of it is not written again."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from deltalite.errors import AppendOnlyError, CommitStateUnknownError, ConcurrentAppendException, StorageError
+from deltalite.requests import Source
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.commit import commit as commit_proposal
+from deltalite.txn.proposal import Operation, Proposal
+from tests.support.tables import commit, data_files, put, rows, values
+
+pytestmark = pytest.mark.spark
+
+NEW = values("id, day", "2, 'a'")
+RIVAL = {"query": values("id, day", "5, 'a'")}
+REPLACEMENTS = {
+    "everything": ({"mode": "overwrite"}, [(2, "a")]),
+    "rows in part of a file": (
+        {"mode": "overwrite", "replace_where": "id IN (1, 2, 5)"},
+        [(2, "a"), (4, "a"), (50, "b")],
+    ),
+    "the partitions written": ({"mode": "overwrite", "partition_overwrite": "dynamic"}, [(2, "a"), (50, "b")]),
+}
+
+
+@pytest.fixture
+def race(spark, tmp_path, monkeypatch):
+    """A table; `race(ours, *rivals)` plays a rival before each of our puts. `race.staged` is what lay there then."""
+    table = tmp_path / "t"
+    old = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
+    put(spark, table, old, partition_by=("day",))
+    original = LocalLogStore.write_if_absent
+
+    def run(ours, *rivals, **options):
+        left = list(rivals)
+
+        def rival_first(store, name, data):
+            if name.endswith(".json") and left:
+                run.staged.append(data_files(table) - in_the_log(table))
+                monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
+                rival = left.pop(0)
+                rival(table) if callable(rival) else put(spark, table, **rival)
+                monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+            return original(store, name, data)
+
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+        try:
+            return put(spark, table, **{"query": NEW, "conflict_retries": len(rivals), **ours, **options})
+        finally:
+            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
+
+    run.table, run.staged = table, []
+    return run
+
+
+def in_the_log(table):
+    versions = range(len(list((table / "_delta_log").glob("*.json"))))
+    return {add["path"] for version in versions for add in commit(table, version)["add"]}
+
+
+def added(table, version):
+    return {add["path"] for add in commit(table, version)["add"]}
+
+
+def with_properties(**properties):
+    """A rival that changes the table's properties."""
+
+    def rival(table):
+        store = LocalLogStore(str(table))
+        base = Snapshot.load(store)
+        configuration = {**base.configuration, **{f"delta.{key}": value for key, value in properties.items()}}
+        metadata = dataclasses.replace(base.metadata, configuration=configuration)
+        commit_proposal(
+            store,
+            Proposal(
+                read_version=base.version, read_protocol=base.protocol, read_metadata=base.metadata,
+                operation=Operation(name="SET TBLPROPERTIES"), metadata=metadata,
+            ),
+        )  # fmt: skip
+
+    return rival
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_rows_that_do_not_depend_on_the_table_are_written_once(race, replacement):
+    options, expected = REPLACEMENTS[replacement]
+    done = race(options, RIVAL, RIVAL)
+    assert (done.version, rows(race.table)) == (3, expected)
+    kept = race.staged[0] & race.staged[1] & added(race.table, 3)
+    assert len(kept) == 1, "the new row was written again"
+    assert data_files(race.table) == in_the_log(race.table)
+
+
+def test_an_append_is_not_written_again_for_rules_that_are_none_of_its_files(race):
+    done = race({}, with_properties(appendOnly="true"))
+    assert (done.version, done.read_version) == (2, 1)
+    assert added(race.table, 2) == race.staged[0]
+    assert rows(race.table) == [(1, "a"), (2, "a"), (4, "a"), (50, "b")]
+
+
+def test_rows_are_written_again_for_another_schema(race):
+    wider = {"query": values("id, day, note", "5, 'a', 'x'"), "merge_schema": True}
+    done = race({}, wider)
+    assert done.version == 2 and not added(race.table, 2) & race.staged[0]
+    assert rows(race.table) == [(1, "a", None), (2, "a", None), (4, "a", None), (5, "a", "x"), (50, "b", None)]
+    assert data_files(race.table) == in_the_log(race.table)
+
+
+def test_rows_that_come_from_the_table_itself_are_written_again(race):
+    own = {"sources": {"t": Source(format="delta", path=str(race.table))}}
+    race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **own}, {"query": values("id, day", "60, 'b'")})
+    assert not added(race.table, 2) & race.staged[0]
+    assert rows(race.table)[-1] == (61, "a") and data_files(race.table) == in_the_log(race.table)
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_nothing_is_left_when_the_attempts_run_out(race, replacement):
+    with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
+        race(REPLACEMENTS[replacement][0], RIVAL, RIVAL, conflict_retries=1)
+    assert all(race.staged) and data_files(race.table) == in_the_log(race.table)
+    assert sorted(p.name for p in race.table.iterdir()) == ["_delta_log", "day=a", "day=b"]
+
+
+def test_files_of_any_attempt_stay_while_nobody_knows_of_the_commit(race, monkeypatch):
+    read, taken = LocalLogStore.read, []
+
+    def unreadable(store, name):
+        if taken and name.endswith("2.json"):
+            raise StorageError("The disk is gone.", remedy="Mount it.")
+        return read(store, name)
+
+    def unanswered(table):
+        taken.append(table)
+        monkeypatch.setattr(LocalLogStore, "read", unreadable)
+        raise CommitStateUnknownError("No answer.", remedy="Look.")
+
+    with pytest.raises(CommitStateUnknownError):
+        race(REPLACEMENTS["rows in part of a file"][0], RIVAL, *[unanswered] * 9)
+    monkeypatch.setattr(LocalLogStore, "read", read)
+    left = data_files(race.table) - in_the_log(race.table)
+    assert race.staged[1] == left and len(left) == 2, "the kept row, and the copied one"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"replace_where": "id BETWEEN 2 AND 3"}, [(1, "a"), (2, "a")]),
+        ({"partition_overwrite": "dynamic", "query": values("id, day", "3, 'b'")}, [(1, "a"), (3, "b")]),
+    ],
+)
+def test_a_table_that_only_grows_takes_an_overwrite_of_nothing(spark, tmp_path, options, expected):
+    table = tmp_path / "t"
+    put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.appendOnly": "true"})
+    put(spark, table, **{"query": NEW, "mode": "overwrite", **options})
+    assert rows(table) == expected
+    before = data_files(table)
+    with pytest.raises(AppendOnlyError):
+        put(spark, table, **{"query": NEW, "mode": "overwrite", **options})
+    assert rows(table) == expected and data_files(table) == before
