@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vector_files import write_vectors
 from deltalite.columnar.deletion_vectors import deleted_rows, file_name
-from deltalite.errors import StorageError
+from deltalite.errors import DeltaLiteError
 from deltalite.log.file_table import file_key
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import canonical_path
@@ -42,7 +42,7 @@ class RowMerger:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._written: list[str] = []
+        self._written: dict[str, str] = {}  # the files, by how the log names them
 
     def merged(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
         """Our proposal on top of what the winner marked, and the winner without that; None where they do not merge.
@@ -72,10 +72,13 @@ class RowMerger:
 
         What cannot be deleted is left to a vacuum.
         """
-        used = set() if but_of is None else {file_name(a.deletion_vector) for a in but_of.adds if a.deletion_vector}
-        for name in self._written:
-            if name not in used:
-                with suppress(StorageError):
+        vectors = (
+            [] if but_of is None else [add.deletion_vector for add in but_of.adds if add.deletion_vector is not None]
+        )
+        used = {vector.get("pathOrInlineDv") for vector in vectors}
+        for text, name in self._written.items():
+            if text not in used:
+                with suppress(DeltaLiteError):
                     self._store.delete(name)
 
     def _newly_marked(self, theirs: _Marked) -> pa.Int64Array | None:
@@ -89,7 +92,7 @@ class RowMerger:
         if not rows:
             return {}
         descriptors = write_vectors(self._store, list(rows.values()))
-        self._written += [name for name in {file_name(d) for d in descriptors} if name is not None]
+        self._written |= {d["pathOrInlineDv"]: name for d in descriptors if (name := file_name(d)) is not None}
         return dict(zip(rows, descriptors, strict=True))
 
     def _rows(self, descriptor: Mapping[str, Any] | None) -> pa.Int64Array:
