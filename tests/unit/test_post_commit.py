@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltalite.errors import StorageError
 from deltalite.log.last_checkpoint import read_last_checkpoint
-from deltalite.protocol.file_names import checkpoint_name
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import checkpoint_name, commit_name
+from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.post_commit import after_commit
-from tests.unit.builders import NOON_MS, add, appended, create, new_store, put_raw
+from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, create, metadata, new_store, put, put_raw, struct
 
 
 def checkpoints(store):
@@ -61,3 +67,33 @@ def test_a_log_that_cannot_be_replayed_or_a_wrong_interval_only_warns(caplog):
     put_raw(store, 1, [add("a")])
     after_commit(store, 1)
     assert len(caplog.records) == 2 and not checkpoints(store)
+
+
+V2 = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=("v2Checkpoint",), writer_features=("v2Checkpoint",)
+)
+
+
+@pytest.mark.parametrize(("protocol", "policy"), [(PROTOCOL, "classic"), (V2, "v2")])
+def test_delta_rs_reads_a_table_with_all_that_follows_its_commits(tmp_path, protocol, policy):
+    store = LocalLogStore(str(tmp_path))
+    properties = {"delta.checkpointInterval": "15", "delta.checkpointPolicy": policy}
+    described = metadata(properties, struct(id="long", day="date"), partition_columns=("day",))
+    put(store, protocol, described, read_version=-1)
+    for number in range(1, 28):
+        pq.write_table(pa.table({"id": pa.array([number, number + 1], pa.int64())}), tmp_path / f"f{number}")
+        bounds = {"numRecords": 2, "minValues": {"id": number}, "maxValues": {"id": number + 1}, "nullCount": {"id": 0}}
+        size = (tmp_path / f"f{number}").stat().st_size
+        values = {"day": f"2026-01-0{number % 2 + 1}"}
+        put(store, add(f"f{number}", partition_values=values, size_bytes=size, stats=json.dumps(bounds)))
+        after_commit(store, number)
+    names = [path.name for path in (tmp_path / "_delta_log").iterdir()]
+    kinds = (".crc", ".compacted.json", ".checkpoint.", "_last_checkpoint")
+    assert all(any(kind in name for name in names) for kind in kinds)
+    for version in range(15):
+        (tmp_path / commit_name(version)).unlink()
+    table = deltalake.DeltaTable(str(tmp_path))
+    query = "SELECT count(*) AS n, sum(id) AS s FROM t WHERE id > 20 AND day = '2026-01-02'"
+    found = pa.table(deltalake.QueryBuilder().register("t", table).execute(query).read_all()).to_pylist()
+    matching = [i for n in range(1, 28, 2) for i in (n, n + 1) if i > 20]
+    assert (table.version(), found) == (27, [{"n": len(matching), "s": sum(matching)}])
