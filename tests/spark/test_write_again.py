@@ -44,8 +44,10 @@ def race(spark, tmp_path, monkeypatch):
                 run.staged.append(data_files(table) - in_the_log(table))
                 monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
                 rival = left.pop(0)
-                rival(table) if callable(rival) else put(spark, table, **rival)
-                monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+                try:
+                    rival(table) if callable(rival) else put(spark, table, **rival)
+                finally:
+                    monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
             return original(store, name, data)
 
         monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
