@@ -88,6 +88,11 @@ def test_a_table_whose_files_stay_maps_its_columns_to_their_own_names():
     assert names == {"a": "p1"}
 
 
+def test_a_highest_id_that_is_no_number_is_an_error():
+    with pytest.raises(InvalidRequestError, match="maxColumnId"):
+        given(struct(a=LONG), configuration={HIGHEST: "many"})
+
+
 def test_names_without_mapping_are_no_basis():
     stale = StructType((StructField("a", LONG, True, {PHYSICAL_NAME: "x"}),))
     with pytest.raises(InvalidRequestError, match="'a' has a physical name"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -18,7 +19,8 @@ from deltalite.errors import (
     StoragePermissionError,
     UnsupportedStorageError,
 )
-from deltalite.protocol.actions import Protocol, parse_commit
+from deltalite.log.file_table import ADD_TYPES, removes_of, table_of
+from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, parse_commit
 from deltalite.protocol.file_names import commit_name
 from deltalite.txn.commit import ENGINE_INFO, Committed, DoneByAnotherTry, commit
 from deltalite.txn.proposal import ReadSet
@@ -96,6 +98,17 @@ def test_an_undisputed_commit_is_the_next_version(store):
     done, pauses = played(store, proposal(1, add("mine")))
     assert done == Committed(version=2, timestamp_ms=NOON_MS + 1000)
     assert paths(load(store)) == ["f1", "mine"] and not pauses
+
+
+def test_change_files_and_the_vectors_of_removed_files_are_part_of_the_commit(store):
+    marked = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 30, "cardinality": 1}
+    files = table_of([{"path": "f1", "size": 10, "deletionVector": marked}], ADD_TYPES, AddFile)
+    (gone,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
+    change = AddCDCFile(path="_change_data/c", partition_values={"day": None}, size_bytes=5, data_change=False)
+    played(store, dataclasses.replace(proposal(1, add("mine"), gone), changes=(change,)))
+    found = body(store, 2)
+    assert found["cdc"] == {"path": "_change_data/c", "partitionValues": {"day": None}, "size": 5, "dataChange": False}
+    assert found["remove"]["deletionVector"] == {k: v for k, v in marked.items() if v is not None}
 
 
 def test_the_provenance_has_spark_s_names_and_comes_first(store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,6 +12,7 @@ from deltalite.errors import CorruptLogError, MetadataChangedException
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
 from tests.unit.builders import NOON_MS, add, create, info, metadata, new_store, proposal, put_raw, remove
 
@@ -156,6 +158,20 @@ def test_a_lost_answer_gives_the_time_that_the_commit_carries():
     store.after = after
     done = committed(store, 0, add("a"), rules=rules)
     assert done == Committed(version=1, timestamp_ms=NOON_MS + 60_001) and time_of(store, 1) == NOON_MS + 60_001
+
+
+def test_writers_that_race_under_one_clock_all_get_times_of_their_own(tmp_path):
+    store = LocalLogStore(str(tmp_path / "t"))
+    committed(store, -1, TIMED, metadata(ON))
+    rules = rules_of(store)
+
+    def append(writer):
+        return [committed(store, 0, add(f"{writer}-{n}"), rules=rules) for n in range(5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        made = sorted((done.version, done.timestamp_ms) for some in pool.map(append, range(8)) for done in some)
+    assert made == [(version, NOON_MS + version) for version in range(1, 41)]
+    assert Snapshot.load_at(store, NOON_MS + 17).version == 17
 
 
 def test_two_that_begin_at_once_do_not_both():

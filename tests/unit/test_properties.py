@@ -68,6 +68,9 @@ def test_a_property_is_its_text_or_its_default(prop, default, text, value):
         ("delta.checkpointPolicy", "v3"),
         ("delta.appendonly", "true"),
         ("delta.fromTheFuture", "1"),
+        ("delta.constraints.", "id > 0"),
+        ("delta.constraints.positive", " "),
+        ("delta.columnMapping.maxColumnId", "7"),
         ("mine", 5),
         ("delta.appendOnly", True),
     ],
@@ -91,5 +94,8 @@ def test_new_properties_that_are_kept_here_or_by_other_engines_may_be_set():
             "delta.checkpointPolicy": "v2",
             "delta.logRetentionDuration": "30 days",
             "delta.enableExpiredLogCleanup": "true",
+            "delta.constraints.positive": "id > 0",
+            "delta.feature.inCommitTimestamp": "supported",
+            "delta.minWriterVersion": "7",
         }
     )

@@ -16,7 +16,7 @@ from dataclasses import replace
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.actions import Metadata
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema, field_id
-from deltalite.protocol.properties import COLUMN_MAPPING_MAX_ID, COLUMN_MAPPING_MODE
+from deltalite.protocol.properties import COLUMN_MAPPING_MAX_ID, COLUMN_MAPPING_MODE, Property
 from deltalite.protocol.schema import (
     ArrayType,
     DataType,
@@ -32,6 +32,7 @@ from deltalite.protocol.schema import (
 )
 
 _GIVEN = (FIELD_ID, PHYSICAL_NAME)
+_HIGHEST = Property(COLUMN_MAPPING_MAX_ID, 0, int)
 _NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
@@ -70,8 +71,7 @@ def with_column_ids(
     if previous is not None and previous.mode is MappingMode.NONE:
         _check_unmapped(schema)
         known = _by_own_names(known) if keeps_files else StructType(())
-    highest = int(metadata.configuration.get(COLUMN_MAPPING_MAX_ID, "0"))
-    giver = _Giver(max([highest, *_ids(schema), *_ids(known)]), known, new_name)
+    giver = _Giver(max([_HIGHEST.of(metadata.configuration), *_ids(schema), *_ids(known)]), known, new_name)
     given = giver.struct(schema, ())
     said = metadata.configuration.get(COLUMN_MAPPING_MAX_ID)
     if given == schema and said == str(giver.highest):
