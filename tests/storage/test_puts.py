@@ -120,6 +120,27 @@ def test_a_rename_that_may_still_happen_is_unknown(files, monkeypatch):
 
 
 @pytest.mark.spark
+def test_a_create_that_the_storage_refuses_has_lost(files, monkeypatch):
+    """The way of Google's connector, which says at the end of the upload that the condition did not hold."""
+    assert put_if_absent(files, PutWay.NEW_GENERATION, NAME, b"ours") is True
+    assert put_if_absent(files, PutWay.NEW_GENERATION, NAME, b"theirs") is False
+    assert files.read(NAME) == b"ours"
+
+    def refused(said):
+        def pour(_data, stream):
+            stream.close()
+            raise ConnectionError(said)
+
+        return pour
+
+    monkeypatch.setattr(files, "pour", refused("412 Precondition Failed"))
+    assert put_if_absent(files, PutWay.NEW_GENERATION, commit_name(1), b"ours") is False
+    monkeypatch.setattr(files, "pour", refused("503 Service Unavailable"))
+    with pytest.raises(StorageError, match="503"):
+        put_if_absent(files, PutWay.NEW_GENERATION, commit_name(2), b"ours")
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["s3a", "hdfs"])
 def test_a_commit_whose_answer_was_lost_is_found_by_its_id(spark, request, kind, monkeypatch):
     table = f"{request.getfixturevalue(kind)}/{uuid.uuid4()}"

@@ -210,3 +210,12 @@ def test_mapped_columns_and_recorded_changes_are_there_too(spark, table):
     assert rows(spark, table) == [(1, "x"), (3, "y")]
     changed = delta.changes(spark, table, 1).select("a b", "_change_type").collect()
     assert sorted(tuple(row) for row in changed) == [(2, "delete"), (3, "insert")]
+
+
+def test_a_table_may_be_a_whole_bucket(spark, s3, s3a):
+    s3.client.create_bucket(Bucket="whole")
+    put(spark, "s3://whole", values("id, day", "1, 'x'"), partition_by=("day",))
+    put(spark, "s3://whole/", values("id, day", "2, 'x'"))
+    assert rows(spark, "s3a://whole") == [(1, "x"), (2, "x")]
+    assert DeltaTable("s3://whole", storage_options=s3.fsspec_options).to_arrow().num_rows == 2
+    assert data_names(spark, "s3://whole") == {add["path"] for v in (0, 1) for add in added(spark, "s3://whole", v)}

@@ -12,7 +12,7 @@ import pytest
 import s3fs
 from deltalake import write_deltalake
 
-from deltalite import DeltaTable
+from deltalite import DeltaTable, watch
 from deltalite.errors import (
     InvalidRequestError,
     StorageError,
@@ -21,7 +21,9 @@ from deltalite.errors import (
     UnsupportedStorageError,
 )
 from deltalite.storage.opening import open_store
-from tests.support.remote import BUCKET
+from tests.support.remote import BUCKET, session_options
+from tests.support.submitting import submit
+from tests.support.tables import request
 
 ROWS = pa.table({"id": pa.array(range(20)), "day": ["a b", "ü%"] * 10})
 
@@ -91,7 +93,7 @@ def raising(error):
 
 READ = """
 import json, sys
-from deltalite import DeltaTable
+from deltalite import DeltaTable, watch
 print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow().num_rows)
 """
 
@@ -124,3 +126,18 @@ def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3,
         assert look(wait, 1).found is None
     with pytest.raises(InvalidRequestError, match="no Airflow connection 'other'"):
         DeltaHook(table, "other").get_conn()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_submitted_job_writes_there_and_says_it_once(s3, tmp_path):
+    address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
+    asked = request(address, "SELECT 1 AS id", run="r")
+    done = [submit(tmp_path, asked, conf=session_options(s3.hadoop_options)) for _ in range(2)]
+    assert [ended.code for ended in done] == [0, 0], done[-1].errors
+    assert [(d.marker.table, d.marker.version, d.marker.skipped) for d in done] == [
+        (address, 0, False),
+        (address, 0, True),
+    ]
+    assert DeltaTable(address, storage_options=s3.fsspec_options).to_arrow().to_pylist() == [{"id": 1}]
+    assert watch.find_run(open_store(address, storage_options=s3.fsspec_options), "r", 0).version == 0

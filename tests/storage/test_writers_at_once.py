@@ -41,5 +41,6 @@ def test_of_400_commits_by_two_jvms_none_is_lost(spark, s3, s3a):
         assert info["commitInfo"]["userMetadata"] == mark
         assert [add["add"]["path"].startswith(f"{mark}-") for add in adds] == [True]
     assert readable_store(spark, table).read(f"_delta_log/{2 * WRITERS * APPENDS + 1:020d}.json") is None
-    first, last = ((end(map(end, made)) for made in (ours, theirs)) for end in (min, max))
+    first = [min(map(min, made)) for made in (ours, theirs)]
+    last = [max(map(max, made)) for made in (ours, theirs)]
     assert max(first) < min(last), "The two JVMs were not at work at the same time."

@@ -59,7 +59,7 @@ class HadoopFiles:
         session: Any = spark._jsparkSession
         self.conf: Any = session.sessionState().newHadoopConf()
         self.fs: Any = self._opened(spark_uri(root))
-        self.uri: str = self._qualified(spark_uri(root))
+        self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # a bucket's own path ends with one
         if ":///" in root:  # the authority is Hadoop's default, and other engines may have another
             self.root = self.uri
 
