@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,7 @@ class LocalLogStore:
             full = f"{folder}/{base}" if folder else base
             with contextlib.suppress(FileNotFoundError):  # deleted since the listing
                 status = os.stat(self._path(full))
-                if os.path.isfile(self._path(full)):
+                if stat.S_ISREG(status.st_mode):
                     yield StoredFile(name=full, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
     def read(self, name: str) -> bytes | None:
