@@ -7,6 +7,7 @@ import json
 import pytest
 
 from deltalite.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
+from deltalite.requests import Source
 from tests.spark.test_write_column_rules import empty_table, field, refused
 from tests.support.tables import commit, put, rows, spark_rows
 
@@ -49,6 +50,10 @@ def test_values_go_on_where_they_ended_in_every_mode(spark, tmp_path):
     put(spark, table, many(3), mode="overwrite")
     assert sorted(r[0] for r in rows(table)) == [113, 114, 115] == sorted(r[0] for r in spark_rows(spark, table))
     refused(spark, table, SchemaMismatchError, "'down'.*GENERATED ALWAYS", "SELECT 1 AS x, 5L AS down")
+    kept = rows(table)
+    own = {"source": Source(format="delta", path=str(table))}
+    put(spark, table, mode="overwrite", data_change=False, sources=own)
+    assert rows(table) == kept and "metaData" not in commit(table, 6)
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 

@@ -173,7 +173,8 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
     rules = column_rules(base.protocol, base.metadata)
-    _check_brings_no_identity(rules.identities, data)
+    if request.data_change:  # rows that are only rearranged keep their values
+        _check_brings_no_identity(rules.identities, data)
     made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
     schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
