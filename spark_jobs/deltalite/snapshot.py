@@ -83,6 +83,15 @@ class Snapshot:
             )
         return latest if found.version == latest.version else cls.load(store, found.version)
 
+    def check_log(self) -> None:
+        """Replay the commits, also where a checksum has said already what they say: a write must not rest on less.
+
+        Raises:
+            CorruptLogError, CorruptCheckpointError, VersionGapError: they cannot be replayed, or contradict the
+                checksum.
+        """
+        _ = self._log.transactions
+
     @property
     def store(self) -> LogStore:
         """Where the table lies."""

@@ -37,6 +37,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     snapshot = Snapshot.load(store)
+    snapshot.check_log()
     check_writable(snapshot.protocol, snapshot.metadata)
     now_ms = time.time_ns() // 1_000_000
     written = write_any_checkpoint(spark, snapshot, now_ms)

@@ -95,6 +95,7 @@ def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: 
     base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept).run()
+    base.check_log()
     if request.identity is not None:
         done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
         if done is not None:

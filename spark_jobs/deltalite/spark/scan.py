@@ -133,9 +133,9 @@ class _Part:
         self._by_file = by_file
         paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
         self._listed = [_listed(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)]
-        elsewhere = [file.uri for path, file in zip(paths, self._listed, strict=True) if "://" in path]
-        for uri in {_PLACE.match(uri)[1]: uri for uri in elsewhere}.values():  # type: ignore[index]  # all have one
-            HadoopFiles(spark, uri)  # the first file of each place, so that one that Spark does not reach is named
+        places = ((found[1], file.uri) for file in self._listed if (found := _PLACE.match(file.uri)) is not None)
+        for uri in {place: uri for place, uri in places if place is not None}.values():
+            HadoopFiles(spark, uri)  # one file of each place, so that one that Spark does not reach is named
 
     def rows(self, positions: Sequence[pa.Int64Array] | None, *, only: bool) -> DataFrame:
         """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
