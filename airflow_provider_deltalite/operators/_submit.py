@@ -93,8 +93,11 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         """What the table's log says that this run has done, None where it says nothing."""
         return None
 
-    def landed(self, store: LogStore, request: Request) -> OperationResult | None:
-        """What the log says after a job whose result did not come back."""
+    def look(self, store: LogStore, request: Request) -> None:
+        """Remember what the log shows before the job."""
+
+    def landed(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
+        """What the log says after a job whose result did not come back, or that failed."""
         return self.done(store, request)
 
     def announced(self, result: OperationResult) -> None:
@@ -151,6 +154,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
         if store is None:
             return None
         try:
+            self.look(store, request)
             return self.done(store, request)
         except StoragePermissionError as error:
             may_be_closed = self.storage_conn_id is None and not parse_location(store.root).is_local
@@ -160,8 +164,8 @@ class DeltaSubmitOperator(SparkSubmitOperator):
             self._store = None
             return None
 
-    def _landed(self, request: Request) -> OperationResult | None:
-        return None if self._store is None else self.landed(self._store, request)
+    def _landed(self, request: Request, *, failed: bool) -> OperationResult | None:
+        return None if self._store is None else self.landed(self._store, request, failed=failed)
 
     def _submit(self, request: Request, context: Context) -> OperationResult:
         with shipped(self.job, request.to_json()) as self._shipped:
@@ -172,9 +176,9 @@ class DeltaSubmitOperator(SparkSubmitOperator):
             except Exception as raised:
                 if self._hook is None or self._hook.exit_code is None:
                     raise  # it was never submitted
-                return after_failure(self._hook, raised, lambda: self._landed(request))
+                return after_failure(self._hook, raised, lambda: self._landed(request, failed=True))
         hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has asked `_get_hook` for it
-        result = after_success(hook, lambda: self._landed(request))
+        result = after_success(hook, lambda: self._landed(request, failed=False))
         if result is None:
             seen = "cannot be read from this worker" if self._store is None else "does not show what this run did"
             raise AirflowException(

@@ -189,7 +189,8 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[CheckpointRequest]] = CheckpointRequest
     job: ClassVar[str] = "checkpoint"
 
-    _from_version: int  # set while the task runs
+    _from_version: int  # the newest version when the task began, and whether it had its checkpoint then
+    _was_there: bool
 
     template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup")
 
@@ -208,15 +209,15 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         )
         self.log_cleanup = log_cleanup
 
-    def done(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  as the base class
-        """Nothing: the job finds out what is due. The version that it will find, or a newer one, is remembered."""
+    def look(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
+        """Remember the newest version, and whether its checkpoint is there."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         self._from_version = watch.latest_version(store)
-        return None
+        self._was_there = watch.find_checkpoint(store, from_version=self._from_version) is not None
 
-    def landed(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  the log is enough
-        """The newest checkpoint, where it is of the version that the task found, or a newer one."""
+    def landed(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
+        """The checkpoint of the version that the task found, or of a newer one; it proves nothing if it was there."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
-        return watch.find_checkpoint(store, from_version=self._from_version)
+        return None if failed and self._was_there else watch.find_checkpoint(store, from_version=self._from_version)

@@ -421,3 +421,13 @@ def test_an_older_checkpoint_is_no_result_of_a_job_that_failed(table, spark_subm
     spark_submit.does(SAYS_NOTHING.format(code=137))
     with pytest.raises(AirflowException):
         DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)
+
+
+def test_a_checkpoint_that_was_there_is_no_result_of_a_job_that_failed(table, spark_submit, context):
+    table.create()
+    write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=1)
+    spark_submit.does(SAYS_NOTHING.format(code=1))
+    with pytest.raises(AirflowException):
+        DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)
+    spark_submit.does("")
+    assert DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)["version"] == 0

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.protocol.actions import Protocol
-from deltalite.protocol.file_names import LOG_DIR, SIDECAR_DIR, commit_name
+from deltalite.protocol.file_names import LOG_DIR, SIDECAR_DIR, checkpoint_name, commit_name
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.large_checkpoint import write_any_checkpoint, write_large_checkpoint
+from deltalite.spark.session import settings
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import classic_checkpoint
 from tests.support.golden import names
@@ -121,6 +122,25 @@ def test_the_size_of_the_log_decides_who_writes(spark, tmp_path):
     put(store, add("more"))
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3).parts == 2
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3) is None
+
+
+def test_a_torn_checkpoint_is_passed_over_and_replaced(spark, tmp_path):
+    store = table(tmp_path, "classic")
+    before = facts(load(store))
+    for version in (1, 2):
+        (tmp_path / checkpoint_name(version)).write_bytes(b"PAR1 torn")
+    hint = write_large_checkpoint(spark, load(store), now_ms=NOON_MS)
+    assert (hint.parts, hint.num_of_add_files) == (2, len(before[4]))
+    assert facts(load(store))[:5] == before[:5]
+    assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS) is None
+
+
+def test_a_table_that_knows_v2_has_no_parts_whatever_its_policy_and_the_session_say(spark, tmp_path):
+    store = table(tmp_path, "v2")
+    put(store, metadata({"delta.checkpointPolicy": "classic"}, SCHEMA, partition_columns=("day", "At")))
+    with settings(spark, {"spark.sql.files.maxRecordsPerFile": "1"}):
+        assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS).parts is None
+    assert load(store).segment.checkpoint.kind.name == "UUID_NAMED"
 
 
 @pytest.mark.parametrize("name", names("read")[::96])

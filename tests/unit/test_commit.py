@@ -453,3 +453,22 @@ def test_pauses_grow_and_stay_short(store):
     _, pauses = played(store, proposal(1, add("mine")))
     assert len(pauses) == 30
     assert all(0 <= pause <= min(0.01 * 2**n, 0.05) for n, pause in enumerate(pauses))
+
+
+def test_a_name_that_log_cleanup_has_set_free_is_no_version():
+    """Winners are read upwards while a cleanup, which deletes upwards, overtakes."""
+    store = appended(create(new_store()), 12)
+    late = proposal(3, add("late"), rules=(load(store).protocol, load(store).metadata))
+    write_checkpoint(load(store, 10), now_ms=NOON_MS)
+
+    def before(operation, name):
+        if operation == "read" and name == commit_name(6):
+            for version in range(10):
+                store.files.pop(commit_name(version), None)
+
+    store.before = before
+    with pytest.raises(ConcurrentWriteException, match="cleanup overtook"):
+        commit(store, late, clock_ms=Clock(), pause=lambda _s: None)
+    assert commit_name(6) not in store.files
+    store.before = lambda _operation, _name: None
+    assert (load(store).version, "late" in paths(load(store))) == (12, False)

@@ -146,6 +146,33 @@ def test_rows_marked_in_a_file_that_was_only_read_are_no_conflict():
     assert (marked(store, "f"), marked(store, "g")) == ([1], [1])
 
 
+@pytest.mark.parametrize("again", [(), (add("f2", stats=STATS),)])
+def test_a_file_that_ours_takes_out_as_a_whole_is_a_conflict(again):
+    store = table(new_store(), "f", "g")
+    made = marking(store, {"g": {1}}, tests=())
+    whole = replace(made, removes=(*made.removes, remove("f")), adds=(*made.adds, *again))
+    commits(store, marking(store, {"f": {3}}))
+    with pytest.raises(ConcurrentModificationException):
+        commits(store, whole)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("killed")])
+def test_merged_vectors_stay_where_something_else_ends_the_commit(error):
+    store = table(new_store(), "f")
+    ours = marking(store, {"f": {1}})
+    commits(store, marking(store, {"f": {2}}))
+
+    def after(operation, name):
+        if operation == "write_if_absent" and name.endswith("2.json"):
+            raise error
+
+    store.after = after
+    with pytest.raises(type(error)):
+        commits(store, ours)
+    store.after = lambda _operation, _name: None
+    assert marked(store) == [1, 2]
+
+
 def test_a_file_that_was_only_read_may_go():
     store = table(new_store(), "f", "g")
     made = marking(store, {"f": {1}}, tests=())

@@ -51,6 +51,7 @@ def bound(kind, raw):
         ("double", "0.1", 0.1),
         ("double", "3", 3.0),
         ("double", '"NaN"', None),
+        ("float", "1e39", None),
         ("string", '"ü\\n\\u0000"', "ü\n\0"),
         ("string", '"\\ud800"', None),
         ("string", "5", None),

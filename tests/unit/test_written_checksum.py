@@ -123,6 +123,7 @@ def test_the_files_are_not_counted_again_where_an_earlier_checksum_leads_here(co
     [
         [info(engineInfo="Apache-Spark/4.0"), add("a", data_change=False)],  # the same file, told again
         [add("a")],
+        [info(engineInfo="deltalite/0.1"), add("a", data_change=False)],
         [info(engineInfo="deltalite/0.1"), remove("a")],  # of a size that nobody knows
     ],
 )

@@ -39,5 +39,5 @@ def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[s
             }
         )
         content += len(data).to_bytes(FRAME_BYTES, "big") + data + zlib.crc32(data).to_bytes(FRAME_BYTES, "big")
-    store.write(f"deletion_vector_{unique}.bin", bytes(content))
+    store.write_if_absent(f"deletion_vector_{unique}.bin", bytes(content))
     return descriptors

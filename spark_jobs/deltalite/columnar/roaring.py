@@ -174,11 +174,11 @@ def _of_runs(container: _Container) -> pa.Array:
     # The value at place i of a run that begins at place b is its first value plus i - b.
     ahead = pc.subtract(firsts, pc.subtract(ends, lengths))
     spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), ahead))
-    return pc.add(spread, _places().slice(0, held))
+    return pc.add(spread, places().slice(0, held))
 
 
 @cache
-def _places() -> pa.Int64Array:
+def places() -> pa.Int64Array:
     """0, 1, 2, ... for as many values as a container holds."""
     return pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
 

@@ -15,7 +15,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.roaring import CONTAINER_SIZE, COOKIE_WITHOUT_RUNS, MAX_IN_ARRAY, PORTABLE_MAGIC
+from deltalite.columnar.roaring import CONTAINER_SIZE, COOKIE_WITHOUT_RUNS, MAX_IN_ARRAY, PORTABLE_MAGIC, places
 
 # Where the containers of a bitmap begin is said in 32 bits for each of them.
 _HEADER_BYTES = 4
@@ -54,7 +54,7 @@ def _bitmap32(containers: list[tuple[int, pa.Int64Array]]) -> bytes:
 def _container(values: pa.Int64Array) -> bytes:
     if len(values) <= MAX_IN_ARRAY:
         return _bytes_of(values.cast(pa.uint16()), 2 * len(values))
-    flags = pc.is_in(pa.array(range(CONTAINER_SIZE), pa.int64()), value_set=values)
+    flags = pc.is_in(places(), value_set=values)
     return _bytes_of(flags, CONTAINER_SIZE // 8)
 
 

@@ -17,6 +17,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.large_checkpoint import write_any_checkpoint
 from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
+from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import Cleaned, clean_log
 
@@ -41,7 +42,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     check_writable(snapshot.protocol, snapshot.metadata)
     now_ms = time.time_ns() // 1_000_000
     written = write_any_checkpoint(spark, snapshot, now_ms)
-    write_checksum(snapshot, count_all=True)
+    write_checksum(snapshot, count_all=estimated_files(snapshot) <= LARGE_FILES)
     wants_cleanup = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)
     cleaned = clean_log(snapshot, now_ms=now_ms) if wants_cleanup else Cleaned()
     metrics = {"numDeletedLogFiles": cleaned.log_files, "numDeletedSidecars": cleaned.sidecars}

@@ -1,9 +1,9 @@
 """Checkpoints of tables with more files than one process should hold, replayed and written by Spark.
 
 Spark replays the log, makes the rows and encodes them, in parallel, into files that nobody sees; the driver holds one
-of them at a time while it publishes it. Under the V2 policy they become sidecars. Elsewhere they are the parts of a
-multi-part checkpoint, the only kind of a table without V2 that may have more than one file: rows go to parts by Spark's
-own hash of their file, as the protocol asks, so that writers who race make equal parts. The rows are those of
+of them at a time while it publishes it. Where the table's readers know V2 they become sidecars. Elsewhere they are the
+parts of a multi-part checkpoint, the only kind of such a table that may have more than one file: rows go to parts by
+Spark's own hash of their file, as the protocol asks, so that writers who race make equal parts. The rows are those of
 `CheckpointRows`. Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.
 """
 
@@ -20,9 +20,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
-from deltalite.errors import StorageError
+from deltalite.errors import CorruptCheckpointError, StorageError, VersionGapError, VersionNotFoundError
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
-from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
+from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
+from deltalite.log.segment import LogSegment, find_segment
 from deltalite.protocol.arrow_schema import type_from_arrow
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.features import supported_features
@@ -30,26 +31,27 @@ from deltalite.protocol.file_names import part_name
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named
 from deltalite.spark.distributed_replay import deletion_vector_id, replayed_files, replayed_tombstones
+from deltalite.spark.errors import SPARK_ERRORS
 from deltalite.spark.folders import folder_of
 from deltalite.spark.partition_columns import typed_partition_value
 from deltalite.spark.staging import StagedWrite, WriteLayout
 from deltalite.spark.types import from_spark, spark_type
 from deltalite.upkeep.checkpoint import (
+    LARGE_FILES,
     EncodedActions,
     Held,
     announced,
     check_count,
+    estimated_files,
     publish_v2,
-    uses_v2,
     write_checkpoint,
 )
 from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, AddLayout, CheckpointRows
 from deltalite.upkeep.stats_struct import COUNTS, TIMES, with_texts
 
-LARGE_FILES = 1_000_000
 _ACTIONS_PER_FILE = 500_000
-# With statistics an action takes at least so many bytes.
-_BYTES_OF_AN_ADD = 200
+# Whatever the session says of the records in a file, since a file is known by the number of its partition.
+_ONE_FILE_A_PARTITION = WriteLayout(partition_columns=(), max_records_per_file=0)
 _PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
 
 
@@ -60,7 +62,7 @@ def write_any_checkpoint(
 
     None where the version has a checkpoint already. Raises as `write_checkpoint`.
     """
-    if _estimated_files(snapshot) <= large_files:
+    if estimated_files(snapshot) <= large_files:
         return write_checkpoint(snapshot, now_ms=now_ms)
     return write_large_checkpoint(spark, snapshot, now_ms=now_ms)
 
@@ -74,16 +76,19 @@ def write_large_checkpoint(
         CorruptLogError: what was encoded does not hold the files of the snapshot; nothing is published that a reader
             takes for a checkpoint.
     """
-    existing = snapshot.segment.checkpoint
-    if existing is not None and existing.version == snapshot.version:
+    segment, file_count = _sound(spark, snapshot)
+    there = segment.checkpoint
+    if there is not None and there.version == snapshot.version:
+        hint = LastCheckpoint(version=there.version, size=-1, parts=there.parts, num_of_add_files=file_count)
+        advance_last_checkpoint(snapshot.store, hint)
         return None
     rows = CheckpointRows(snapshot, now_ms=now_ms)
-    adds, removes = _adds(spark, snapshot, rows.layout), _removes(spark, snapshot, rows)
-    file_count = adds.count()
+    adds = _adds(replayed_files(spark, snapshot.store, segment), rows.layout)
+    removes = _removes(replayed_tombstones(spark, snapshot.store, segment), rows)
     files = adds.unionByName(removes, allowMissingColumns=True)
     divisions = math.ceil((file_count + removes.count()) / actions_per_file)
-    with StagedWrite(folder_of(spark, snapshot.store.root), WriteLayout(partition_columns=())) as staging:
-        if uses_v2(snapshot):
+    with StagedWrite(folder_of(spark, snapshot.store.root), _ONE_FILE_A_PARTITION) as staging:
+        if "v2Checkpoint" in supported_features(snapshot.protocol):  # whose tables must not have parts
             sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
             encoded = (actions for _, actions in sidecars)
             return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
@@ -115,15 +120,26 @@ def _publish_parts(
     return announced(snapshot, held, parts=count)
 
 
-def _estimated_files(snapshot: Snapshot) -> int:
-    """About how many files the log names: the hint's, and what the bytes of the newer commits may say."""
-    hint = read_last_checkpoint(snapshot.store)
-    known = 0 if hint is None else hint.num_of_add_files or hint.size
-    return known + sum(entry.file.size_bytes for entry in snapshot.segment.entries) // _BYTES_OF_AN_ADD
+def _sound(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
+    """A segment of the version whose files Spark can read, and how many active files it gives.
+
+    As in `LogState`, a checkpoint that cannot be read is passed over for other files that say the same.
+    """
+    segment, avoided = snapshot.segment, set[str]()
+    while True:
+        try:
+            return segment, replayed_files(spark, snapshot.store, segment).count()
+        except (*SPARK_ERRORS, CorruptCheckpointError) as error:
+            if segment.checkpoint is None:
+                raise
+            avoided.add(segment.checkpoint.names[0])
+            try:
+                segment = find_segment(snapshot.store, snapshot.version, unreadable=avoided)
+            except (VersionGapError, VersionNotFoundError):
+                raise error from None  # which says more
 
 
-def _adds(spark: SparkSession, snapshot: Snapshot, layout: AddLayout) -> DataFrame:
-    files = replayed_files(spark, snapshot.store, snapshot.segment)
+def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
     columns = {name: named(name) for name in ADD_TYPES}
     if layout.partition_values is not None:
         values = [
@@ -136,8 +152,7 @@ def _adds(spark: SparkSession, snapshot: Snapshot, layout: AddLayout) -> DataFra
     return files.select(_restated(columns, layout.type).alias("add"))
 
 
-def _removes(spark: SparkSession, snapshot: Snapshot, rows: CheckpointRows) -> DataFrame:
-    tombstones = replayed_tombstones(spark, snapshot.store, snapshot.segment)
+def _removes(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
     unexpired = tombstones.where(F.coalesce(named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
     columns = {name: named(name) for name in REMOVE_TYPES}
     return unexpired.select(_restated(columns, rows.file_types["remove"]).alias("remove"))

@@ -11,10 +11,20 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltalite.errors import CommitStateUnknownError, ConcurrentModificationException, ConcurrentWriteException
+from deltalite.errors import (
+    CommitStateUnknownError,
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentModificationException,
+    ConcurrentWriteException,
+    DeltaLiteError,
+    StorageError,
+)
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
@@ -28,6 +38,8 @@ from deltalite.version import ENGINE_INFO
 
 # Between two puts, in seconds. A commit takes some ten milliseconds, so who waits longer leaves the table idle.
 _LONGEST_PAUSE = 0.05
+# What merging the deletion vectors of both may settle.
+_ABOUT_ROWS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +78,9 @@ def commit(
     merger = RowMerger(store)
     try:
         outcome, committed = _put_until_settled(store, proposal, merger, clock_ms, max_attempts, pause)
-    except CommitStateUnknownError:
-        raise  # which may use the merged vectors
-    except BaseException:
-        merger.discard()
+    except DeltaLiteError as error:
+        if not isinstance(error, CommitStateUnknownError):
+            merger.discard()  # any other error of ours says that the commit is not in the log
         raise
     merger.discard(but_of=committed)
     return outcome
@@ -93,10 +104,12 @@ def _put_until_settled(
         data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
         taken_by = put_commit(store, version, data, pause=pause)
         if taken_by is None:
+            if attempt > 0:
+                _check_on_top_of(store, version)
             return Committed(version=version, timestamp_ms=timestamp_ms), proposal
         for winner in _winners(store, version, taken_by):
             verdict = judge(proposal, winner, txn_id)
-            if isinstance(verdict, ConcurrentModificationException):
+            if isinstance(verdict, _ABOUT_ROWS):
                 proposal, verdict = _judged_row_by_row(merger, proposal, winner, txn_id, verdict)
             match verdict:
                 case Stands(reads=reads):
@@ -137,14 +150,38 @@ def _check_base(store: LogStore, version: int) -> None:
             return
         problem = "showed no version to this operation, and has some, though not version 0: a listing was incomplete."
     else:
-        first = next(iter(store.list_from(first_name_of(version))), None)
-        if first is not None and first.name.startswith(first_name_of(version)):
+        if _has_version(store, version):
             return
         problem = f"no longer has version {version}, which was read: it was cleaned up, or the table was removed."
     raise ConcurrentWriteException(
         f"The log of {store.root} {problem}",
         remedy="Run the task again: it will start from the table as it is now.",
     )
+
+
+def _check_on_top_of(store: LogStore, version: int) -> None:
+    """Return where our commit stands on another, and did not take a name that log cleanup had just set free.
+
+    Winners are read upwards, and cleanup deletes upwards: where it has overtaken us, the version below is gone too.
+    """
+    try:
+        if _has_version(store, version - 1):
+            return
+    except StorageError:  # the put is done, and nothing says that it was in vain
+        return
+    store.delete(commit_name(version))
+    raise ConcurrentWriteException(
+        f"Log cleanup overtook this operation in {store.root}: version {version} was free because it had been deleted.",
+        remedy="Run the task again: it will start from the table as it is now.",
+    )
+
+
+def _has_version(store: LogStore, version: int) -> bool:
+    """Whether the log still has a commit or a checkpoint of the version."""
+    with suppress(OSError), store.open(commit_name(version)):
+        return True
+    first = next(iter(store.list_from(first_name_of(version))), None)
+    return first is not None and first.name.startswith(first_name_of(version))
 
 
 def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winner]:

@@ -3,9 +3,9 @@
 delta-spark takes that for a conflict, since both remove the file with the vector that it had. Here the vectors are
 merged and both commits stand, if four things hold. 1 Ours judged each row by itself, so that rows which others removed
 meanwhile would have changed nothing (`Proposal.row_level`). 2 Both took the file with the same vector out and put it
-back with another. 3 The winner only marked rows, it brought none back. 4 None of its rows is one of ours. A file in
-which only the winner has marked rows brings nothing new. What else the winner did is judged as always. Protocol:
-Deletion Vectors, Add File and Remove File.
+back with another. 3 The winner only marked rows, it brought none back. 4 None of its rows is one of ours. A file that
+ours leaves alone brings nothing new when the winner has only marked rows in it. What else the winner did is judged as
+always. Protocol: Deletion Vectors, Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ class RowMerger:
         if not ours.row_level:
             return None
         mine, theirs = _marked(ours.adds, ours.removes), _marked(_adds_of(winner), winner.removes)
+        taken_out = {file_key(remove.path, remove.deletion_vector) for remove in ours.removes} - mine.keys()
+        if not taken_out.isdisjoint(theirs):
+            return None
         rows: dict[str, pa.Int64Array] = {}
         for key, marked in theirs.items():
             new = self._newly_marked(marked)

@@ -17,14 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltalite.errors import CorruptLogError
-from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
+from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint, read_last_checkpoint
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
 from deltalite.snapshot import Snapshot
 from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, V2_TYPES, CheckpointRows
 
+LARGE_FILES = 1_000_000
+"""Above so many files a table is looked after by Spark, in parallel, and not in the memory of one process."""
+
 _SIDECAR_ACTIONS = 50_000
+# With statistics an action takes at least so many bytes.
+_BYTES_OF_AN_ADD = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,25 +87,33 @@ def write_checkpoint(
     Raises:
         CorruptLogError: the encoded checkpoint would not hold the files of the snapshot; nothing is published.
     """
-    if has_checkpoint(snapshot):
+    file_count = _file_count(snapshot)  # passes over a checkpoint that cannot be read
+    if _is_there(snapshot, file_count):
         return None
     if uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
         sidecars = _encoded_files(rows, sidecar_actions)
-        return publish_v2(snapshot, rows, sidecars, file_count=_file_count(snapshot), now_ms=now_ms)
+        return publish_v2(snapshot, rows, sidecars, file_count=file_count, now_ms=now_ms)
     encoded = classic_checkpoint(snapshot, now_ms=now_ms)
-    check_count(snapshot, encoded.adds, _file_count(snapshot))
+    check_count(snapshot, encoded.adds, file_count)
     store, name = snapshot.store, checkpoint_name(snapshot.version)
     if not store.write_if_absent(name, encoded.data):
-        if has_checkpoint(Snapshot.load(store, snapshot.version)):  # another writer was faster
+        found = Snapshot.load(store, snapshot.version)
+        if _file_count(found) == file_count and _is_there(found, file_count):  # another writer was faster
             return None
         store.write(name, encoded.data)
     return announced(snapshot, Held().and_also(encoded))
 
 
-def has_checkpoint(snapshot: Snapshot) -> bool:
-    """Whether the version has a checkpoint that can be read; `_last_checkpoint` is moved there where it is behind."""
-    file_count = _file_count(snapshot)  # passes over a checkpoint that cannot be read
+def estimated_files(snapshot: Snapshot) -> int:
+    """About how many files the log names: the hint's, and what the bytes of the newer commits may say."""
+    hint = read_last_checkpoint(snapshot.store)
+    known = 0 if hint is None else hint.num_of_add_files or hint.size
+    return known + sum(entry.file.size_bytes for entry in snapshot.segment.entries) // _BYTES_OF_AN_ADD
+
+
+def _is_there(snapshot: Snapshot, file_count: int) -> bool:
+    """Whether the version, whose files were read, has a checkpoint; `_last_checkpoint` moves there if it is behind."""
     found = snapshot.segment.checkpoint
     if found is None or found.version != snapshot.version:
         return False

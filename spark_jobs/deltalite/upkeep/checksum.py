@@ -39,7 +39,7 @@ class FileCounts:
 
 
 def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
-    """Write the checksum of a version whose log has just been replayed, unless it is there; whether it was written.
+    """Write the checksum of a version unless it is there; whether it was written.
 
     `count_all` trusts no earlier checksum: what another writer has miscounted ends there.
 
@@ -47,6 +47,8 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
         DeltaLiteError: the log or the storage cannot be read, or not be written.
     """
     store, version = snapshot.store, snapshot.version
+    if snapshot.segment.checksum is not None:
+        return False
     counts = (None if count_all else _counted_on(snapshot)) or _counted(snapshot)
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
     checksum = VersionChecksum(
@@ -105,22 +107,27 @@ def _counted_on(snapshot: Snapshot) -> FileCounts | None:
 
 
 def _changed(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
-    """The counts after a commit of ours; None where it is another's, or does not say how large a removed file was."""
+    """The counts after a commit of ours, None where they cannot be told.
+
+    It is another's, it does not say how large a removed file was, or it may restate files that were there.
+    """
     files, size_bytes, vectors, deleted = counts.files, counts.size_bytes, counts.vectors, counts.deleted_records
-    by_us = False
+    by_us, restates, takes_out = False, False, False
     for kind, body in actions:
         if kind == CommitInfo.action:
             by_us = is_ours(body.get("engineInfo"))
         if kind not in (AddFile.action, RemoveFile.action):
             continue
         sign = 1 if kind == AddFile.action else -1
+        takes_out = takes_out or kind == RemoveFile.action
+        restates = restates or (kind == AddFile.action and body.get("dataChange") is not True)
         size, vector = body.get("size"), body.get("deletionVector")
         if not isinstance(size, int):
             return None
         files, size_bytes = files + sign, size_bytes + sign * size
         if vector is not None:
             vectors, deleted = vectors + sign, deleted + sign * int(vector["cardinality"])
-    if not by_us or files < 0 or size_bytes < 0:
+    if not by_us or (restates and not takes_out) or files < 0 or size_bytes < 0:
         return None
     return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted)
 

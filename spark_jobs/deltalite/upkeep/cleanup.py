@@ -11,17 +11,22 @@ to UUID-named v2 Checkpoints.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from deltalite.errors import CorruptCheckpointError
 from deltalite.log.checkpoint_reader import sidecar_names
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
 from deltalite.log.listing import CheckpointFiles, CheckpointKind, list_log
+from deltalite.log.segment import find_segment
 from deltalite.protocol import properties as props
 from deltalite.protocol.file_names import SIDECAR_DIR, LogFileKind, checkpoint_name, first_name_of, parse_log_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,22 +37,25 @@ class Cleaned:
     sidecars: int = 0
 
 
-def clean_log(snapshot: Snapshot, *, now_ms: int) -> Cleaned:
+def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> Cleaned:
     """Delete what has expired in the log of a table, of which `snapshot` is the newest version known.
+
+    At most so many files of the log go, the oldest first; sidecars go once there are no more of these.
 
     Raises:
         DeltaLiteError: the log cannot be read, or a file cannot be deleted; what is left is a sound log.
     """
     store = snapshot.store
-    kept = _oldest_kept(snapshot, now_ms)
-    if kept is None:
+    found = _expired(snapshot, now_ms)
+    if found is None:
         return Cleaned()
-    expired = expired_names((stored.name for stored in store.list_from(first_name_of(0))), kept.version)
-    if expired:
-        advance_last_checkpoint(store, LastCheckpoint(version=kept.version, size=-1, parts=kept.parts))
-        _leave_a_classic_one(store, kept.version)
-    for name in expired:
+    kept, expired = found
+    advance_last_checkpoint(store, LastCheckpoint(version=kept.version, size=-1, parts=kept.parts))
+    _leave_a_classic_one(store, kept)
+    for name in expired[:at_most]:
         store.delete(name)
+    if at_most is not None and len(expired) > at_most:
+        return Cleaned(log_files=at_most)
     return Cleaned(log_files=len(expired), sidecars=_clean_sidecars(store, _midnight(now_ms - props.DAY_MS)))
 
 
@@ -67,36 +75,49 @@ def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
     return found
 
 
-def _oldest_kept(snapshot: Snapshot, now_ms: int) -> CheckpointFiles | None:
-    """The checkpoint before which everything has expired."""
+def _expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
+    """The checkpoint before which everything has expired, and what that is; None where it is nothing."""
     store = snapshot.store
     cutoff_ms = _midnight(now_ms - props.LOG_RETENTION_MS.of(snapshot.configuration))
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
     newest_expired = timeline.newest_at(cutoff_ms)
     if newest_expired is None:
         return None
+    names = [stored.name for stored in store.list_from(first_name_of(0))]
+    promised = find_segment(store, newest_expired.version).checkpoint
+    if promised is None or not expired_names(names, promised.version):
+        return None
     read = Snapshot.load(store, newest_expired.version)
     read.files_with(["path"])
-    return read.segment.checkpoint
+    kept = read.segment.checkpoint
+    expired = [] if kept is None else expired_names(names, kept.version)
+    return (kept, expired) if kept is not None and expired else None
 
 
-def _leave_a_classic_one(store: LogStore, from_version: int) -> None:
-    """See that a classic name is left, by which readers that know no others find the protocol that they lack."""
-    left = list_log(store, from_version).checkpoints
-    if any(checkpoint.kind is not CheckpointKind.UUID_NAMED for checkpoint in left):
+def _leave_a_classic_one(store: LogStore, kept: CheckpointFiles) -> None:
+    """See that a classic name is left, by which readers that know no others find the protocol that they lack.
+
+    Only a main file in Parquet can be copied under that name.
+    """
+    left = list_log(store, kept.version).checkpoints
+    has_classic = any(checkpoint.kind is not CheckpointKind.UUID_NAMED for checkpoint in left)
+    if has_classic or not kept.names[0].endswith(".parquet"):
         return
-    newest = max(left, key=lambda checkpoint: checkpoint.preference)
-    data = store.read(newest.names[0]) if newest.names[0].endswith(".parquet") else None
+    data = store.read(kept.names[0])
     if data is not None:
-        store.write_if_absent(checkpoint_name(newest.version), data)
+        store.write_if_absent(checkpoint_name(kept.version), data)
 
 
 def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
-    """Delete the sidecars that no checkpoint names; how many."""
+    """Delete the sidecars that no checkpoint names; how many. None goes while one of these cannot be read."""
     stored = [sidecar for sidecar in store.list_from(f"{SIDECAR_DIR}/") if sidecar.modified_ms < oldest_ms]
     if not stored:
         return 0
-    named = {name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)}
+    try:
+        named = {name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)}
+    except CorruptCheckpointError as error:
+        _log.warning("%s Sidecars of %s are not cleaned up while it is there.", error.problem, store.root)
+        return 0
     unnamed = [sidecar.name for sidecar in stored if sidecar.name not in named]
     for name in unnamed:
         store.delete(name)

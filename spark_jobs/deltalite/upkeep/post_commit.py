@@ -16,13 +16,15 @@ from deltalite.log.last_checkpoint import LastCheckpoint
 from deltalite.protocol import properties as props
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
-from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files, write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
 
 # Between checkpoints that are further apart, so many commits are compacted into one file.
 COMPACTED_COMMITS = 10
+# A log that was never cleaned must not hold up a task; what is left goes after the next checkpoint.
+_MOST_DELETIONS = 1_000
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
 """Writes the checkpoint of a snapshot at a moment (milliseconds UTC), as `write_checkpoint` does."""
@@ -48,12 +50,12 @@ def after_commit(
         since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
         is_due = version > 0 and since_checkpoint == 0
         with _only_warning("The checksum of", store, version):
-            write_checksum(snapshot, count_all=is_due)
+            write_checksum(snapshot, count_all=is_due and estimated_files(snapshot) <= LARGE_FILES)
         if is_due:
             with _only_warning("The checkpoint after", store, version):
                 checkpoint(snapshot, now_ms)
                 if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
-                    clean_log(snapshot, now_ms=now_ms)
+                    clean_log(snapshot, now_ms=now_ms, at_most=_MOST_DELETIONS)
         elif since_checkpoint % COMPACTED_COMMITS == 0 and since_checkpoint > 0:
             with _only_warning("The log compaction after", store, version):
                 write_compaction(store, version - COMPACTED_COMMITS + 1, version)

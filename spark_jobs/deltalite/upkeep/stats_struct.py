@@ -9,6 +9,7 @@ is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -140,6 +141,8 @@ def _believed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(wanted):  # Arrow takes more digits than the type has
         largest = Decimal((0, (9,) * wanted.precision, -wanted.scale))
         return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, wanted)), values)
+    if pa.types.is_floating(wanted):  # what single precision cannot hold has become infinite
+        return _where(pc.is_finite(values), values)
     return values
 
 
@@ -151,10 +154,10 @@ def _bound(raw: Any, leaf: DataType) -> Any:
     """The bound as a Python value that fits the column, or None."""
     try:
         value = bound_value(raw, leaf)
-        pa.scalar(value, type_to_arrow(leaf))
+        fitted = pa.scalar(value, type_to_arrow(leaf))
     except (ValueError, ArithmeticError, TypeError):  # Arrow's own are some of these
         return None
-    return value
+    return None if pa.types.is_floating(fitted.type) and not math.isfinite(fitted.as_py() or 0) else value
 
 
 def _nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
