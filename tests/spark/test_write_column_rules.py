@@ -9,7 +9,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from deltalite.errors import ConstraintViolationError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
+from deltalite.errors import (
+    AppendOnlyError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tests.support.tables import commit, everything, put, rows, values
 
 pytestmark = pytest.mark.spark
@@ -169,3 +175,57 @@ def test_an_expression_that_cannot_be_computed_is_refused_by_its_column(spark, t
     fields = field("id", "integer"), field("c", "integer", **about), other
     table = empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
     refused(spark, table, UnsupportedFeatureError, words, "SELECT 1 AS id")
+
+
+def array_of(element, contains_null=True):
+    return {"type": "array", "elementType": element, "containsNull": contains_null}
+
+
+def map_of(value, contains_null=True):
+    return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": contains_null}
+
+
+NO_A = "named_struct('a', CAST(NULL AS INT))"
+MEMBER = {"type": "struct", "fields": [field("a", "integer", nullable=False)]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad", "path"),
+    [
+        (array_of(MEMBER), "array(named_struct('a', 1), NULL)", f"array({NO_A})", "c.element.a"),
+        (map_of(MEMBER), "map('k', named_struct('a', 1), 'l', NULL)", f"map('k', {NO_A})", "c.value.a"),
+        (array_of(array_of("integer", False)), "array(array(1), NULL)", "array(array(1, NULL))", "c.element.element"),
+        (map_of(map_of("integer", False)), "map('k', map('l', 1))", "map('k', map('l', INT(NULL)))", "c.value.value"),
+    ],
+)  # fmt: skip
+def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, kind, good, bad, path):
+    table = empty_table(tmp_path / "t", field("c", kind))
+    put(spark, table, f"SELECT {good} AS c UNION ALL SELECT NULL")
+    assert len(rows(table)) == 2
+    refused(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", f"SELECT {bad} AS c")
+
+
+def test_an_expression_of_the_table_that_fits_no_column_is_refused(spark, tmp_path):
+    default = field("d", array_of("integer"), CURRENT_DEFAULT="7")
+    table = empty_table(tmp_path / "d", field("id", "integer"), default, features=["allowColumnDefaults"])
+    refused(spark, table, UnsupportedFeatureError, "column 'd' is \\(7\\)", "SELECT 1 AS id")
+
+
+def test_a_table_is_append_only_as_it_is_and_not_as_it_will_be(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id", "1"), properties={"delta.appendOnly": "true"})
+    refused(
+        spark, table, AppendOnlyError, "append-only", values("id", "2"), mode="overwrite", overwrite_schema=True,
+        properties={"delta.appendOnly": "false"},
+    )  # fmt: skip
+    other = tmp_path / "o"
+    put(spark, other, values("id", "1"))
+    put(
+        spark,
+        other,
+        values("id", "2"),
+        mode="overwrite",
+        overwrite_schema=True,
+        properties={"delta.appendOnly": "true"},
+    )
+    assert rows(other) == [(2,)]

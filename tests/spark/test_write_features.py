@@ -233,3 +233,19 @@ def test_what_is_not_written_is_refused_by_name_before_anything_is(spark, tmp_pa
     with pytest.raises(error, match=words):
         put(spark, tmp_path / "t", values("id", "1"), properties=properties)
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("asleep", ["delta.enableInCommitTimestamps", "delta.columnMapping.mode"])
+def test_a_property_that_wakes_with_the_protocol_has_its_say_in_the_metadata(spark, tmp_path, asleep):
+    table = tmp_path / "t"
+    asked = {asleep: "name" if "mode" in asleep else "true"}
+    hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 2)], configuration=asked)
+    put(spark, table, "SELECT id FROM range(5)", mode="overwrite", overwrite_schema=True)
+    assert ids(table) == [0, 1, 2, 3, 4]
+    (changed,) = [commit(table, 1)["metaData"]]
+    if "mode" in asleep:
+        assert "delta.columnMapping.physicalName" in changed["schemaString"]
+    else:
+        time_ms = int(changed["configuration"]["delta.inCommitTimestampEnablementTimestamp"])
+        assert changed["configuration"]["delta.inCommitTimestampEnablementVersion"] == "1"
+        assert DeltaTable(str(table), timestamp=moment(time_ms)).version == 1

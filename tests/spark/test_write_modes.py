@@ -429,6 +429,15 @@ def test_random_prefixes(spark, tmp_path):
     assert by_day(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
 
 
+def test_files_of_many_partitions_under_random_prefixes_keep_apart(spark, tmp_path):
+    """A task calls its files alike in every directory, and there are fewer prefixes than partitions may be."""
+    table = tmp_path / "t"
+    query = "SELECT /*+ COALESCE(1) */ id, id AS p FROM range(250)"
+    put(spark, table, query, partition_by=("p",), properties={"delta.randomizeFilePrefixes": "true"})
+    assert len(data_files(table)) == 250
+    assert sorted(rows(table)) == [(n, n) for n in range(250)]
+
+
 def test_nothing_but_data_and_log_is_left_in_the_folder(spark, week):
     put(spark, week, days("3 2"), mode="overwrite", replace_where="id = 3")
     top = {name.name for name in week.iterdir()}

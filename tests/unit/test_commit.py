@@ -13,6 +13,7 @@ from deltalite.errors import (
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     ConcurrentWriteException,
+    CorruptLogError,
     MetadataChangedException,
     ProtocolChangedException,
     StorageError,
@@ -472,3 +473,8 @@ def test_a_name_that_log_cleanup_has_set_free_is_no_version():
     assert commit_name(6) not in store.files
     store.before = lambda _operation, _name: None
     assert (load(store).version, "late" in paths(load(store))) == (12, False)
+
+
+def test_a_commit_that_adds_a_file_twice_is_not_made():
+    with pytest.raises(CorruptLogError, match="twice"):
+        proposal(0, add("a"), add("b"), add("a"))

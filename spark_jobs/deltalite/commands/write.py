@@ -179,7 +179,7 @@ class _Write:
             data = from_spark(frame.schema)
             target = write_target(self._request, self._base, data, now_ms=_now_ms())
             replaced = self._replaced_by_request(target)
-            self._check_may_remove(replaced, target)
+            self._check_may_remove(replaced)
             staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(data, target)
             complete = completed(frame, data, target.schema, target.rules)
@@ -195,7 +195,7 @@ class _Write:
     def _finished(self, rows: StagedRows, target: WriteTarget, known_before: Replacement | None) -> OperationResult:
         """From the files of the rows on. What is copied out of replaced files is right for this attempt alone."""
         replaced = known_before or self._replaced_by_rows(rows.files)
-        self._check_may_remove(replaced, target)
+        self._check_may_remove(replaced)
         with ExitStack() as stack:
             staged, stagings = _Staged(new=rows.files, copied=WrittenFiles.none(), replaced=replaced), [rows.staging]
             if replaced is not None and replaced.survivors is not None:
@@ -283,11 +283,12 @@ class _Write:
         wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
         return wanted and self._base is not None and bool(self._base.partition_columns)
 
-    def _check_may_remove(self, replaced: Replacement | None, target: WriteTarget) -> None:
-        """Refuse, mostly before a row is written, what an append-only table would refuse at the commit."""
-        if replaced is None or replaced.files.num_rows == 0 or not self._request.data_change:
+    def _check_may_remove(self, replaced: Replacement | None) -> None:
+        """Refuse, mostly before a row is written, to take rows from a table that is append-only as it is now."""
+        base = self._base
+        if base is None or replaced is None or replaced.files.num_rows == 0 or not self._request.data_change:
             return
-        if is_in_force("appendOnly", target.protocol, target.metadata):
+        if is_in_force("appendOnly", base.protocol, base.metadata):
             raise AppendOnlyError(
                 f"{self._store.root} is append-only (delta.appendOnly), and this write would remove rows.",
                 remedy="Append, or unset the property.",

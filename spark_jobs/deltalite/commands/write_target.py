@@ -93,20 +93,22 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
-    if metadata != base.metadata:
-        metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
-        metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
     if metadata == base.metadata and not request.overwrite_schema:
         return _target(
             metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
         )
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
+    # What the properties had asked for in vain may wake with the protocol, and then has its say in the metadata.
+    wakes = protocol != base.protocol
+    if wakes or metadata != base.metadata:
+        metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
+        metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
     check_writable(protocol, metadata)
     target = _target(
         metadata,
         protocol,
-        changed_metadata=None if metadata == base.metadata else metadata,
+        changed_metadata=metadata if wakes or metadata != base.metadata else None,
         changed_protocol=None if protocol == base.protocol else protocol,
         clustering=_clustering(base),
     )

@@ -17,7 +17,6 @@ from deltalite.spark.columns import named
 from deltalite.spark.conforming import conformed
 from deltalite.spark.guards import Guard
 from deltalite.spark.table_expressions import TableExpressions, of_the_request, of_the_table
-from deltalite.spark.types import spark_type
 
 
 def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
@@ -33,8 +32,8 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
         if field.name in rules.defaults:
             text = rules.defaults[field.name]
             nothing = TableExpressions(frame.sparkSession, StructType(()))
-            value, _ = nothing.value(text, of_the_table(f"default of the column '{field.name}'", text), varies=True)
-            made[field.name] = value.cast(spark_type(field.type))
+            failure = of_the_table(f"default of the column '{field.name}'", text)
+            made[field.name], _ = nothing.value(text, field.type, failure, varies=True)
     rows = _with(rows, want, made)
     generated = _generated(TableExpressions(frame.sparkSession, want), want, rules) if rules.generated else {}
     return _with(rows, want, {f.name: generated[f.name] for f in lacking if f.name in generated})
@@ -89,10 +88,10 @@ def _generated(expressions: TableExpressions, want: StructType, rules: ColumnRul
         if text is None:
             continue
         failure = of_the_table(f"generation expression of the column '{field.name}'", text)
-        value, read = expressions.value(text, failure, varies=False)
+        value, read = expressions.value(text, field.type, failure, varies=False)
         if read & others:
             raise failure(f"it reads columns that are made too: {', '.join(sorted(read & others))}.")
-        found[field.name] = value.cast(spark_type(field.type))
+        found[field.name] = value
     return found
 
 

@@ -248,7 +248,12 @@ class _HadoopFolder:
 
 
 def _rename_into_place(source: Path, target: Path) -> None:
-    """Rename, making the folder: again where another writer, taking its own files back, removes it in between."""
+    """Rename, making the folder: again where another writer, taking its own files back, removes it in between.
+
+    Data files have names of their own, so a target that exists is a fault, and is not replaced.
+    """
+    if target.exists():
+        raise FileExistsError(f"{target} exists already")
     for _ in range(_MOST_RENAMES):
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):

@@ -8,7 +8,7 @@ failed pass wrote is ever committed. Protocol: NOT NULL columns (Column Invarian
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +21,8 @@ from deltalite.spark.columns import named
 _MARK = "DELTALITE_GUARD"
 _VIOLATION = re.compile(rf"{_MARK}<(\d+)>(.*?)</{_MARK}>", re.DOTALL)
 _SHOWN_CHARACTERS = 500
+Holds = Callable[[Column], Column]
+"""Makes a column of another one, such as the condition that must hold of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +79,39 @@ def _not_null(schema: StructType) -> Iterator[tuple[str, Column]]:
     for field in schema:
         if not field.nullable:
             yield field.name, named(field.name).isNotNull()
-        yield from _inside(named(field.name), field.type, field.name)
+        for path, holds in _inside(field.type, field.name):
+            yield path, holds(named(field.name))
 
 
-def _inside(column: Column, data_type: DataType, path: str) -> Iterator[tuple[str, Column]]:
+def _inside(data_type: DataType, path: str) -> Iterator[tuple[str, Holds]]:
+    """What must hold of a value of the type, at every depth; of a value that is null nothing."""
     match data_type:
         case StructType(fields):
             for field in fields:
-                member = column.getField(field.name)
+                where = f"{path}.{field.name}"
                 if not field.nullable:
-                    yield f"{path}.{field.name}", column.isNull() | member.isNotNull()
-                yield from _inside(member, field.type, f"{path}.{field.name}")
-        case ArrayType(_, contains_null) if not contains_null:
-            yield f"{path}.element", column.isNull() | F.forall(column, lambda item: item.isNotNull())
-        case MapType(_, _, value_contains_null) if not value_contains_null:
-            values = F.map_values(column)
-            yield f"{path}.value", column.isNull() | F.forall(values, lambda item: item.isNotNull())
+                    yield where, _of_member(field.name, lambda member: member.isNotNull())
+                for inner, holds in _inside(field.type, where):
+                    yield inner, _of_member(field.name, holds)
+        case ArrayType(element, contains_null):
+            yield from _of_items(lambda array: array, element, f"{path}.element", required=not contains_null)
+        case MapType(key, value, value_contains_null):
+            yield from _of_items(F.map_keys, key, f"{path}.key", required=False)
+            yield from _of_items(F.map_values, value, f"{path}.value", required=not value_contains_null)
         case _:
             return
+
+
+def _of_items(items: Holds, element: DataType, path: str, *, required: bool) -> Iterator[tuple[str, Holds]]:
+    if required:
+        yield path, _of_each(items, lambda item: item.isNotNull())
+    for inner, holds in _inside(element, path):
+        yield inner, _of_each(items, holds)
+
+
+def _of_member(name: str, holds: Holds) -> Holds:
+    return lambda value: value.isNull() | holds(value.getField(name))
+
+
+def _of_each(items: Holds, holds: Holds) -> Holds:
+    return lambda value: value.isNull() | F.forall(items(value), holds)

@@ -16,10 +16,12 @@ FileSystem API", rename and createFile; the committers' notes of each connector.
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedStorageError
 from deltalite.spark.hadoop import HADOOP_ERRORS, HadoopFiles, said, threw
@@ -31,7 +33,8 @@ _EXISTS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.Fil
 _CHANGED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
 # How the two protocols of Google's connector say that the condition did not hold.
 _REFUSED = ("412", "FAILED_PRECONDITION", "conditionNotMet")
-_AMAZON = "amazonaws.com"
+_AMAZON = ("amazonaws.com", "amazonaws.com.cn")
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs"})
 _AZURE = frozenset({"abfs", "abfss"})
 
@@ -79,14 +82,21 @@ def way_of(files: HadoopFiles, *, single_writer: bool) -> PutWay:
 
 def _keeps_conditions(files: HadoopFiles) -> bool:
     """Whether the service refuses a second conditional put, as Amazon's does; others are tried with a file of ours."""
-    endpoint = files.fs.getConf().get("fs.s3a.endpoint") or _AMAZON
-    if files.scheme == "s3a" and _AMAZON in endpoint:
+    if files.scheme == "s3a" and _is_amazon(files.fs.getConf().get("fs.s3a.endpoint")):
         return True
     name = f"_delta_log/.put-if-absent-{uuid.uuid4()}"
     try:
         return _create_conditionally(files, name, b"one") and not _create_conditionally(files, name, b"two")
     finally:
         _deleted(files, files.path(name))
+
+
+def _is_amazon(endpoint: str | None) -> bool:
+    """Whether the client talks to Amazon's own service; its SDK takes an endpoint from the environment too."""
+    if not endpoint:
+        return not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES)
+    host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
+    return any(host == own or host.endswith(f".{own}") for own in _AMAZON)
 
 
 def _remedy(scheme: str) -> str:
@@ -154,7 +164,8 @@ def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
         try:
             files.pour(data, files.fs.create(files.path(name), False))
         except HADOOP_ERRORS as error:
-            if threw(error, *_EXISTS) or any(sign in said(error) for sign in _REFUSED):
+            answer = said(error).replace(name.rpartition("/")[2], "")  # a version may have such digits
+            if threw(error, *_EXISTS) or any(sign in answer for sign in _REFUSED):
                 return False
             raise
         return True
@@ -164,7 +175,7 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
     """Rename a temporary file. Only this rename can take it away, so that afterwards it tells whether it happened.
 
     1. The rename was answered: we made the file.
-    2. It was not, and the temporary file is gone: it happened all the same.
+    2. It was not, and the temporary file is gone: it happened all the same, which the content confirms.
     3. The temporary file was still there and is now deleted, so that the rename can no longer happen: the name is
        another's, or free.
     4. It cannot be deleted: the rename may still happen.
@@ -180,8 +191,8 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
         files.file_context.rename(temporary, path, files.rename_options("NONE"))
     except HADOOP_ERRORS as error:
         match _deleted(files, temporary):
-            case False:
-                return True
+            case False:  # unless a deletion that was sent twice tells of its first answer
+                return files.read(name) == data
             case True if files.exists(name):
                 return False
             case True:

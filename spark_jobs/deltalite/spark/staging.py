@@ -204,7 +204,7 @@ class StagedWrite:
     def _moved(self, file: DataFile) -> DataFile:
         inside = file.name.split("/", 3)[3]
         base = inside.rpartition("/")[2]
-        placed = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{base}" if self._layout.random_prefixes else inside
+        placed = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_own_name(base)}" if self._layout.random_prefixes else inside
         name = file.folder + placed
         self._folder.rename(file.name, name)
         self._published.append(name)
@@ -224,6 +224,11 @@ class StagedWrite:
                     )
                 )
         return found
+
+
+def _own_name(base: str) -> str:
+    """A name that no other file has: a task of Spark's calls its files alike in each of the directories it writes."""
+    return f"part-{uuid.uuid4()}.{base.partition('.')[2]}"
 
 
 def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:

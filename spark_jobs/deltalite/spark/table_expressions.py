@@ -17,9 +17,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import DeltaLiteError, InvalidRequestError, UnsupportedFeatureError
-from deltalite.protocol.schema import StructType
+from deltalite.protocol.schema import DataType, StructType
 from deltalite.spark.errors import first_line
-from deltalite.spark.types import to_spark
+from deltalite.spark.types import spark_type, to_spark
 
 _FORBIDDEN = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
 Failure = Callable[[str], DeltaLiteError]
@@ -49,20 +49,23 @@ class TableExpressions:
 
     def condition(self, text: str, failure: Failure) -> Column:
         """A boolean expression."""
-        node = self._resolved(text, failure)
+        node = self._resolved(F.expr(text), failure)
         if node.dataType().typeName() != "boolean":
             raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
         self._check(node, failure, varies=False)
         return F.expr(text)
 
-    def value(self, text: str, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
-        """An expression, which may differ each time where it `varies`, and the columns that it reads, in lower case."""
-        node = self._resolved(text, failure)
-        return F.expr(text), self._check(node, failure, varies=varies)
+    def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
+        """An expression as a value of the type, and the columns that it reads, in lower case.
 
-    def _resolved(self, text: str, failure: Failure) -> Any:
+        It may differ each time where it `varies`.
+        """
+        made = F.expr(text).cast(spark_type(data_type))
+        return made, self._check(self._resolved(made, failure), failure, varies=varies)
+
+    def _resolved(self, column: Column, failure: Failure) -> Any:
         try:
-            frame: Any = self._rows.select(F.expr(text).alias("value"))
+            frame: Any = self._rows.select(column.alias("value"))
         except (AnalysisException, ParseException) as error:
             raise failure(first_line(error)) from error
         plan = frame._jdf.queryExecution().analyzed()

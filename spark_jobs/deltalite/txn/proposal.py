@@ -6,10 +6,12 @@ another writer contradicts it. Protocol: Commit Provenance Information; names as
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from deltalite.errors import CorruptLogError
 from deltalite.protocol import actions
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile, Metadata, RemoveFile, SetTransaction
@@ -76,6 +78,15 @@ class Proposal:
     read_protocol: actions.Protocol | None = None
     read_metadata: Metadata | None = None
     row_level: bool = False
+
+    def __post_init__(self) -> None:
+        paths = Counter(add.path for add in self.adds)
+        if len(paths) < len(self.adds):
+            raise CorruptLogError(
+                f"The commit would add the file {paths.most_common(1)[0][0]} twice, which no commit may; it was not "
+                "made.",
+                remedy="This is a fault of the library; please report it.",
+            )
 
     @property
     def level(self) -> IsolationLevel:
