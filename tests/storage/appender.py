@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,13 +18,14 @@ from deltalite.txn.commit import Committed, commit
 from deltalite.txn.proposal import Operation, Proposal
 
 
-def append_from_threads(spark, table, first, writers, appends):
-    """The versions that each writer, by its number, believes it made."""
+def append_from_threads(spark, table, first, writers, appends, *, each=lambda: None):
+    """The versions that each writer, by its number, believes it made; `each` is called after each commit."""
+    numbers = range(first, first + writers)
     with ThreadPoolExecutor(writers) as pool:
-        return list(pool.map(lambda number: append(spark, table, number, appends), range(first, first + writers)))
+        return list(pool.map(lambda number: append(spark, table, number, appends, each), numbers))
 
 
-def append(spark, table, number, appends):
+def append(spark, table, number, appends, each):
     """The versions of one writer's appends, in order. Each has a file of its own name and no rows to read."""
     store = writable_store(spark, table, single_writer=False)
     base = Snapshot.load(store)
@@ -43,6 +45,7 @@ def append(spark, table, number, appends):
         assert isinstance(done, Committed)
         version = done.version
         made.append(version)
+        each()
     return made
 
 
@@ -56,6 +59,11 @@ if __name__ == "__main__":
     for key, value in session_options(json.loads(options)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.range(1).collect()
-    print("ready", flush=True)
-    print(json.dumps(append_from_threads(session, address, int(first_writer), int(writer_count), int(append_count))))
+    unsaid = threading.Semaphore()
+
+    def say_once():
+        if unsaid.acquire(blocking=False):
+            print("at work", flush=True)
+
+    numbers = int(first_writer), int(writer_count), int(append_count)
+    print("\n" + json.dumps(append_from_threads(session, address, *numbers, each=say_once)))
