@@ -64,7 +64,7 @@ def test_the_in_commit_timestamp_is_there_where_it_is_in_force():
     assert said(store, 0)["inCommitTimestampOpt"] == NOON_MS
 
 
-KEYS = [("a", None), ("b", None), ("a", "v"), ("a", "w"), ("c", None)]
+KEYS = [("a", None), ("b", None), ("c", "v"), ("d", "w"), ("e", None)]  # a commit adds a path once
 steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1, max_size=8)
 
 
