@@ -18,6 +18,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -29,6 +30,7 @@ MOVES = ("os.link", "os.rename", "shutil.rmtree", "end")
 CHANGES = (*MOVES, "open to write", "sync", "os.remove", "os.mkdir", "os.rmdir")
 EVERYTHING = (*CHANGES, "before", "after")
 _FAILED = 3
+_HANGS_AFTER_SECONDS = 120
 
 
 class Steps:
@@ -161,7 +163,12 @@ class CrashSite:
                  "arguments": arguments, "spark": self._has_spark}  # fmt: skip
         self._process.stdin.write(json.dumps(trial) + "\n")
         self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
+        watchdog = threading.Timer(_HANGS_AFTER_SECONDS, self._process.kill)
+        watchdog.start()
+        line = self._process.stdout.readline()
+        watchdog.cancel()
+        assert line, f"the trial {trial} did not come to an end"
+        answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         return answer["killed"]
 
