@@ -1,0 +1,31 @@
+"""What an operator asks of a job: the one contract between Airflow and Spark, in which parameters are written once.
+
+Standard library only: a worker makes requests when it runs a task, and parsing a DAG must stay cheap.
+"""
+
+from __future__ import annotations
+
+from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Request, RunIdentity
+from deltalite.requests.checkpoint import CheckpointRequest
+from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
+from deltalite.requests.source import Source
+from deltalite.requests.write import PartitionOverwrite, WriteMode, WriteRequest
+
+__all__ = [
+    "ALL_COLUMNS",
+    "SCHEMA_VERSION",
+    "CheckpointRequest",
+    "CommitRequest",
+    "DeleteRequest",
+    "MergeClause",
+    "MergeRequest",
+    "OnRerun",
+    "PartitionOverwrite",
+    "Request",
+    "RowsRequest",
+    "RunIdentity",
+    "Source",
+    "UpdateRequest",
+    "WriteMode",
+    "WriteRequest",
+]

@@ -1,0 +1,25 @@
+"""What a checkpoint task asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from deltalite.errors import InvalidRequestError
+from deltalite.requests.base import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRequest(Request):
+    """Write the checkpoint of the newest version of `table`, and clean its log where `log_cleanup` is set.
+
+    See `DeltaCheckpointOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "checkpoint"
+
+    log_cleanup: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.table:
+            raise InvalidRequestError("The request names no table.", remedy="Give the table's address.")

@@ -1,0 +1,172 @@
+"""What tasks ask for that change rows where they stand: delete, update and merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from deltalite.errors import InvalidRequestError
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+from deltalite.requests.source import Source, query_contradictions, sources_of
+
+ALL_COLUMNS = "*"
+Assignments = Mapping[str, str]
+"""SQL expressions by the column that each is for; `a.b` is the member `b` of the struct `a`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsRequest(CommitRequest):
+    """A request that changes rows of a table that exists."""
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from CommitRequest.contradictions(self)
+        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
+            yield (
+                f"on_rerun='replace' takes back an earlier append, and this is a {self.kind}.",
+                "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRequest(RowsRequest):
+    """Delete the rows of `table` for which `condition` (SQL) is true; all of them where it is None."""
+
+    kind: ClassVar[str] = "delete"
+
+    condition: str | None = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from RowsRequest.contradictions(self)
+        yield from _empty_condition("condition", self.condition, "to delete every row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRequest(RowsRequest):
+    """Give the rows of `table` for which `condition` (SQL) is true other values; all of them where it is None.
+
+    `set` has an SQL expression for each column; it sees the row as it was.
+    """
+
+    kind: ClassVar[str] = "update"
+
+    set: Assignments
+    condition: str | None = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from RowsRequest.contradictions(self)
+        yield from _empty_condition("condition", self.condition, "to update every row")
+        yield from _empty_assignments("set", self.set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """What happens to a row: one of `update`, `insert` and `delete`, where `condition` (SQL) is true of it.
+
+    `update` and `insert` are expressions by column, or `"*"`: every column from the source's column of its name.
+    """
+
+    condition: str | None = None
+    update: str | Assignments | None = None
+    insert: str | Assignments | None = None
+    delete: bool = False
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("update", "insert", "delete") if getattr(self, name) not in (None, False)]
+        if len(given) != 1:
+            raise InvalidRequestError(
+                f"A clause of the merge has {' and '.join(given) or 'no action'}.",
+                remedy="Give it one of update, insert and delete.",
+            )
+        for name in given:
+            values = getattr(self, name)
+            if isinstance(values, str) and values != ALL_COLUMNS:
+                raise InvalidRequestError(
+                    f"A clause of the merge has {name} {values!r}.",
+                    remedy=f"Give expressions by column, or '{ALL_COLUMNS}' for all columns of the source.",
+                )
+            for problem, remedy in () if isinstance(values, str | bool) else _empty_assignments(name, values):
+                raise InvalidRequestError(problem, remedy=remedy)
+        for problem, remedy in _empty_condition("The condition of a clause", self.condition, "for every row"):
+            raise InvalidRequestError(problem, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest(RowsRequest):
+    """Merge the rows of `sources` (through `query`, where given), which are called `source`, into `table`, `target`.
+
+    Of the clauses of a kind the first one whose condition holds decides; a row for which none does stays as it is.
+    """
+
+    kind: ClassVar[str] = "merge"
+
+    sources: Mapping[str, Source]
+    on: str
+    query: str | None = None
+    when_matched: tuple[MergeClause, ...] = ()
+    when_not_matched: tuple[MergeClause, ...] = ()
+    when_not_matched_by_source: tuple[MergeClause, ...] = ()
+    schema_evolution: bool = False
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from RowsRequest.contradictions(self)
+        yield from query_contradictions(self.sources, self.query)
+        if not self.on.strip():
+            yield "`on` is empty.", "Say when a row of source and a row of target match: 'target.id = source.id'."
+        kinds = {name: getattr(self, name) for name in _ACTIONS}
+        if not any(kinds.values()):
+            yield (
+                "The merge has no clause, so it would do nothing.",
+                f"Give at least one of {', '.join(_ACTIONS)}.",
+            )
+        for name, clauses in kinds.items():
+            yield from _wrong_clauses(name, clauses)
+
+    @classmethod
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(MergeRequest, cls)._typed(body)  # a class with slots is made anew, and `super()` knows the old one
+        body["sources"] = sources_of(body["sources"])
+        for name in _ACTIONS:
+            body[name] = tuple(MergeClause(**clause) for clause in body.get(name, ()))
+        return body
+
+
+_ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "when_matched": ("update", "delete"),
+    "when_not_matched": ("insert",),
+    "when_not_matched_by_source": ("update", "delete"),
+}
+
+
+def _wrong_clauses(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
+    for number, clause in enumerate(clauses, 1):
+        allowed = _ACTIONS[name]
+        if not any(getattr(clause, action) not in (None, False) for action in allowed):
+            yield f"{name} has a clause ({number}) that is no {' or '.join(allowed)}.", "Move it, or change its action."
+        if name == "when_not_matched_by_source" and clause.update == ALL_COLUMNS:
+            yield (
+                f"{name} has a clause ({number}) that updates every column from the source, which has no row for it.",
+                "Name the columns and their values.",
+            )
+        if clause.condition is None and number < len(clauses):
+            yield (
+                f"{name} has clauses after one without a condition ({number}), which takes every row.",
+                "Give each clause but the last a condition.",
+            )
+
+
+def _empty_condition(name: str, condition: str | None, meaning: str) -> Iterator[Contradiction]:
+    if condition is not None and not condition.strip():
+        yield f"{name} is empty.", f"Give a predicate, or leave it out {meaning}."
+
+
+def _empty_assignments(name: str, values: Assignments) -> Iterator[Contradiction]:
+    if not values:
+        yield f"{name} names no column.", "Give an expression for each column that changes."
+    for column, expression in values.items():
+        if not column.strip() or not expression.strip():
+            yield f"{name} has {column!r}: {expression!r}.", "Give the column a name, and an SQL expression."

@@ -1,0 +1,100 @@
+"""The inputs of a request, and the query over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltalite.errors import InvalidRequestError
+from deltalite.requests.base import Contradiction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One input: any Spark data source, a Delta table at a version or time, or the changes of a Delta table.
+
+    `version_as_of` and `timestamp_as_of` (ISO 8601) belong to format `delta` only, and exclude each other. So do
+    `changes_from_version` and `changes_to_version` (both inclusive; to the newest where None), which ask for the change
+    data feed. `schema` is Spark DDL text. A Delta source needs no `options`.
+    """
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+    version_as_of: int | None = None
+    timestamp_as_of: str | None = None
+    changes_from_version: int | None = None
+    changes_to_version: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.format:
+            raise InvalidRequestError("A source has no format.", remedy="Give one: 'csv', 'parquet', 'delta', ...")
+        versioned = self.version_as_of is not None or self.timestamp_as_of is not None
+        self._check_changes(versioned=versioned)
+        if self.version_as_of is not None and self.timestamp_as_of is not None:
+            raise InvalidRequestError(
+                "The source names both version_as_of and timestamp_as_of.", remedy="Keep one of them."
+            )
+        if self.format.lower() != "delta":
+            if versioned:
+                raise InvalidRequestError(
+                    f"version_as_of and timestamp_as_of need format 'delta', and this source has '{self.format}'.",
+                    remedy="Change the format, or leave them out.",
+                )
+            return
+        if not self.path:
+            raise InvalidRequestError("A source of format 'delta' has no path.", remedy="Give the table's address.")
+        if self.schema is not None or self.options:
+            raise InvalidRequestError(
+                "A source of format 'delta' takes its schema from the table and has no reader options.",
+                remedy="Remove `schema` and `options`; select or cast in `query`.",
+            )
+
+    def _check_changes(self, *, versioned: bool) -> None:
+        first, last = self.changes_from_version, self.changes_to_version
+        if first is None and last is None:
+            return
+        if self.format.lower() != "delta":
+            raise InvalidRequestError(
+                f"changes_from_version and changes_to_version need format 'delta', and this source has "
+                f"'{self.format}'.",
+                remedy="Change the format, or leave them out.",
+            )
+        if versioned:
+            raise InvalidRequestError(
+                "The source asks for the table at a version or time and for its changes.", remedy="Keep one of them."
+            )
+        if first is None:
+            raise InvalidRequestError(
+                "The source has changes_to_version without changes_from_version.", remedy="Give the first version too."
+            )
+        if first < 0 or (last is not None and last < first):
+            raise InvalidRequestError(
+                f"The source asks for changes from version {first} to {'the newest' if last is None else last}.",
+                remedy="Give versions from 0 on, in order.",
+            )
+
+
+def query_contradictions(sources: Mapping[str, Source], query: str | None) -> Iterator[Contradiction]:
+    """What cannot be meant by these sources and this query."""
+    if not sources:
+        yield "The request has no source.", "Give `source` or `sources`."
+    if len(sources) > 1 and query is None:
+        yield (
+            f"There are {len(sources)} sources and no query that joins them.",
+            "Give `query`, naming the views by the keys of `sources`.",
+        )
+    if len({name.lower() for name in sources}) < len(sources):
+        yield (
+            f"Two sources differ only in case: {', '.join(sources)}.",
+            "Name them apart: Spark's views do not tell them by case.",
+        )
+    if query is not None and not query.strip():
+        yield "`query` is empty.", "Leave it out to take the rows of the source."
+
+
+def sources_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
+    """The sources of a request's JSON."""
+    return {name: Source(**source) for name, source in body.items()}

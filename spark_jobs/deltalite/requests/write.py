@@ -1,0 +1,133 @@
+"""What a write task asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, choose
+from deltalite.requests.source import Source, query_contradictions, sources_of
+
+
+class WriteMode(StrEnum):
+    """What a write does with the rows that are already there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    ERROR = "error"
+    IGNORE = "ignore"
+
+
+class PartitionOverwrite(StrEnum):
+    """What `overwrite` replaces: everything, or the partitions that receive rows."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest(CommitRequest):
+    """Write the rows of `sources` (through `query`, where given) to `table`.
+
+    Sizes are in rows, durations in seconds; every name is a column of the rows to be written. See `DeltaWriteOperator`
+    for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "write"
+
+    sources: Mapping[str, Source]
+    query: str | None = None
+    mode: WriteMode = WriteMode.APPEND
+    partition_by: tuple[str, ...] | None = None
+    replace_where: str | None = None
+    partition_overwrite: PartitionOverwrite = PartitionOverwrite.STATIC
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    max_records_per_file: int | None = None
+    optimize_write: bool = False
+    data_change: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        choose(self, "mode", WriteMode)
+        choose(self, "partition_overwrite", PartitionOverwrite)
+        CommitRequest.__post_init__(self)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from CommitRequest.contradictions(self)
+        yield from query_contradictions(self.sources, self.query)
+        yield from _contradictions(self)
+
+    @classmethod
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(WriteRequest, cls)._typed(body)  # a class with slots is made anew, and `super()` knows the old one
+        body["sources"] = sources_of(body["sources"])
+        if body.get("partition_by") is not None:
+            body["partition_by"] = tuple(body["partition_by"])
+        return body
+
+
+def _contradictions(request: WriteRequest) -> list[Contradiction]:
+    """What a write cannot mean."""
+    overwrites = request.mode is WriteMode.OVERWRITE
+    dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
+    found: list[Contradiction] = []
+
+    def refuse(when: bool, problem: str, remedy: str) -> None:  # noqa: FBT001  reads as "refuse when"
+        if when:
+            found.append((problem, remedy))
+
+    refuse(
+        request.replace_where is not None and not overwrites,
+        f"replace_where needs mode 'overwrite', and the mode is '{request.mode}'.",
+        "Set mode='overwrite', or leave replace_where out.",
+    )
+    refuse(
+        request.replace_where is not None and not request.replace_where.strip(),
+        "replace_where is empty.",
+        "Give a predicate, or leave it out to overwrite the whole table.",
+    )
+    refuse(
+        request.replace_where is not None and dynamic,
+        "replace_where and partition_overwrite='dynamic' both say what is replaced.",
+        "Keep one of them.",
+    )
+    refuse(
+        dynamic and not overwrites,
+        f"partition_overwrite='dynamic' needs mode 'overwrite', and the mode is '{request.mode}'.",
+        "Set mode='overwrite', or leave partition_overwrite out.",
+    )
+    refuse(
+        request.overwrite_schema and not overwrites,
+        f"overwrite_schema needs mode 'overwrite', and the mode is '{request.mode}'.",
+        "Set mode='overwrite', or use merge_schema to add columns.",
+    )
+    refuse(
+        request.overwrite_schema and (dynamic or request.replace_where is not None),
+        "overwrite_schema replaces the whole table's schema, and only a part of the rows is replaced.",
+        "Leave out overwrite_schema, or overwrite the whole table.",
+    )
+    refuse(
+        request.max_records_per_file is not None and request.max_records_per_file < 1,
+        f"max_records_per_file is {request.max_records_per_file}.",
+        "Give a positive number, or leave it out.",
+    )
+    refuse(
+        not request.data_change and not overwrites,
+        "data_change=False says that the rows are only rearranged, and that needs mode 'overwrite'.",
+        "Set mode='overwrite', or leave data_change out.",
+    )
+    duplicates = [
+        c for c in request.partition_by or () if [p.lower() for p in request.partition_by or ()].count(c.lower()) > 1
+    ]
+    refuse(bool(duplicates), f"partition_by names {duplicates[:1]} twice.", "Name each column once.")
+    replaces = request.identity is not None and request.identity.on_rerun is OnRerun.REPLACE
+    refuse(
+        replaces and request.mode is not WriteMode.APPEND,
+        f"on_rerun='replace' takes back an earlier append, and the mode is '{request.mode}'.",
+        "Use on_rerun='write': an overwrite replaces its rows anyway.",
+    )
+    return found
