@@ -20,10 +20,20 @@ from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark import scan as scan_module
 from deltalite.spark.native_relation import NativeRelationError, native_relation
-from deltalite.spark.scan import scan
 from deltalite.spark.session import settings
 from deltalite.storage.opening import open_store
-from tests.support.tables import commit, data_file, data_files, hand_made, ordered, put, rows, schema_json, values
+from tests.support.tables import (
+    addresses,
+    commit,
+    data_file,
+    data_files,
+    hand_made,
+    ordered,
+    put,
+    rows,
+    schema_json,
+    values,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -57,11 +67,11 @@ def test_strange_values_names_and_addresses(spark, strange_table, way):
     assert {row[0] for row in frame.where("`part of.it` IS NULL").collect()} == {100, 101}
 
 
-def test_the_file_of_each_row_is_spelled_as_in_the_log(spark, strange_table, way):
+def test_each_row_says_in_which_file_of_the_log_it_stands_and_where(spark, strange_table, way):
     snapshot = Snapshot.load(open_store(str(strange_table)))
-    found = scan(spark, snapshot, file_column="__file").select("`no.`", "__file").collect()
-    assert {file for _, file in found} == set(snapshot.files["path"].to_pylist())
-    assert len(found) == len(STRANGE) + 2
+    found = addresses(spark, strange_table)
+    assert {file for file, _ in found} == set(snapshot.files["path"].to_pylist())
+    assert len(set(found)) == len(found) == len(STRANGE) + 2
 
 
 def test_only_files_of_the_log_are_read(spark, tmp_path, way):
@@ -224,8 +234,7 @@ def test_files_that_spark_hides_are_read(spark, tmp_path, partition_by):
     expected = [(n, f"d{n}" if partition_by else None) for n in range(4)]
     assert read(spark, table) == expected
     snapshot = Snapshot.load(open_store(str(table)))
-    files = scan(spark, snapshot, file_column="__file").select("__file").collect()
-    assert {row[0] for row in files} == set(snapshot.files["path"].to_pylist())
+    assert {file for file, _ in addresses(spark, table)} == set(snapshot.files["path"].to_pylist())
     if partition_by:
         frame = delta.read(spark, str(table)).where("day = 'd1'")
         assert [row.id for row in frame.collect()] == [1]

@@ -15,7 +15,10 @@ import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.commands.write import write
 from deltalite.requests import OnRerun, RunIdentity, Source, WriteRequest
+from deltalite.snapshot import Snapshot
 from deltalite.spark.errors import reading_table
+from deltalite.spark.scan import scan_addressed
+from deltalite.storage.opening import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -150,6 +153,14 @@ def spark_rows(spark: SparkSession, table: Path | str, **at: Any) -> list[tuple[
     """All rows as Spark reads them, in a fixed order."""
     with reading_table(str(table)):
         return ordered(delta.read(spark, str(table), **at).collect())
+
+
+def addresses(spark: SparkSession, table: Path | str) -> list[tuple[str, int]]:
+    """Where each row of a table stands: its file as the log spells it, and its position there."""
+    snapshot = Snapshot.load(open_store(str(table)))
+    found = scan_addressed(spark, snapshot, snapshot.files, file="__file", row="__row")
+    paths = snapshot.files["path"].to_pylist()
+    return [(paths[found.numbers[file]], row) for file, row in found.frame.select("__file", "__row").collect()]
 
 
 def plan_of(frame: DataFrame) -> str:

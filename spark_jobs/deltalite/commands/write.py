@@ -8,34 +8,29 @@ snapshot, and the commit is checked against everything that was committed after 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_files import change_files
+from deltalite.commands.committing import committed, now_ms, operation_result
 from deltalite.commands.identity import transaction
 from deltalite.commands.kept_rows import KeptRows, StagedRows
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write_target import WriteTarget, write_target
-from deltalite.commands.written_files import WrittenFiles, described, rows_counted
+from deltalite.commands.written_files import WrittenFiles, described, rows_counted, write_layout
 from deltalite.errors import (
     AppendOnlyError,
-    CommitStateUnknownError,
     ConstraintViolationError,
-    DeltaLiteError,
     InvalidRequestError,
     TableExistsError,
     TableNotFoundError,
 )
 from deltalite.log.file_table import removes_of
-from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile
-from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.features import check_writable, is_in_force
 from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
@@ -46,7 +41,6 @@ from deltalite.spark.conforming import conformed
 from deltalite.spark.folders import folder_of
 from deltalite.spark.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.identity import numbered
-from deltalite.spark.large_checkpoint import write_any_checkpoint
 from deltalite.spark.opening import writable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
@@ -55,10 +49,8 @@ from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.spark.types import from_spark
 from deltalite.storage.locations import is_same_place
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.commit import DoneByAnotherTry, commit
-from deltalite.txn.find_run import earlier_result, result_of_version
+from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Proposal, ReadSet
-from deltalite.upkeep.post_commit import after_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,16 +123,18 @@ def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
 def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
     """Mode `ignore` on a table that exists: only the run is recorded, so that a retry finds itself."""
     if request.identity is None:
-        return _result(store, request, version=base.version, read_version=base.version, committed=False)
+        return operation_result(
+            store, request, OPERATION, version=base.version, read_version=base.version, committed=False
+        )
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
         operation=write_operation(request, base.partition_columns, {}),
-        txn=transaction(request.identity, now_ms=_now_ms()),
+        txn=transaction(request.identity, now_ms=now_ms()),
         read_version=base.version,
         read_protocol=base.protocol,
         read_metadata=base.metadata,
     )
-    return _committed(spark, store, request, proposal)
+    return committed(spark, store, request, proposal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +162,7 @@ class _Write:
     def run(self) -> OperationResult:
         rows = self._kept.rows
         if rows is not None:
-            target = write_target(self._request, self._base, rows.data, now_ms=_now_ms())
+            target = write_target(self._request, self._base, rows.data, now_ms=now_ms())
             if rows.are_right_for(target):
                 return self._finished(rows, target, self._replaced_by_request(target))
         return self._begun()
@@ -177,7 +171,7 @@ class _Write:
         """From the rows of the query on."""
         with query_rows(self._spark, self._sources(), self._request.query) as frame:
             data = from_spark(frame.schema)
-            target = write_target(self._request, self._base, data, now_ms=_now_ms())
+            target = write_target(self._request, self._base, data, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_may_remove(replaced)
             staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
@@ -204,25 +198,11 @@ class _Write:
                 staged = self._with_survivors(staged, copies, target)
             if not self._request.data_change:
                 _check_only_rearranged(self._store, staged)
-            try:
-                result = _committed(self._spark, self._store, self._request, self._proposal(staged, target))
-            except BaseException as error:
-                if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
-                    for staging in stagings:
-                        staging.leave()  # any other error of ours says that the commit is not in the log
-                raise
-            for staging in stagings if result.committed else ():
-                staging.keep()
-            return result
+            return committed(self._spark, self._store, self._request, self._proposal(staged, target), stagings)
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
-        return WriteLayout(
-            partition_columns=tuple(target.table.partition_keys),
-            max_records_per_file=self._request.max_records_per_file,
-            optimize=self._request.optimize_write,
-            random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
-            or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
-        )
+        request = self._request
+        return write_layout(target, optimize=request.optimize_write, max_records_per_file=request.max_records_per_file)
 
     def _sources(self) -> Mapping[str, Source]:
         """The sources, of which those that are the table itself are read at the version that the write rests on."""
@@ -298,7 +278,7 @@ class _Write:
         request = self._request
         removed = staged.replaced.files if staged.replaced is not None else None
         removes = (
-            tuple(removes_of(removed, deletion_timestamp_ms=_now_ms(), data_change=request.data_change))
+            tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
             if removed is not None
             else ()
         )
@@ -310,7 +290,7 @@ class _Write:
             changes=staged.changes,
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
-            txn=transaction(request.identity, now_ms=_now_ms()),
+            txn=transaction(request.identity, now_ms=now_ms()),
             reads=self._reads(staged.replaced),
             read_version=self._base.version if self._base else -1,
             read_protocol=self._base.protocol if self._base else None,
@@ -352,48 +332,3 @@ def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
             f"data_change=False says that rows are only rearranged, and {before} rows would become {after}.",
             remedy="Write exactly the rows that are replaced, or leave data_change out.",
         )
-
-
-def _committed(spark: SparkSession, store: LogStore, request: WriteRequest, proposal: Proposal) -> OperationResult:
-    """Commit, do what is due after it, and say what came of it."""
-    outcome = commit(store, proposal)
-    if isinstance(outcome, DoneByAnotherTry):
-        return result_of_version(store, outcome.version, outcome.app_id)
-    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark))
-    return _result(
-        store,
-        request,
-        version=outcome.version,
-        read_version=proposal.read_version if proposal.read_version >= 0 else None,
-        committed=True,
-        timestamp_ms=outcome.timestamp_ms,
-        metrics=dict(proposal.operation.metrics),
-    )
-
-
-def _result(
-    store: LogStore,
-    request: WriteRequest,
-    *,
-    version: int,
-    read_version: int | None,
-    committed: bool,
-    timestamp_ms: int | None = None,
-    metrics: dict[str, int] | None = None,
-) -> OperationResult:
-    return OperationResult(
-        table=store.root,
-        operation=OPERATION,
-        version=version,
-        read_version=read_version,
-        committed=committed,
-        skipped=False,
-        app_id=request.identity.app_id if request.identity else None,
-        txn_version=request.identity.txn_version if request.identity else None,
-        timestamp=timestamp_ms,
-        metrics=metrics or {},
-    )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

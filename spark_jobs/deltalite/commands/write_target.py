@@ -95,14 +95,35 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
     metadata = _changed_metadata(request, base, data)
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
     if metadata == base.metadata and not request.overwrite_schema:
-        return _target(
-            metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
-        )
+        return standing_target(base)
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
+    return _changed_target(base, metadata, protocol, keeps_files=not request.overwrite_schema)
+
+
+def standing_target(base: Snapshot) -> WriteTarget:
+    """The table as it is."""
+    return _target(
+        base.metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
+    )
+
+
+def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
+    """The table with another schema, which its files can be read with.
+
+    Raises:
+        UnsupportedFeatureError: this release may not write the table with it.
+    """
+    if schema == base.schema:
+        return standing_target(base)
+    metadata = replace(base.metadata, schema_string=schema_to_json(schema))
+    return _changed_target(base, metadata, protocol_for(metadata, base.protocol), keeps_files=True)
+
+
+def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool) -> WriteTarget:
     # What the properties had asked for in vain may wake with the protocol, and then has its say in the metadata.
     wakes = protocol != base.protocol
     if wakes or metadata != base.metadata:
-        metadata = with_column_ids(metadata, base.table_schema, keeps_files=not request.overwrite_schema)
+        metadata = with_column_ids(metadata, base.table_schema, keeps_files=keeps_files)
         metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
     check_writable(protocol, metadata)
     target = _target(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,13 +17,13 @@ from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.statistics import indexed_columns, statistics_json
 from deltalite.commands.write_target import WriteTarget
 from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile
+from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import decode_path, encode_path
+from deltalite.spark.staging import DataFile, StagedWrite, WriteLayout
 from deltalite.storage.log_store import LogStore
-
-if TYPE_CHECKING:
-    from deltalite.spark.staging import DataFile, StagedWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +42,17 @@ class WrittenFiles:
     @staticmethod
     def rows_of(files: pa.Table) -> int | None:
         """The rows in a table of files, without deleted ones; None where a file has no statistics."""
-        rows = 0
-        for text in files["stats"].to_pylist():
-            stats = parse_stats(text)
-            if stats is None or stats.num_records is None:
-                return None
-            rows += stats.num_records
-        return rows - _deleted(files)
+        rows = live_rows_of(files)
+        return None if None in rows else sum(count or 0 for count in rows)
+
+
+def live_rows_of(files: pa.Table) -> list[int | None]:
+    """The rows of each file without deleted ones, by its statistics; None where it has none."""
+    deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
+    records = (
+        None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
+    )
+    return [None if count is None else count - (gone or 0) for count, gone in zip(records, deleted, strict=True)]
 
 
 def rows_counted(store: LogStore, files: pa.Table) -> int:
@@ -67,6 +70,17 @@ def _deleted(files: pa.Table) -> int:
     vectors = files["deletionVector"]
     found: int | None = pc.sum(pc.struct_field(vectors, "cardinality")).as_py()
     return found or 0
+
+
+def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
+    """How the rows of a table become files."""
+    return WriteLayout(
+        partition_columns=tuple(target.table.partition_keys),
+        max_records_per_file=max_records_per_file,
+        optimize=optimize,
+        random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
+        or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+    )
 
 
 def described(

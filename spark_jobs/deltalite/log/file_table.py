@@ -122,11 +122,11 @@ def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool
             partition_values=dict(row["partitionValues"] or ()),
             size_bytes=row["size"],
             stats=row.get("stats"),
-            deletion_vector=_said(row["deletionVector"]),
+            deletion_vector=said(row["deletionVector"]),
         )
 
 
-def _said(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def said(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """A deletion vector's descriptor without the keys that it leaves out."""
     return None if descriptor is None else {key: value for key, value in descriptor.items() if value is not None}
 

@@ -15,8 +15,8 @@ from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns import named
 from deltalite.spark.conforming import conformed
+from deltalite.spark.expressions import Expressions, of_the_request, of_the_table
 from deltalite.spark.guards import Guard
-from deltalite.spark.table_expressions import TableExpressions, of_the_request, of_the_table
 
 
 def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
@@ -31,11 +31,11 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
     for field in lacking:
         if field.name in rules.defaults:
             text = rules.defaults[field.name]
-            nothing = TableExpressions(frame.sparkSession, StructType(()))
+            nothing = Expressions.of_table(frame.sparkSession, StructType(()))
             failure = of_the_table(f"default of the column '{field.name}'", text)
             made[field.name], _ = nothing.value(text, field.type, failure, varies=True)
     rows = _with(rows, want, made)
-    generated = _generated(TableExpressions(frame.sparkSession, want), want, rules) if rules.generated else {}
+    generated = generated_columns(frame.sparkSession, want, rules)
     return _with(rows, want, {f.name: generated[f.name] for f in lacking if f.name in generated})
 
 
@@ -56,7 +56,7 @@ def rule_guards(
     """
     if not rules.conditions and not rules.generated:
         return []
-    expressions = TableExpressions(spark, want)
+    expressions = Expressions.of_table(spark, want)
     guards = []
     for rule in rules.conditions:
         failure = of_the_request if rule.property_key in asked else of_the_table
@@ -64,24 +64,31 @@ def rule_guards(
             Guard(
                 condition=expressions.condition(rule.expression, failure(rule.name, rule.expression)),
                 rule=f"the {rule.name} is ({rule.expression}), and must be TRUE",
-                remedy="Filter or correct the rows in `query`.",
+                remedy="Filter or correct such rows.",
             )
         )
-    for name, column in _generated(expressions, want, rules).items():
+    for name, column in generated_columns(spark, want, rules).items():
         if have.find(name) is not None:
             guards.append(
                 Guard(
                     condition=named(name).eqNullSafe(column),
                     rule=f"the column '{name}' is generated as ({rules.generated[name]}), and must be equal to that",
-                    remedy="Leave the column out in `query`: it is computed.",
+                    remedy="Leave the column out: it is computed.",
                 )
             )
     return guards
 
 
-def _generated(expressions: TableExpressions, want: StructType, rules: ColumnRules) -> dict[str, Column]:
-    """The generated columns by name, in their types."""
-    found = {}
+def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules) -> dict[str, Column]:
+    """The generated columns by name, in their types, made of the other columns of `want`.
+
+    Raises:
+        UnsupportedFeatureError: an expression cannot be computed.
+    """
+    found: dict[str, Column] = {}
+    if not rules.generated:
+        return found
+    expressions = Expressions.of_table(spark, want)
     others = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in want:
         text = rules.generated.get(field.name)

@@ -7,6 +7,9 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.schema import StructType
 
+TARGET, SOURCE = "target", "source"
+"""How SQL text of a request may call the table's rows, and those that are merged into it."""
+
 
 def quoted(name: str) -> str:
     """A name as SQL text."""

@@ -18,15 +18,20 @@ from deltalite.spark.types import spark_type
 
 def conformed(frame: DataFrame, have: StructType, want: StructType) -> DataFrame:
     """The rows of `frame`, whose schema is `have`, as rows of `want`."""
+    return frame.select(*conformed_columns(have, want))
+
+
+def conformed_columns(have: StructType, want: StructType, column_of: Callable[[str], Column] = named) -> list[Column]:
+    """The columns of `want` made of those of `have`, which `column_of` gives by name."""
     columns = []
     for field in want:
         theirs = have.find(field.name)
         if theirs is None:
             column = F.lit(None).cast(spark_type(field.type))
         else:
-            column = _as_type(named(theirs.name), theirs.type, field.type)
+            column = _as_type(column_of(theirs.name), theirs.type, field.type)
         columns.append(column.alias(field.name))
-    return frame.select(*columns)
+    return columns
 
 
 def _as_type(column: Column, have: DataType, want: DataType) -> Column:

@@ -40,7 +40,7 @@ def not_null_guards(schema: StructType) -> list[Guard]:
         Guard(
             condition=condition,
             rule=f"the column '{path}' is NOT NULL",
-            remedy="Filter or fill the nulls in `query`.",
+            remedy="Filter or fill the nulls.",
         )
         for path, condition in _not_null(schema)
     ]
@@ -55,10 +55,11 @@ def replaced_range_guard(predicate: str) -> Guard:
     )
 
 
-def guarded(frame: DataFrame, guards: Sequence[Guard]) -> DataFrame:
-    """The same rows; running it fails at the first row that breaks a guard (see `violation`)."""
+def guarded(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str]) -> DataFrame:
+    """The same rows; running it fails at the first row that breaks a guard, and shows its `columns` (`violation`)."""
+    row = F.struct(*[named(name) for name in columns])
     for number, guard in enumerate(guards):
-        shown = F.substring(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
+        shown = F.substring(F.to_json(row, {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
         message = F.concat(F.lit(f"{_MARK}<{number}>"), shown, F.lit(f"</{_MARK}>"))
         frame = frame.where(F.when(guard.condition, F.lit(True)).otherwise(F.raise_error(message).cast("boolean")))
     return frame

@@ -37,9 +37,10 @@ from deltalite.columnar.predicate import (
 )
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.schema import DataType, StructType, parse_type
+from deltalite.spark.columns import TARGET
 from deltalite.spark.errors import first_line
+from deltalite.spark.expressions import no_rows
 from deltalite.spark.session import settings
-from deltalite.spark.types import to_spark
 
 _COMPARISONS = {
     "EqualTo": Operator.EQ,
@@ -64,7 +65,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
     Raises:
         InvalidRequestError: it does not parse, names an unknown column, is not boolean, or is not deterministic.
     """
-    rows = spark.createDataFrame(spark.sparkContext.emptyRDD(), to_spark(schema))
+    rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, _KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
         plan = _plan(filtered)

@@ -18,6 +18,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -55,12 +56,8 @@ _PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/]*)?(/.*)", re.DOTALL)
 _log = logging.getLogger(__name__)
 
 
-def scan(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, file_column: str | None = None
-) -> DataFrame:
+def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
     """The rows of `files` (all active files where None), in the table's columns and order.
-
-    `file_column` names one more column (see `unused_name`): the path of the row's file, as in the log.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
@@ -68,9 +65,45 @@ def scan(
         UnsupportedStorageError: a file lies on a storage that Spark does not reach.
     """
     files = snapshot.files if files is None else files
-    extra = {} if file_column is None else {file_column: files["path"]}
     rows = live_rows(snapshot.store, files)
-    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows, by_file=extra)
+    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressedRows:
+    """Rows that say where they stand: after the table's columns, their file as Spark spells it and their position.
+
+    `numbers` has for each spelling the number of the file in the table of files that was scanned.
+    """
+
+    frame: DataFrame
+    numbers: Mapping[str, int]
+
+
+def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
+    """The live rows of `files`, none of which is listed twice, with their addresses in columns of these names.
+
+    Errors are those of `scan`.
+    """
+    numbers: dict[str, int] = {}
+    frame = scan_rows(
+        spark,
+        snapshot.store.root,
+        snapshot.table_schema,
+        files,
+        rows=live_rows(snapshot.store, files),
+        address=_Address(file=file, row=row, numbers=numbers),
+    )
+    return AddressedRows(frame=frame, numbers=numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Address:
+    """Names for the columns of an address; `numbers` is filled with the files by their spelling."""
+
+    file: str
+    row: str
+    numbers: dict[str, int]
 
 
 def scan_rows(
@@ -81,6 +114,7 @@ def scan_rows(
     *,
     rows: Mapping[int, RowSelection],
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
+    address: _Address | None = None,
 ) -> DataFrame:
     """The rows of `files` that `rows` selects, in the table's columns and order.
 
@@ -91,6 +125,7 @@ def scan_rows(
         files: columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
         rows: by the number of a row of `files`: which rows of that file are given; all of the files that are not there.
         by_file: more columns, after the table's: for each row of `files` the value that all rows of that file have.
+        address: two more columns, after all others: see `scan_addressed`.
 
     Raises: as `scan`.
     """
@@ -105,9 +140,12 @@ def scan_rows(
             at = pa.array(some, pa.int64())
             extra = {name: values.take(at) for name, values in by_file.items()}
             part = _Part(spark, root, table, files if len(some) == files.num_rows else files.take(at), extra)
-            frames.append(part.rows(None if only is None else [rows[row].positions for row in some], only=bool(only)))
+            positions = None if only is None else [rows[row].positions for row in some]
+            frames.append(part.rows(positions, only=bool(only), address=address))
+            if address is not None:
+                address.numbers.update(zip(part.spelled, some, strict=True))
     if not frames:
-        return _empty(spark, table, by_file)
+        return _empty(spark, table, by_file, address)
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionAll(frame)
@@ -136,26 +174,32 @@ class _Part:
         places = ((found[1], file.uri) for file in self._listed if (found := _PLACE.match(file.uri)) is not None)
         for uri in {place: uri for place, uri in places if place is not None}.values():
             HadoopFiles(spark, uri)  # one file of each place, so that one that Spark does not reach is named
+        self.spelled: Sequence[str] = ()  # the files as Spark spells them, once `rows` has needed it
 
-    def rows(self, positions: Sequence[pa.Int64Array] | None, *, only: bool) -> DataFrame:
+    def rows(
+        self, positions: Sequence[pa.Int64Array] | None, *, only: bool, address: _Address | None = None
+    ) -> DataFrame:
         """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
         relation, has_values = self._relation()
         wanted = presented(self._table)
         looks_up = bool(self._by_file) or not has_values
-        if positions is None and not looks_up:
+        if positions is None and not looks_up and address is None:
             return self._of_session(relation.select(*wanted))
-        spelled = _spellings(relation, self._listed)
-        file, position = self._own_name("uri"), self._own_name("row")
+        spelled = self.spelled = _spellings(relation, self._listed)
+        file, position = self._own_name("uri"), self._own_name("position")
         metadata = relation.metadataColumn("_metadata")
         found = relation.withColumn(file, metadata.getField("file_path"))
-        if positions is not None:
+        if positions is not None or address is not None:
             found = found.withColumn(position, metadata.getField("row_index"))
+        if positions is not None:
             words = words_of(list(zip(spelled, positions, strict=True)))
             names = {name: self._own_name(name) for name in ("file", "word", "bits")}
             found = selected(found, named(file), named(position), words, only=only, names=names)
         if looks_up:
             found, extra = self._looked_up(found, file, spelled, with_values=not has_values)
             wanted += extra
+        if address is not None:
+            wanted += [named(file).alias(address.file), named(position).alias(address.row)]
         return self._of_session(found.select(*wanted))
 
     def _of_session(self, frame: DataFrame) -> DataFrame:
@@ -291,9 +335,16 @@ def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[lis
     return groups
 
 
-def _empty(spark: SparkSession, table: TableSchema, by_file: Mapping[str, pa.Array | pa.ChunkedArray]) -> DataFrame:
+def _empty(
+    spark: SparkSession,
+    table: TableSchema,
+    by_file: Mapping[str, pa.Array | pa.ChunkedArray],
+    address: _Address | None,
+) -> DataFrame:
     schema = to_spark(table.logical)
     if by_file:
         extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
         schema = spark_types.StructType([*schema.fields, *extra.schema.fields])
+    if address is not None:
+        schema = schema.add(address.file, spark_types.StringType()).add(address.row, spark_types.LongType())
     return spark.createDataFrame([], schema)

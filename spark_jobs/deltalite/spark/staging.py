@@ -136,7 +136,8 @@ class StagedWrite:
     ) -> list[DataFile]:
         """Write the rows, which have the table's columns as users see them, if all of them pass the guards.
 
-        The files belong into `folder`, which ends with `/`. Files without rows are not among the result.
+        What other columns they have is for the guards alone. The files belong into `folder`, which ends with `/`. Files
+        without rows are not among the result.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
@@ -152,7 +153,8 @@ class StagedWrite:
             target = f"{folder}{_random_name(_OWN_PREFIX_LENGTH)}"
             self._prefixes.append(target)
         with settings(frame.sparkSession, _settings(table, self._layout)):
-            rows = _laid_out(guarded(frame, guards).select(*stored_columns(table)), table.physical, self._layout)
+            passed = guarded(frame, guards, table.logical.names).select(*stored_columns(table))
+            rows = _laid_out(passed, table.physical, self._layout)
             try:
                 written = self._write(rows, target)
             except SPARK_ERRORS as error:

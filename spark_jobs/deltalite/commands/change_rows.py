@@ -1,0 +1,134 @@
+"""The frame of delete, update and merge: from the snapshot that one of them is planned on to its commit.
+
+A run that has committed is not run again. What another writer contradicts is planned again, on the table as it is then.
+A run that finds nothing to do commits its transaction identifier alone, so that a retry finds it. delta-spark records
+no transaction for a DELETE that matches nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.identity import transaction
+from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.row_change import CarriedOut, RowChange
+from deltalite.commands.row_change_files import carried_out
+from deltalite.errors import AppendOnlyError
+from deltalite.protocol.features import check_writable, is_in_force
+from deltalite.requests import RowsRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import Operation, Proposal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
+"""Plans the operation on a snapshot; what the plan's rows need is there until the block is left."""
+Describer = Callable[[RowChange, CarriedOut | None], Operation]
+"""What history shows of the operation, but for its times; None is for a run that found nothing to do."""
+
+
+def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
+    """Change rows, or report what an earlier try of the same run did (`skipped`).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        AppendOnlyError: the table is append-only, and rows would go or change.
+        DeltaLiteError: of the class that says what is wrong; the table is then as it was (`CommitStateUnknownError` is
+            the one exception, and says so).
+    """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replanned(
+        lambda: _attempt(spark, request, store, plan, describe),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(
+    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
+) -> OperationResult:
+    """One plan, and its commit."""
+    base = Snapshot.load(store)
+    base.check_log()
+    if request.identity is not None:
+        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
+        if done is not None:
+            return done
+    check_writable(base.protocol, base.metadata)
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        change = stack.enter_context(plan(base))
+        planned = time.monotonic()
+        _check_may_remove(base, change)
+        done_now = carried_out(spark, base, change, stack) if change.changes_rows else None
+        operation = describe(change, done_now)
+        if request.identity is None and _is_empty(done_now):
+            version = base.version
+            return operation_result(
+                store, request, operation.name, version=version, read_version=version, committed=False
+            )
+        times = {
+            "executionTimeMs": _milliseconds(time.monotonic() - begun),
+            "scanTimeMs": _milliseconds(planned - begun),
+            "rewriteTimeMs": _milliseconds(time.monotonic() - planned),
+        }
+        operation = replace(operation, metrics={**operation.metrics, **times})
+        proposal = _proposal(request, base, change, done_now, operation)
+        return committed(spark, store, request, proposal, done_now.files if done_now is not None else ())
+
+
+def _is_empty(done: CarriedOut | None) -> bool:
+    """Whether a commit would say nothing."""
+    return done is None or not (done.adds or done.removes or done.target.changed_metadata)
+
+
+def _proposal(
+    request: RowsRequest, base: Snapshot, change: RowChange, done: CarriedOut | None, operation: Operation
+) -> Proposal:
+    proposal = Proposal(
+        operation=operation,
+        txn=transaction(request.identity, now_ms=now_ms()),
+        reads=change.reads,
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+        row_level=change.row_level,
+    )
+    if done is None:
+        return proposal
+    return replace(
+        proposal,
+        adds=done.adds,
+        removes=done.removes,
+        changes=done.changes,
+        protocol=done.target.changed_protocol,
+        metadata=done.target.changed_metadata,
+    )
+
+
+def _check_may_remove(base: Snapshot, change: RowChange) -> None:
+    """Refuse, before a row is written, to take rows from a table that is append-only."""
+    removes = change.gone.num_rows > 0 or change.touched is not None
+    if removes and is_in_force("appendOnly", base.protocol, base.metadata):
+        raise AppendOnlyError(
+            f"{base.store.root} is append-only (delta.appendOnly), and this operation would change or remove rows.",
+            remedy="Only insert rows, or unset the property.",
+        )
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

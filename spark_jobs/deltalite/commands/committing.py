@@ -1,0 +1,94 @@
+"""The end of every command that commits: the commit, what becomes of the files, what follows, and the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from deltalite.errors import CommitStateUnknownError, DeltaLiteError
+from deltalite.requests import CommitRequest
+from deltalite.results import OperationResult
+from deltalite.spark.large_checkpoint import write_any_checkpoint
+from deltalite.txn.commit import DoneByAnotherTry, commit
+from deltalite.txn.find_run import result_of_version
+from deltalite.txn.proposal import Proposal
+from deltalite.upkeep.post_commit import after_commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+
+class Files(Protocol):
+    """Files that were made for a commit, and are removed unless one of these is called."""
+
+    def keep(self) -> None:
+        """They are committed."""
+
+    def leave(self) -> None:
+        """Nobody knows whether they are."""
+
+
+def committed(
+    spark: SparkSession, store: LogStore, request: CommitRequest, proposal: Proposal, files: Sequence[Files] = ()
+) -> OperationResult:
+    """Commit, do what is due after it, and say what came of it.
+
+    Raises: as `txn.commit.commit`.
+    """
+    try:
+        outcome = commit(store, proposal)
+    except BaseException as error:
+        if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
+            for own in files:
+                own.leave()  # any other error of ours says that the commit is not in the log
+        raise
+    if isinstance(outcome, DoneByAnotherTry):
+        return result_of_version(store, outcome.version, outcome.app_id)
+    for own in files:
+        own.keep()
+    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark))
+    return operation_result(
+        store,
+        request,
+        proposal.operation.name,
+        version=outcome.version,
+        read_version=proposal.read_version if proposal.read_version >= 0 else None,
+        committed=True,
+        timestamp_ms=outcome.timestamp_ms,
+        metrics=dict(proposal.operation.metrics),
+    )
+
+
+def operation_result(
+    store: LogStore,
+    request: CommitRequest,
+    operation: str,
+    *,
+    version: int,
+    read_version: int | None,
+    committed: bool,
+    timestamp_ms: int | None = None,
+    metrics: dict[str, int] | None = None,
+) -> OperationResult:
+    """What this run has done to the table."""
+    return OperationResult(
+        table=store.root,
+        operation=operation,
+        version=version,
+        read_version=read_version,
+        committed=committed,
+        skipped=False,
+        app_id=request.identity.app_id if request.identity else None,
+        txn_version=request.identity.txn_version if request.identity else None,
+        timestamp=timestamp_ms,
+        metrics=metrics or {},
+    )
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970 (UTC)."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,61 @@
+"""The delete command: rows for which a condition is true leave the table.
+
+Without a condition, or with one on partition columns alone, no file is read: files leave as they are. Any other
+condition is first asked of the files that may hold such rows, and only those that do are rewritten or marked. A row for
+which the condition is null stays. delta-spark: DeleteCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.change_rows import change_rows
+from deltalite.commands.identity import user_metadata
+from deltalite.commands.row_change import CarriedOut, RowChange
+from deltalite.commands.row_report import file_metrics, predicate_parameter, rows_gone, vector_metrics
+from deltalite.commands.selected_rows import selected_change
+from deltalite.commands.write_target import standing_target
+from deltalite.requests import DeleteRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.row_actions import RowActions
+from deltalite.txn.proposal import Operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPERATION = "DELETE"
+
+
+def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
+    """Delete rows, or report what an earlier try of the same run deleted (`skipped`).
+
+    Raises:
+        InvalidRequestError: the condition is wrong, gives another answer each time, or holds a subquery.
+        DeltaLiteError: as `change_rows`.
+    """
+    return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))
+
+
+@contextmanager
+def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterator[RowChange]:
+    target = standing_target(base)
+    actions = RowActions.on_table(spark, base.schema, target.rules)
+    yield selected_change(spark, base, request.condition, actions.delete(request.condition, "condition"), target)
+
+
+def _described(request: DeleteRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+    metrics = file_metrics(done) | vector_metrics(done)
+    gone = rows_gone(change)
+    if gone is not None:
+        metrics["numDeletedRows"] = gone + (change.touched.changed if change.touched is not None else 0)
+    metrics["numCopiedRows"] = 0 if done is None else done.written.rows
+    return Operation(
+        name=OPERATION,
+        parameters={"predicate": predicate_parameter([request.condition])},
+        metrics=metrics,
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )

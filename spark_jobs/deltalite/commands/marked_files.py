@@ -1,0 +1,145 @@
+"""Files some of whose rows are marked as deleted: each leaves the table and comes back with another vector.
+
+A file that loses its last row only leaves. Vectors are written as they come, many into one file, and nothing names them
+before the commit; what is not committed is removed. Protocol: Deletion Vectors (writer requirements), Add File and
+Remove File.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.deletion_vectors import deleted_rows, file_name
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.columnar.parquet_files import read_footers
+from deltalite.columnar.stats_text import with_wide_bounds
+from deltalite.errors import DeltaLiteError
+from deltalite.log.file_table import said
+from deltalite.protocol.actions import AddFile
+from deltalite.protocol.paths import decode_path
+from deltalite.storage.log_store import LogStore
+
+# A vector file gets about this many positions, which is two megabytes at most where rows are deleted at random.
+_POSITIONS_IN_A_FILE = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class MarkedFiles:
+    """`touched` are the numbers of the files that leave, `adds` those that come back with another vector."""
+
+    touched: list[int] = field(default_factory=list)
+    adds: list[AddFile] = field(default_factory=list)
+    rows: int = 0
+    vectors_added: int = 0
+    vectors_updated: int = 0
+    vectors_removed: int = 0
+
+
+class VectorFiles:
+    """The vector files of one operation. Leaving the block without `keep()` or `leave()` removes them."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._written: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for name in self._written:
+            with suppress(DeltaLiteError):  # a vacuum takes what cannot be deleted now
+                self._store.delete(name)
+
+    def keep(self) -> None:
+        """The vectors are committed: their files stay."""
+        self._written.clear()
+
+    def leave(self) -> None:
+        """Nobody knows whether they are committed: they stay."""
+        self._written.clear()
+
+    def marked(self, files: pa.Table, marks: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
+        """Mark more rows of some of the files, given by number with positions that are alive and strictly increasing.
+
+        `files` has all columns of `ADD_TYPES`.
+
+        Raises:
+            CorruptDataFileError: a vector or a footer cannot be read.
+            StorageError, StoragePermissionError: a vector cannot be written.
+        """
+        found = MarkedFiles()
+        for pack in _packs(marks):
+            self._mark(files, pack, found)
+        return found
+
+    def _mark(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], found: MarkedFiles) -> None:
+        rows = dict(zip((n for n, _ in pack), _rows(files, pack), strict=True))
+        counts = self._record_counts(rows)
+        staying: list[tuple[int, pa.Int64Array]] = []
+        for number, positions in pack:
+            old = rows[number]["deletionVector"]
+            found.touched.append(number)
+            found.rows += len(positions)
+            found.vectors_removed += old is not None
+            together = positions if old is None else _union(deleted_rows(self._store, old), positions)
+            if len(together) < counts[number]:
+                found.vectors_added += 1
+                found.vectors_updated += old is not None
+                staying.append((number, together))
+        descriptors = write_vectors(self._store, [own for _, own in staying]) if staying else []
+        self._written += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
+        for (number, _), descriptor in zip(staying, descriptors, strict=True):
+            found.adds.append(_add(rows[number], descriptor, counts[number]))
+
+    def _record_counts(self, rows: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
+        """The rows of each file, deleted ones too: by its statistics, or by its footer where it has none."""
+        known = {n: stats.num_records for n, row in rows.items() if (stats := parse_stats(row["stats"])) is not None}
+        counts = {n: count for n, count in known.items() if count is not None}
+        others = [n for n in rows if n not in counts]
+        footers = read_footers(self._store, [decode_path(rows[n]["path"]) for n in others])
+        return counts | {n: footer.num_rows for n, footer in zip(others, footers, strict=True)}
+
+
+def _packs(marks: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tuple[int, pa.Int64Array]]]:
+    pack: list[tuple[int, pa.Int64Array]] = []
+    size = 0
+    for number, positions in marks:
+        pack.append((number, positions))
+        size += len(positions)
+        if size >= _POSITIONS_IN_A_FILE:
+            yield pack
+            pack, size = [], 0
+    if pack:
+        yield pack
+
+
+def _rows(files: pa.Table, pack: list[tuple[int, pa.Int64Array]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = files.take(pa.array([n for n, _ in pack], pa.int64())).to_pylist()
+    return found
+
+
+def _union(one: pa.Int64Array, other: pa.Int64Array) -> pa.Int64Array:
+    return pc.unique(pa.concat_arrays([one, other])).sort()
+
+
+def _add(row: Mapping[str, Any], descriptor: Mapping[str, Any], num_records: int) -> AddFile:
+    return AddFile(
+        path=row["path"],
+        partition_values=dict(row["partitionValues"] or ()),
+        size_bytes=row["size"],
+        modification_time_ms=row["modificationTime"],
+        data_change=True,
+        stats=with_wide_bounds(row["stats"], num_records),
+        tags=None if row["tags"] is None else dict(row["tags"]),
+        deletion_vector=said(descriptor),
+        base_row_id=row["baseRowId"],
+        default_row_commit_version=row["defaultRowCommitVersion"],
+        clustering_provider=row["clusteringProvider"],
+    )

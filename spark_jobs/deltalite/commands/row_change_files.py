@@ -1,0 +1,148 @@
+"""The files of a delete, an update or a merge: data, deletion vectors, changes.
+
+Files with changed rows are rewritten, or, with `delta.enableDeletionVectors`, these rows are marked as deleted and only
+new ones are written. Change files hold every change of a commit where its other files do not tell: after an update, and
+where a file is rewritten without some of its rows. Then what changes is computed once, so that the table and its feed
+say the same of a value that would be another one the next time. Protocol: Deletion Vectors, Change Data Files.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.change_feed import recorded_schema
+from deltalite.commands.change_files import CHANGE_DATA_FOLDER
+from deltalite.commands.committing import now_ms
+from deltalite.commands.marked_files import MarkedFiles, VectorFiles
+from deltalite.commands.row_change import CarriedOut, RowChange, TouchedRows, marks_rows
+from deltalite.commands.write_target import WriteTarget
+from deltalite.commands.written_files import WrittenFiles, described, described_changes, rows_counted, write_layout
+from deltalite.log.file_table import key_column, removes_of
+from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.features import is_in_force
+from deltalite.snapshot import Snapshot
+from deltalite.spark.changed_rows import ChangedRows, NewRows, united
+from deltalite.spark.conforming import conformed
+from deltalite.spark.errors import reading_table
+from deltalite.spark.folders import folder_of
+from deltalite.spark.joining import gathered
+from deltalite.spark.row_actions import ActionKind
+from deltalite.spark.row_positions import positions_by_file
+from deltalite.spark.row_rules import counted, new_row_guards, ruled
+from deltalite.spark.scan import scan
+from deltalite.spark.staging import StagedWrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> CarriedOut:
+    """Write everything that the commit needs; what is not committed is removed with `stack`.
+
+    Raises:
+        ConstraintViolationError: a new row breaks a rule of the table.
+        SourceError: a row cannot be computed.
+        CorruptDataFileError: a file of the table cannot be read.
+        StorageError, StoragePermissionError: the table's folder cannot be written.
+    """
+    with reading_table(base.store.root):
+        if change.inserts is None:
+            return _Writer(spark, base, change, change.target, stack).carried_out(change.inserts)
+        with counted(change.inserts, change.target.rules.identities) as (inserts, columns, count):
+            return _Writer(spark, base, change, change.target.with_marks(columns, count), stack).carried_out(inserts)
+
+
+class _Writer:
+    """Writes the files of one change; `target` is the table as the commit leaves it."""
+
+    def __init__(
+        self, spark: SparkSession, base: Snapshot, change: RowChange, target: WriteTarget, stack: ExitStack
+    ) -> None:
+        self._spark = spark
+        self._base = base
+        self._change = change
+        self._target = target
+        self._marks = marks_rows(base)
+        self._updates = any(action.kind is ActionKind.UPDATE for action in change.actions.values())
+        folder = folder_of(spark, base.store.root)
+        self._staging = stack.enter_context(StagedWrite(folder, write_layout(target, optimize=change.gathers)))
+        self._vectors = stack.enter_context(VectorFiles(base.store))
+
+    def carried_out(self, inserts: NewRows | None) -> CarriedOut:
+        touched = self._change.touched
+        rows = None if touched is None else touched.rows
+        has_feed = self._needs_change_files()
+        if has_feed and touched is not None:
+            rows = touched.rows.fixed(touched.changed)
+            inserts = None if inserts is None else inserts.fixed()
+        written = self._data(rows, inserts)
+        marked = self._marked(touched, rows) if touched is not None and rows is not None and self._marks else None
+        removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])
+        rewritten = 0 if touched is None or self._marks else rows_counted(self._base.store, touched.files)
+        return CarriedOut(
+            target=self._target,
+            adds=(*written.adds, *(() if marked is None else marked.adds)),
+            removes=tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=True)),
+            changes=self._changes(rows, inserts) if has_feed and rows is not None else (),
+            files=(self._staging, self._vectors),
+            written=written,
+            marked=marked or MarkedFiles(),
+            rewritten_rows=rewritten,
+        )
+
+    def _needs_change_files(self) -> bool:
+        """Whether readers of the feed would not see from data files and vectors alone what has changed."""
+        if self._change.touched is None or (self._marks and not self._updates):
+            return False
+        return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
+
+    def _data(self, rows: ChangedRows | None, inserts: NewRows | None) -> WrittenFiles:
+        """The data files: what rewritten files hold afterwards, and new rows."""
+        parts = []
+        if rows is not None and not self._marks:
+            parts.append(rows.rewritten())
+        elif rows is not None and self._updates and self._change.touched is not None:
+            parts.append(gathered(rows.updated(), self._change.touched.changed))
+        if inserts is not None:
+            parts.append(inserts.frame)
+        if not parts:
+            return WrittenFiles.none()
+        schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
+        guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
+        files = self._staging.write(self._ruled(united(parts)), self._target.table, guards)
+        return described(self._base.store, self._staging, files, self._target, data_change=True)
+
+    def _marked(self, touched: TouchedRows, rows: ChangedRows) -> MarkedFiles:
+        columns = self._change.columns
+        found = positions_by_file(rows.positions(), file=columns.file, row=columns.row)
+        marks = ((touched.numbers[file], positions) for file, positions in found)
+        return self._vectors.marked(_with_all_columns(self._base, touched.files), marks)
+
+    def _removed(self, touched: TouchedRows | None, marked: MarkedFiles | None) -> list[pa.Table]:
+        """The touched files that leave, be it to come back with another vector."""
+        if touched is None:
+            return []
+        return [touched.files if marked is None else touched.files.take(pa.array(marked.touched, pa.int64()))]
+
+    def _changes(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
+        """The change files: both sides of updates, rows that went, in whole files too, and new rows."""
+        target, gone = self._target, None
+        if self._change.gone.num_rows:
+            gone = conformed(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
+        frame = self._ruled(rows.feed(inserts, gone))
+        files = self._staging.write(frame, recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+        return described_changes(self._base.store, self._staging, files, target)
+
+    def _ruled(self, frame: DataFrame) -> DataFrame:
+        change = self._change
+        return ruled(frame, change.columns.action, self._target.schema, self._target.rules, change.actions)
+
+
+def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
+    """The same files in the same order, with all that the log says of them."""
+    everything = base.files_with()
+    return everything.take(pc.index_in(key_column(files), value_set=key_column(everything).combine_chunks()))

@@ -1,0 +1,45 @@
+"""How delete, update and merge look in the table's history: Spark's parameters and metrics. Values in, values out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from deltalite.commands.row_change import CarriedOut, RowChange
+from deltalite.commands.written_files import WrittenFiles
+
+
+def predicate_parameter(conditions: Iterable[str | None]) -> str:
+    """Conditions as history has them: JSON text of a list."""
+    return json.dumps([condition for condition in conditions if condition is not None])
+
+
+def file_metrics(done: CarriedOut | None) -> dict[str, int]:
+    """The files that came, and those that went and did not come back with another deletion vector."""
+    if done is None:
+        return dict.fromkeys(
+            ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numAddedChangeFiles"), 0
+        )
+    back = {add.path for add in done.marked.adds}
+    gone = [remove for remove in done.removes if remove.path not in back]
+    return {
+        "numAddedFiles": len(done.written.adds),
+        "numRemovedFiles": len(gone),
+        "numAddedBytes": done.written.size_bytes,
+        "numRemovedBytes": sum(remove.size_bytes or 0 for remove in gone),
+        "numAddedChangeFiles": len(done.changes),
+    }
+
+
+def vector_metrics(done: CarriedOut | None) -> dict[str, int]:
+    """The deletion vectors that came, that took another's place, and that went."""
+    return {
+        "numDeletionVectorsAdded": 0 if done is None else done.marked.vectors_added,
+        "numDeletionVectorsUpdated": 0 if done is None else done.marked.vectors_updated,
+        "numDeletionVectorsRemoved": 0 if done is None else done.marked.vectors_removed,
+    }
+
+
+def rows_gone(change: RowChange) -> int | None:
+    """The rows of files that left as a whole; None where one of them does not say how many it had."""
+    return WrittenFiles.rows_of(change.gone)

@@ -1,0 +1,96 @@
+"""The plan of an operation that does one thing to the rows that a condition selects: delete, update.
+
+The rows are judged one by one, so two of these operations on other rows of one file do not stand in each other's way
+where the table marks rows (`Proposal.row_level`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.commands.row_change import RowChange, TouchedRows
+from deltalite.commands.write_target import WriteTarget
+from deltalite.commands.written_files import live_rows_of, rows_counted
+from deltalite.log.file_table import key_column
+from deltalite.snapshot import Snapshot
+from deltalite.spark.changed_rows import RowColumns
+from deltalite.spark.row_actions import ActionKind, RowAction
+from deltalite.spark.selecting import Selection, changed_by, counts_by_file, selection
+from deltalite.txn.proposal import ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PARAMETER = "condition"
+
+
+def selected_change(
+    spark: SparkSession, base: Snapshot, condition: str | None, action: RowAction, target: WriteTarget
+) -> RowChange:
+    """What `action`, which has the condition too, does to the table.
+
+    Raises:
+        InvalidRequestError: the condition is wrong, or cannot be computed for a row.
+        CorruptDataFileError: a file cannot be read.
+    """
+    columns = RowColumns.beside(base.schema)
+    found = _found(spark, base, condition, columns)
+    gone, left = found.split() if action.kind is ActionKind.DELETE else (found.nothing, found)
+    touched = None
+    if left.files.num_rows:
+        rows, numbers = changed_by(spark, base, left.files, columns, action, target.schema)
+        changed = rows_counted(base.store, left.files) if left.matches is None else sum(left.matches)
+        touched = TouchedRows(files=left.files, rows=rows, numbers=numbers, changed=changed)
+    return RowChange(
+        target=target,
+        reads=found.reads,
+        actions={0: action},
+        columns=columns,
+        gone=gone,
+        touched=touched,
+        row_level=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The files with rows that match, how many do in each (all of them where None), and what was read to know it."""
+
+    files: pa.Table
+    matches: list[int] | None
+    reads: ReadSet
+
+    @property
+    def nothing(self) -> pa.Table:
+        return self.files.slice(0, 0)
+
+    def split(self) -> tuple[pa.Table, _Found]:
+        """The files all of whose rows match, and the others."""
+        if self.matches is None:
+            return self.files, _Found(files=self.nothing, matches=[], reads=self.reads)
+        is_all = [count == live for count, live in zip(self.matches, live_rows_of(self.files), strict=True)]
+        mask = pa.array(is_all, pa.bool_())
+        others = [count for count, own in zip(self.matches, is_all, strict=True) if not own]
+        return self.files.filter(mask), _Found(
+            files=self.files.filter(pc.invert(mask)), matches=others, reads=self.reads
+        )
+
+
+def _found(spark: SparkSession, base: Snapshot, condition: str | None, columns: RowColumns) -> _Found:
+    if condition is None:
+        return _Found(files=base.files, matches=None, reads=ReadSet(whole_table=True))
+    chosen = selection(spark, base, condition, parameter=_PARAMETER)
+    if chosen.is_whole:
+        return _Found(files=chosen.files, matches=None, reads=_reads(chosen, chosen.files))
+    counts = counts_by_file(spark, base, chosen, condition, columns, parameter=_PARAMETER)
+    numbers = sorted(counts)
+    files = chosen.files.take(pa.array(numbers, pa.int64()))
+    return _Found(files=files, matches=[counts[number] for number in numbers], reads=_reads(chosen, files))
+
+
+def _reads(chosen: Selection, files: pa.Table) -> ReadSet:
+    return ReadSet(keys=frozenset(key_column(files).to_pylist()), rows=(chosen.test,))

@@ -1,0 +1,62 @@
+"""The update command: rows for which a condition is true get other values.
+
+Values are SQL over the row as it was, of any of its columns; what they do not name stays, and generated columns are
+computed again. Files are found as a delete finds them; where the condition is on partition columns alone, or there is
+none, every row of the files changes and none is looked for. delta-spark: UpdateCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.change_rows import change_rows
+from deltalite.commands.identity import user_metadata
+from deltalite.commands.row_change import CarriedOut, RowChange
+from deltalite.commands.row_report import file_metrics, predicate_parameter, vector_metrics
+from deltalite.commands.selected_rows import selected_change
+from deltalite.commands.write_target import standing_target
+from deltalite.requests import UpdateRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.row_actions import RowActions
+from deltalite.txn.proposal import Operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPERATION = "UPDATE"
+
+
+def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
+    """Update rows, or report what an earlier try of the same run updated (`skipped`).
+
+    Raises:
+        InvalidRequestError: the condition or a value is wrong, or a column does not exist.
+        SchemaMismatchError: a value has a type that the column cannot take.
+        ConstraintViolationError: a new row breaks a rule of the table.
+        DeltaLiteError: as `change_rows`.
+    """
+    return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))
+
+
+@contextmanager
+def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterator[RowChange]:
+    target = standing_target(base)
+    actions = RowActions.on_table(spark, base.schema, target.rules)
+    given = actions.assignments(request.set, "set")
+    action = actions.update(request.condition, given, "set")
+    yield selected_change(spark, base, request.condition, action, target)
+
+
+def _described(request: UpdateRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+    updated = 0 if change.touched is None else change.touched.changed
+    copied = 0 if done is None or not done.rewritten_rows else done.rewritten_rows - updated
+    return Operation(
+        name=OPERATION,
+        parameters={"predicate": predicate_parameter([request.condition])},
+        metrics=file_metrics(done) | vector_metrics(done) | {"numUpdatedRows": updated, "numCopiedRows": copied},
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )

@@ -1,0 +1,138 @@
+"""A value becomes the value of a column of another type: widened where types fit, else checked row by row.
+
+Decided on the types: what never fits (a string for a number, a struct with members that the column lacks) is refused
+before a row is read. Where some values fit and others do not (a BIGINT for an INT, more digits than a decimal has, a
+time for a date), each is cast and cast back, and a row whose value does not come back the same ends the operation: no
+value is cut or rounded silently. delta-spark: store assignment, which rounds decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, bare
+from deltalite.protocol.schema_evolution import VOID, fits
+from deltalite.spark.types import spark_type
+
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_NO_TEXT = frozenset({"binary", "variant", "void"})
+
+
+def assigned(
+    value: Column, have: DataType, want: DataType, path: str, *, fills: bool = False, varies: bool = False
+) -> Column:
+    """The value, which has the type `have`, as one of the type `want`.
+
+    Args:
+        value: the value.
+        have: its type.
+        want: the type of the column.
+        path: the column, as errors name it.
+        fills: members of structs that the value lacks become null.
+        varies: the value is another one each time it is evaluated.
+
+    Raises:
+        SchemaMismatchError: no value of the one type is one of the other, or members are missing or unknown.
+    """
+    match have, want:
+        case _ if have == VOID:
+            return F.lit(None).cast(spark_type(want))
+        case StructType(), StructType():
+            return _struct(value, have, want, path, fills=fills)
+        case ArrayType(element), ArrayType(wanted):
+            convert = _converter(element, wanted, f"{path}.element", fills=fills)
+            return value if convert is None else F.transform(value, convert)
+        case MapType(key, item), MapType(wanted_key, wanted_item):
+            keys = _converter(key, wanted_key, f"{path}.key", fills=fills)
+            items = _converter(item, wanted_item, f"{path}.value", fills=fills)
+            if keys is None and items is None:
+                return value
+            made_keys, made = F.map_keys(value), F.map_values(value)
+            return F.map_from_arrays(
+                made_keys if keys is None else F.transform(made_keys, keys),
+                made if items is None else F.transform(made, items),
+            )
+        case _ if have == want:
+            return value
+        case ((PrimitiveType() | DecimalType()), (PrimitiveType() | DecimalType())):
+            return _simple(value, have, want, path, varies=varies)
+        case _:
+            raise _never(have, want, path)
+
+
+def _simple(
+    value: Column,
+    have: PrimitiveType | DecimalType,
+    want: PrimitiveType | DecimalType,
+    path: str,
+    *,
+    varies: bool,
+) -> Column:
+    if fits(have, want):
+        return value.cast(spark_type(want))
+    if want == PrimitiveType("string") and _name(have) not in _NO_TEXT:
+        return value.cast("string")
+    if not any(_name(have) in family and _name(want) in family for family in (_NUMBERS, _TIMES)):
+        raise _never(have, want, path)
+    check = _checked(have, want, path)
+    return F.element_at(F.transform(F.array(value), check), 1) if varies else check(value)
+
+
+def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Column]:
+    """The cast of a value that comes back the same; any other ends the query."""
+
+    def cast(value: Column) -> Column:
+        there = value.try_cast(spark_type(want))
+        problem = F.concat(
+            F.lit(f"The column '{path}' is {want}, and the value "), value.cast("string"), F.lit(f" ({have}) is none.")
+        )
+        is_same = value.isNull() | there.try_cast(spark_type(have)).eqNullSafe(value)
+        return F.when(is_same, there).otherwise(F.raise_error(problem).cast(spark_type(want)))
+
+    return cast
+
+
+def _struct(value: Column, have: StructType, want: StructType, path: str, *, fills: bool) -> Column:
+    unknown = [f.name for f in have if want.find(f.name) is None]
+    missing = [f.name for f in want if have.find(f.name) is None]
+    if unknown or (missing and not fills):
+        raise SchemaMismatchError(
+            f"The column '{path}' has the members {', '.join(want.names)}, and its value has {', '.join(have.names)}.",
+            remedy="Build the struct with the same members: named_struct('a', ..., 'b', ...).",
+        )
+    if bare(have) == bare(want):
+        return value
+    members = []
+    for field in want:
+        theirs = have.find(field.name)
+        if theirs is None:
+            member = F.lit(None).cast(spark_type(field.type))
+        else:
+            where = f"{path}.{field.name}"
+            member = assigned(value.getField(theirs.name), theirs.type, field.type, where, fills=fills)
+        members.append(member.alias(field.name))
+    return F.when(value.isNotNull(), F.struct(*members))
+
+
+def _converter(have: DataType, want: DataType, path: str, *, fills: bool) -> Callable[[Column], Column] | None:
+    """How each item becomes one of the type, None where it is one."""
+    if spark_type(have) == spark_type(want):
+        return None
+    assigned(F.lit(None), have, want, path, fills=fills)  # what never fits is said before a row is read
+    return lambda item: assigned(item, have, want, path, fills=fills)
+
+
+def _name(data_type: PrimitiveType | DecimalType) -> str:
+    return data_type.name if isinstance(data_type, PrimitiveType) else "decimal"
+
+
+def _never(have: DataType, want: DataType, path: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"The column '{path}' is {want}, and its value is {have}, which is not converted without being asked.",
+        remedy=f"Say how, such as CAST(... AS {want}).",
+    )

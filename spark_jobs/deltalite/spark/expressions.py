@@ -1,0 +1,122 @@
+"""SQL expressions as columns of Spark, resolved before a row is read.
+
+They come from two places. What a table carries in its metadata was written by whoever may write to the table, so it may
+only compute: no functions that Spark does not bring along, none that call into Java. What a request brings may use the
+functions of its own session. Neither may hold a subquery or an aggregate, nor, where it is evaluated more than once or
+compared with another value of the row, anything that gives another value each time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Self
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import DeltaLiteError, InvalidRequestError, UnsupportedFeatureError
+from deltalite.protocol.schema import DataType, StructType
+from deltalite.spark.errors import first_line
+from deltalite.spark.types import from_spark, spark_type, to_spark
+
+_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
+_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
+_OF_THE_MOMENT = re.compile(r"^(Now|CurrentTimestamp|CurrentDate|CurrentTime|LocalTimestamp)$")
+Failure = Callable[[str], DeltaLiteError]
+"""Makes the error from what is wrong with an expression."""
+
+
+def of_the_table(what: str, text: str) -> Failure:
+    """The error for an expression that stands in the table's metadata; `what` names it there."""
+    return lambda why: UnsupportedFeatureError(
+        f"The {what} is ({text}), which cannot be computed here: {why}",
+        remedy="Correct it, or write the table with the engine that made it.",
+    )
+
+
+def of_the_request(what: str, text: str, *, parameter: str = "properties") -> Failure:
+    """The error for an expression that the request brings, in `parameter`."""
+    return lambda why: InvalidRequestError(
+        f"The {what} is ({text}), which cannot be computed: {why}", remedy=f"Correct it in `{parameter}`."
+    )
+
+
+class Expressions:
+    """Resolves expressions on rows of one shape."""
+
+    def __init__(self, rows: DataFrame, forbidden: re.Pattern[str], *, is_repeated: bool) -> None:
+        self._rows = rows
+        self._forbidden = forbidden
+        self._is_repeated = is_repeated  # conditions are evaluated in more than one pass
+
+    @classmethod
+    def of_table(cls, spark: SparkSession, schema: StructType) -> Self:
+        """Those of a table's metadata, on its rows."""
+        return cls(no_rows(spark, schema), _IN_TABLES, is_repeated=False)
+
+    @classmethod
+    def of_request(cls, rows: DataFrame) -> Self:
+        """Those of a request, on rows like these."""
+        return cls(rows, _IN_REQUESTS, is_repeated=True)
+
+    def condition(self, text: str, failure: Failure) -> Column:
+        """A boolean expression."""
+        node = self._resolved(F.expr(text), failure)
+        if node.dataType().typeName() not in ("boolean", "void"):
+            raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
+        self._check(node, failure, varies=False)
+        if self._is_repeated and _is_of_the_moment(node):
+            raise failure("it asks for the time, which is another one at each look. Write the time itself into it.")
+        return F.expr(text)
+
+    def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
+        """An expression, its type, and whether it may give another value each time it is evaluated."""
+        node = self._resolved(F.expr(text), failure)
+        self._check(node, failure, varies=True)
+        found = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
+        return F.expr(text), found, not node.deterministic() or _is_of_the_moment(node)
+
+    def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
+        """An expression as a value of the type, and the columns that it reads, in lower case.
+
+        It may differ each time where it `varies`.
+        """
+        made = F.expr(text).cast(spark_type(data_type))
+        return made, self._check(self._resolved(made, failure), failure, varies=varies)
+
+    def _resolved(self, column: Column, failure: Failure) -> Any:
+        try:
+            frame: Any = self._rows.select(column.alias("value"))
+        except (AnalysisException, ParseException) as error:
+            raise failure(first_line(error)) from error
+        plan = frame._jdf.queryExecution().analyzed()
+        # A generator, a window function or an aggregate brings along a step of its own.
+        own: Any = self._rows._jdf
+        is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
+        if not is_plain or not plan.children().apply(0).equals(own.queryExecution().analyzed()):
+            raise failure("it gives no single value for a row.")
+        return plan.expressions().apply(0)
+
+    def _check(self, node: Any, failure: Failure, *, varies: bool) -> frozenset[str]:
+        nodes = json.loads(node.toJSON())
+        kinds = [str(n["class"]).rpartition(".")[2] for n in nodes]
+        found = next((kind for kind in kinds if self._forbidden.search(kind)), None)
+        if found is not None:
+            raise failure(f"it may not use {found}.")
+        if not varies and not node.deterministic():
+            raise failure("it is not deterministic.")
+        return frozenset(
+            str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
+        )
+
+
+def _is_of_the_moment(node: Any) -> bool:
+    return any(_OF_THE_MOMENT.search(str(n["class"]).rpartition(".")[2]) for n in json.loads(node.toJSON()))
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame of these columns, whose rows the optimizer does not know to be none."""
+    return spark.createDataFrame(spark.sparkContext.emptyRDD(), to_spark(schema))

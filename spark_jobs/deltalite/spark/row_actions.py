@@ -1,0 +1,257 @@
+"""What a request says of single rows, as columns of Spark: when it holds, and what the row becomes.
+
+An action is resolved against the rows that it will see before any of them is read: every name, type and function is
+known to be right, and what is wrong is said with the parameter and the text. Values are expressions over the row as it
+was; a member of a struct may be given alone. Columns that the table makes itself (generated, identity) are left to it
+where an action does not name them. delta-spark: DeltaUpdateTable, DeltaMergeIntoClause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.columnar.statistics import parse_column_list
+from deltalite.errors import InvalidRequestError, SchemaMismatchError
+from deltalite.protocol.column_rules import ColumnRules
+from deltalite.protocol.schema import DataType, StructType
+from deltalite.spark.assigning import assigned
+from deltalite.spark.columns import TARGET, quoted
+from deltalite.spark.conforming import conformed_columns
+from deltalite.spark.expressions import Expressions, no_rows, of_the_request, of_the_table
+from deltalite.spark.types import spark_type
+
+Path = tuple[str, ...]
+
+
+class ActionKind(Enum):
+    """What happens to a row."""
+
+    UPDATE = auto()
+    DELETE = auto()
+    INSERT = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowAction:
+    """One thing that happens to rows for which `condition` is true; to every row where it is None.
+
+    `values` has a column for each of the table's, in its order, none for a delete; `named` are the columns whose values
+    the request gives. `varies` says that a value may be another one each time it is computed.
+    """
+
+    kind: ActionKind
+    condition: Column | None = None
+    values: tuple[Column, ...] = ()
+    named: frozenset[str] = frozenset()
+    varies: bool = False
+
+    @property
+    def new_row(self) -> Column:
+        """The new row as a struct."""
+        return F.struct(*self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A value for a column, with its type."""
+
+    value: Column
+    type: DataType
+    varies: bool = False
+
+
+class RowActions:
+    """Makes the actions on rows of one table.
+
+    Args:
+        rows: rows of the shape that the actions see; the table's columns are those of `target` there.
+        have: the table's columns as the operation found them.
+        schema: the table's columns as the operation leaves them.
+        rules: what the table says about its columns.
+        fills: members that a struct lacks become null, and are kept in an update.
+    """
+
+    def __init__(
+        self, rows: DataFrame, *, have: StructType, schema: StructType, rules: ColumnRules, fills: bool = False
+    ) -> None:
+        self._rows = Expressions.of_request(rows)
+        self._nothing = Expressions.of_table(rows.sparkSession, StructType(()))
+        self._have = have
+        self._schema = schema
+        self._rules = rules
+        self._fills = fills
+
+    @classmethod
+    def on_table(cls, spark: SparkSession, schema: StructType, rules: ColumnRules) -> RowActions:
+        """Actions that see the table's own rows."""
+        return cls(no_rows(spark, schema).alias(TARGET), have=schema, schema=schema, rules=rules)
+
+    def condition(self, text: str | None, parameter: str) -> Column | None:
+        """A condition; null counts as false where it is used."""
+        if text is None:
+            return None
+        return self._rows.condition(text, of_the_request("condition", text, parameter=parameter))
+
+    def delete(self, condition: str | None, parameter: str) -> RowAction:
+        """The row goes."""
+        return RowAction(kind=ActionKind.DELETE, condition=self.condition(condition, parameter))
+
+    def update(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
+        """The row gets the given values and keeps the others."""
+        by_column = self._by_column(given, parameter)
+        for column in self._rules.identities:
+            if column.name in by_column:
+                raise InvalidRequestError(
+                    f"{parameter} gives a value to '{column.name}', an identity column, whose values never change.",
+                    remedy="Leave the column out.",
+                )
+        kept = conformed_columns(self._have, self._schema, of_target)
+        values = tuple(
+            self._updated(old, field.type, by_column.get(field.name, {}), field.name).alias(field.name)
+            for field, old in zip(self._schema, kept, strict=True)
+        )
+        return RowAction(
+            kind=ActionKind.UPDATE,
+            condition=self.condition(condition, parameter),
+            values=values,
+            named=frozenset(by_column),
+            varies=any(one.varies for one in given.values()),
+        )
+
+    def insert(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
+        """A new row, with defaults and nulls for the columns that are not given."""
+        by_column = self._by_column(given, parameter)
+        self._check_may_be_given(by_column, parameter)
+        values, varies = [], any(one.varies for one in given.values())
+        for field in self._schema:
+            own = by_column.get(field.name)
+            if own is not None and set(own) != {()}:
+                raise InvalidRequestError(
+                    f"{parameter} gives a value to a member of '{field.name}' alone, and a new row has no others.",
+                    remedy="Give the whole struct: named_struct('a', ..., 'b', ...).",
+                )
+            if own is not None:
+                one = own[()]
+                value = assigned(one.value, one.type, field.type, field.name, fills=self._fills, varies=one.varies)
+            elif field.name in self._rules.defaults:
+                text = self._rules.defaults[field.name]
+                failure = of_the_table(f"default of the column '{field.name}'", text)
+                value, _ = self._nothing.value(text, field.type, failure, varies=True)
+                varies = True
+            else:
+                value = F.lit(None).cast(spark_type(field.type))
+            values.append(value.alias(field.name))
+        return RowAction(
+            kind=ActionKind.INSERT,
+            condition=self.condition(condition, parameter),
+            values=tuple(values),
+            named=frozenset(by_column),
+            varies=varies,
+        )
+
+    def assignments(self, texts: Mapping[str, str], parameter: str) -> dict[Path, Given]:
+        """Expressions by column, resolved."""
+        found = {}
+        for name, text in texts.items():
+            path = self._path(name, parameter)
+            if path in found:
+                raise InvalidRequestError(f"{parameter} names the column {name} twice.", remedy="Name it once.")
+            failure = of_the_request(f"value of {name}", text, parameter=parameter)
+            value, data_type, varies = self._rows.typed(text, failure)
+            found[path] = Given(value=value, type=data_type, varies=varies)
+        return found
+
+    def _path(self, name: str, parameter: str) -> Path:
+        """The column, or the member of one, in the table's spelling."""
+        paths = parse_column_list(name)
+        path = paths[0] if len(paths) == 1 else ()
+        if path and path[0].lower() == TARGET and self._schema.find(path[0]) is None:
+            path = path[1:]
+        found: list[str] = []
+        data_type: DataType = self._schema
+        for part in path:
+            field = data_type.find(part) if isinstance(data_type, StructType) else None
+            if field is None:
+                found = []
+                break
+            found.append(field.name)
+            data_type = field.type
+        if not found:
+            raise InvalidRequestError(
+                f"{parameter} gives a value to {name!r}, which is no column of the table.",
+                remedy=f"The table has the columns {', '.join(self._schema.names)}; a member of a struct is a.b.",
+            )
+        return tuple(found)
+
+    def _by_column(self, given: Mapping[Path, Given], parameter: str) -> dict[str, dict[Path, Given]]:
+        """The values of each column: for it as a whole under (), or for its members."""
+        found: dict[str, dict[Path, Given]] = {}
+        for path, one in given.items():
+            others = found.setdefault(path[0], {})
+            inside = next((o for o in others if o[: len(path) - 1] == path[1:] or path[1:][: len(o)] == o), None)
+            if inside is not None:
+                raise InvalidRequestError(
+                    f"{parameter} gives values to {'.'.join(path)} and to {'.'.join((path[0], *inside))}, one of which "
+                    "holds the other.",
+                    remedy="Keep one of them.",
+                )
+            others[path[1:]] = one
+        return found
+
+    def _updated(self, old: Column, data_type: DataType, given: Mapping[Path, Given], path: str) -> Column:
+        """The value that a column, or a member, has afterwards."""
+        if not given:
+            return old
+        whole = given.get(())
+        if whole is not None:
+            if self._fills and isinstance(data_type, StructType) and isinstance(whole.type, StructType):
+                return self._merged(old, data_type, whole, path)
+            return assigned(whole.value, whole.type, data_type, path, varies=whole.varies)
+        members = []
+        for field in data_type if isinstance(data_type, StructType) else ():
+            own = {rest[1:]: one for rest, one in given.items() if rest[0] == field.name}
+            member = self._updated(old.getField(field.name), field.type, own, f"{path}.{field.name}")
+            members.append(member.alias(field.name))
+        return F.struct(*members)
+
+    def _merged(self, old: Column, want: StructType, given: Given, path: str) -> Column:
+        """A struct in place of another one, which keeps the members that the new one does not know."""
+        have = given.type
+        if not isinstance(have, StructType) or all(have.find(f.name) is not None for f in want):
+            return assigned(given.value, have, want, path, fills=True, varies=given.varies)
+        members = []
+        for field in want:
+            theirs, where = have.find(field.name), f"{path}.{field.name}"
+            if theirs is None:
+                member = old.getField(field.name)
+            else:
+                one = Given(value=given.value.getField(theirs.name), type=theirs.type, varies=given.varies)
+                member = self._updated(old.getField(field.name), field.type, {(): one}, where)
+            members.append(member.alias(field.name))
+        return F.when(given.value.isNotNull(), F.struct(*members))
+
+    def _check_may_be_given(self, by_column: Mapping[str, object], parameter: str) -> None:
+        for column in self._rules.identities:
+            if column.name in by_column and not column.allows_explicit:
+                raise SchemaMismatchError(
+                    f"{parameter} gives a value to '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
+                    remedy="Leave the column out: its values are given.",
+                )
+
+
+def decided(actions: Mapping[int, RowAction]) -> Column:
+    """The number of the first action whose condition is true of a row; null where none is."""
+    found = F.when(F.lit(False), F.lit(None).cast("int"))
+    for number, action in actions.items():
+        found = found.when(F.lit(True) if action.condition is None else action.condition, F.lit(number))
+    return found
+
+
+def of_target(name: str) -> Column:
+    """A column of the table, among those of other rows."""
+    return F.col(f"{TARGET}.{quoted(name)}")

@@ -1,0 +1,40 @@
+"""Where rows stand, brought to the driver as bitmaps, one file after the other.
+
+Spark makes bitmaps of 32,768 positions each, so that what comes over does not grow with the number of rows that are
+marked but, at an eighth of a byte, with that of the rows there are; and of that the driver holds the files of one
+partition at a time. Executors run no Python. Protocol: Deletion Vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.spark.columns import named
+
+# Of `bitmap_construct_agg`: its buckets begin with 1 at the position 1.
+_BUCKET = 32_768
+
+
+def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[str, pa.Int64Array]]:
+    """Each file with the positions (from 0, strictly increasing) of its rows; a row that comes twice counts once."""
+    at = named(row) + 1
+    bitmaps = (
+        rows.groupBy(named(file).alias("file"), F.bitmap_bucket_number(at).alias("bucket"))
+        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(at)).alias("bits"))
+        .repartition("file")
+        .sortWithinPartitions("file", "bucket")
+    )
+    for name, buckets in groupby(bitmaps.toLocalIterator(), key=lambda found: found["file"]):
+        yield name, pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _BUCKET) for b in buckets])
+
+
+def _positions(bits: bytearray, first: int) -> pa.Int64Array:
+    """The positions of the bits that are set, of which the lowest of the first byte is `first`."""
+    flags = pa.Array.from_buffers(pa.bool_(), _BUCKET, [None, pa.py_buffer(bytes(bits))])
+    return pc.add(pc.indices_nonzero(flags).cast(pa.int64()), first)

@@ -1,0 +1,120 @@
+"""Which files hold rows for which a condition is true, and how many.
+
+A condition on partition columns alone is decided by Spark on the distinct partition values, so any expression works and
+no file is read: every row of a file matches, or none. For others the statistics rule files out, and the rest are looked
+into, reading no more than the columns that the condition names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import IntegerType
+
+from deltalite.columnar.skipping import FileTest, prune
+from deltalite.protocol.partition_values import parse_partition_value, partition_text
+from deltalite.protocol.schema import StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.changed_rows import ChangedRows, RowColumns
+from deltalite.spark.columns import TARGET, named, unused_name
+from deltalite.spark.errors import computing, reading_table
+from deltalite.spark.predicates import parse_predicate, reads_only
+from deltalite.spark.row_actions import RowAction, decided
+from deltalite.spark.scan import scan_addressed
+from deltalite.spark.types import spark_type, to_spark
+from deltalite.txn.proposal import RowTest
+
+# Python's NaN equals only the same object; SQL's equals every NaN.
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Files that may hold matching rows; only such rows where `is_whole`. `test` is the condition asked of any file."""
+
+    files: pa.Table
+    test: RowTest
+    is_whole: bool
+
+
+def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parameter: str) -> Selection:
+    """The files for a condition (SQL).
+
+    Raises:
+        InvalidRequestError: the condition is wrong, naming `parameter`.
+    """
+    tree = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
+    test = FileTest(tree, snapshot.table_schema)
+    if reads_only(tree, snapshot.partition_columns):
+        return Selection(files=_in_partitions(spark, snapshot, condition, parameter), test=test, is_whole=True)
+    return Selection(files=prune(snapshot.files, tree, snapshot.table_schema), test=test, is_whole=False)
+
+
+def counts_by_file(
+    spark: SparkSession, snapshot: Snapshot, found: Selection, condition: str, columns: RowColumns, *, parameter: str
+) -> dict[int, int]:
+    """How many rows match in each file that has any, by its number in the selection.
+
+    Raises:
+        InvalidRequestError: the condition cannot be computed for a row.
+        CorruptDataFileError: a file cannot be read.
+    """
+    rows = scan_addressed(spark, snapshot, found.files, file=columns.file, row=columns.row)
+    matches = rows.frame.alias(TARGET).where(condition).groupBy(named(columns.file)).count()
+    with reading_table(snapshot.store.root), computing(parameter, condition):
+        return {rows.numbers[row[0]]: row[1] for row in matches.collect()}
+
+
+def changed_by(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: RowColumns,
+    action: RowAction,
+    schema: StructType,
+) -> tuple[ChangedRows, Mapping[str, int]]:
+    """The rows of files with what one action, numbered 0, does to them, and the number of each file by its spelling."""
+    rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row)
+    numbered = rows.frame.alias(TARGET).withColumn(columns.action, decided({0: action}))
+    changed = ChangedRows.of(numbered, columns, have=snapshot.schema, schema=schema, actions={0: action})
+    return changed, rows.numbers
+
+
+def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, parameter: str) -> pa.Table:
+    keys = PartitionKeys(snapshot)
+    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    positions: dict[tuple[Any, ...], list[int]] = {}
+    for position, values in enumerate(rows):
+        positions.setdefault(keys.key(values), []).append(position)
+    distinct = list(positions)
+    at_column = unused_name(snapshot.schema, "at")
+    schema = to_spark(StructType((*keys.fields,))).add(at_column, IntegerType())
+    frame = spark.createDataFrame([(*values, at) for at, values in enumerate(distinct)], schema)
+    # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`; its value makes no difference.
+    partition_names = {f.name for f in keys.fields}
+    others = [f for f in snapshot.schema if f.name not in partition_names]
+    frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in others])
+    with computing(parameter, predicate):
+        chosen = [row[0] for row in frame.alias(TARGET).where(predicate).select(named(at_column)).collect()]
+    taken = sorted(position for at in chosen for position in positions[distinct[at]])
+    return snapshot.files.take(pa.array(taken, pa.int64()))
+
+
+class PartitionKeys:
+    """Partition values as a tuple of typed values, which compares by value; `fields` are named as users know them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        table = snapshot.table_schema
+        both = {own.name: f for own, f in zip(table.physical, table.logical, strict=True)}
+        self.fields = [both[name] for name in table.partition_keys]
+        self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
+
+    def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
+        """The values of a file's partition."""
+        typed = (parse_partition_value(partition_text(values, key), f.type) for key, f in self._keys)
+        return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
