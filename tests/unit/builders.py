@@ -134,6 +134,23 @@ def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapp
     store.files[commit_name(version)] = (actions, store._clock_ms())
 
 
+def played(store: LogStore, ours: Proposal, **options: Any) -> tuple[Committed | DoneByAnotherTry, list[float]]:
+    """What came of a commit, and the pauses that it would have made."""
+    pauses: list[float] = []
+    return commit(store, ours, clock_ms=Clock(), pause=pauses.append, **options), pauses
+
+
+def rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
+    """Each put of ours finds that another writer has just taken the version with the next of `commits`."""
+    left = list(commits)
+
+    def before(operation: str, name: str) -> None:
+        if operation == "write_if_absent" and left and name not in store.files:
+            put_raw(store, int(name[-25:-5]), left.pop(0))
+
+    store.before = before
+
+
 def info(**values: Any) -> CommitInfo:
     return CommitInfo(values=values)
 
