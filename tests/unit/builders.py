@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import (
     Action,
@@ -17,6 +19,7 @@ from deltalite.protocol.actions import (
     SetTransaction,
     commit_to_bytes,
 )
+from deltalite.protocol.arrow_schema import type_from_arrow
 from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, schema_to_json
 from deltalite.snapshot import Snapshot
@@ -34,6 +37,13 @@ def struct(**columns: str) -> StructType:
 
 
 SCHEMA = struct(id="long", day="string")
+
+
+def schema_from_arrow(schema: pa.Schema) -> StructType:
+    """The Delta schema that holds rows of an Arrow schema."""
+    found = type_from_arrow(pa.struct(list(schema)), "")
+    assert isinstance(found, StructType)
+    return found
 
 
 class Clock:
