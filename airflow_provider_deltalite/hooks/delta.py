@@ -7,7 +7,6 @@ makes of the connection, or with what the worker's own environment gives it wher
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
@@ -32,6 +31,7 @@ class DeltaHook(BaseHook):
         super().__init__()
         self.table = table
         self.storage_conn_id = storage_conn_id
+        self._store: LogStore | None = None
 
     def get_conn(self) -> LogStore:
         """The table's log store; nothing is read yet.
@@ -40,9 +40,17 @@ class DeltaHook(BaseHook):
         """
         return self.store
 
-    @cached_property
+    @property
     def store(self) -> LogStore:
-        """The table's log store, opened once."""
+        """The table's log store, opened once.
+
+        Not a ``cached_property``: in Python 3.11 that has one lock for all hooks, and a connection may be slow to open.
+        """
+        if self._store is None:
+            self._store = self._open()
+        return self._store
+
+    def _open(self) -> LogStore:
         from deltalite.storage.opening import open_store  # loads pyarrow, which parsing a DAG must not
 
         location = parse_location(self.table)

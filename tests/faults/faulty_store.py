@@ -17,6 +17,8 @@ from deltalite.storage.memory import MemoryLogStore
 from tests.unit.builders import NOON_MS
 
 LATE_MS = 1_000
+# No client computes for so long between two accesses.
+_HANGS_AFTER_SECONDS = 120
 
 
 class Fault(StrEnum):
@@ -185,12 +187,16 @@ class Client(threading.Thread):
 
     def begin(self):
         self.start()
-        self._parked.acquire()
+        self._until_parked()
 
     def move(self, fault):
         self._fault = fault
         self._go.release()
-        self._parked.acquire()
+        self._until_parked()
+
+    def _until_parked(self):
+        if not self._parked.acquire(timeout=_HANGS_AFTER_SECONDS):
+            raise AssertionError("a client waits for something else than its turn, such as a lock of a parked one")
 
 
 def play(storage: Storage, programs, schedule) -> None:

@@ -10,10 +10,19 @@ from decimal import Decimal
 import pytest
 
 import deltalite.spark as delta
+from deltalite.protocol.actions import Protocol
 from deltalite.snapshot import Snapshot
 from deltalite.spark.distributed_replay import replayed_files, replayed_tombstones
+from deltalite.spark.session import settings
+from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.golden import names
+from tests.unit.builders import NOON_MS, add, load, metadata, put, struct
+
+NTZ = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",), writer_features=("timestampNtz",)
+)
 
 
 def facts(row):
@@ -45,6 +54,21 @@ def test_a_log_replayed_by_spark_has_the_same_files_and_tombstones(spark, golden
         assert as_counted(row.asDict(recursive=True) for row in found) == as_counted(
             columnar.to_pylist(maps_as_pydicts="lossy")
         )
+
+
+def test_bounds_that_a_checkpoint_has_only_as_a_struct_keep_all_their_digits(spark, tmp_path):
+    store = LocalLogStore(str(tmp_path))
+    properties = {"delta.checkpoint.writeStatsAsJson": "false"}
+    put(store, NTZ, metadata(properties, struct(at="timestamp", local="timestamp_ntz")), read_version=-1)
+    bounds = {"at": "2026-01-01T12:00:00.123456Z", "local": "2026-01-01T12:00:00.123456"}
+    put(store, add("a", stats=json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds})))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    snapshot = load(store)
+    with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        (found,) = replayed_files(spark, store, snapshot.segment).collect()
+    assert snapshot.segment.checkpoint is not None
+    assert json.loads(found["stats"])["maxValues"] == bounds
+    assert json.loads(snapshot.files["stats"][0].as_py())["maxValues"] == bounds
 
 
 def test_the_files_of_a_version_are_a_data_frame(spark, golden):

@@ -86,7 +86,7 @@ class Renames:
 
 
 def played(files, *, happens):
-    files.__dict__["file_context"] = Renames(files, happens=happens)
+    files._file_context = Renames(files, happens=happens)
     return put_if_absent(files, PutWay.RENAME, NAME, b"ours")
 
 

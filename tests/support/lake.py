@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from deltalite.columnar.data_file import DataFile, data_files
 from deltalite.columnar.reader import read_files
 from deltalite.log.file_table import DELETION_VECTOR
-from deltalite.protocol.arrow_schema import schema_from_arrow
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path
 from deltalite.protocol.schema import DataType, StructField, StructType
 from deltalite.storage.local import LocalLogStore
+from tests.unit.builders import schema_from_arrow
 
 
 def struct_of(**columns: DataType) -> StructType:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import (
     Action,
@@ -17,6 +19,7 @@ from deltalite.protocol.actions import (
     SetTransaction,
     commit_to_bytes,
 )
+from deltalite.protocol.arrow_schema import type_from_arrow
 from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, schema_to_json
 from deltalite.snapshot import Snapshot
@@ -34,6 +37,13 @@ def struct(**columns: str) -> StructType:
 
 
 SCHEMA = struct(id="long", day="string")
+
+
+def schema_from_arrow(schema: pa.Schema) -> StructType:
+    """The Delta schema that holds rows of an Arrow schema."""
+    found = type_from_arrow(pa.struct(list(schema)), "")
+    assert isinstance(found, StructType)
+    return found
 
 
 class Clock:
@@ -132,6 +142,23 @@ def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapp
         lines = [json.dumps(a).encode() + b"\n" if isinstance(a, Mapping) else commit_to_bytes([a]) for a in actions]
         actions = b"".join(lines)
     store.files[commit_name(version)] = (actions, store._clock_ms())
+
+
+def played(store: LogStore, ours: Proposal, **options: Any) -> tuple[Committed | DoneByAnotherTry, list[float]]:
+    """What came of a commit, and the pauses that it would have made."""
+    pauses: list[float] = []
+    return commit(store, ours, clock_ms=Clock(), pause=pauses.append, **options), pauses
+
+
+def rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
+    """Each put of ours finds that another writer has just taken the version with the next of `commits`."""
+    left = list(commits)
+
+    def before(operation: str, name: str) -> None:
+        if operation == "write_if_absent" and left and name not in store.files:
+            put_raw(store, int(name[-25:-5]), left.pop(0))
+
+    store.before = before
 
 
 def info(**values: Any) -> CommitInfo:

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from deltalite.errors import SchemaMismatchError
-from deltalite.protocol.arrow_schema import schema_from_arrow, schema_to_arrow, type_from_arrow
+from deltalite.protocol.arrow_schema import schema_to_arrow, type_from_arrow
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from tests.unit.builders import schema_from_arrow
 
 STRING, LONG = PrimitiveType("string"), PrimitiveType("long")
 ALL_TYPES = StructType(

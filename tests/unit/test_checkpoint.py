@@ -15,7 +15,7 @@ from deltalite.log.last_checkpoint_checksum import matches
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
-from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checkpoint import estimated_files, write_checkpoint
 from deltalite.upkeep.checkpoint_rows import CheckpointRows
 from tests.unit.builders import (
     NOON_MS,
@@ -264,6 +264,19 @@ def test_a_sound_checkpoint_is_not_written_again_but_the_hint_is_mended():
     assert write_checkpoint(load(store), now_ms=NOON_MS + 1) is None
     assert store.files[checkpoint_name(1)] == written
     assert read_last_checkpoint(store) == LastCheckpoint(version=1, size=-1, num_of_add_files=1)
+
+
+@pytest.mark.parametrize(
+    ("said", "files"),
+    [({"size": 9, "numOfAddFiles": 7}, 7), ({"size": 9, "numOfAddFiles": 0}, 0), ({"size": 9}, 9), ({"size": -1}, 0)],
+)
+def test_the_files_of_a_table_are_estimated_from_the_hint_and_what_came_after_it(said, files):
+    store = appended(create(new_store()), 1)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **said}).encode(), 0)
+    assert estimated_files(load(store)) == files
+    put(store, *(add(f"{number:0200}") for number in range(50)))
+    assert estimated_files(load(store)) >= files + 50
 
 
 @pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])

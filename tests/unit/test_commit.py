@@ -1,4 +1,4 @@
-"""Optimistic commit, race by race: a rival is played through the store's hooks between two of our moves."""
+"""Optimistic commit, race by race: rivals are played through the store's hooks; a silent storage is in `test_put`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import pytest
 
 from deltalite.errors import (
-    CommitStateUnknownError,
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
@@ -16,9 +15,6 @@ from deltalite.errors import (
     CorruptLogError,
     MetadataChangedException,
     ProtocolChangedException,
-    StorageError,
-    StoragePermissionError,
-    UnsupportedStorageError,
 )
 from deltalite.log.file_table import ADD_TYPES, removes_of, table_of
 from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, parse_commit
@@ -39,14 +35,13 @@ from tests.unit.builders import (
     new_store,
     newest,
     paths,
+    played,
     proposal,
     put_raw,
     remove,
+    rival,
     txn,
 )
-
-FAULT = StorageError("The disk is gone.", remedy="Mount it.")
-UNANSWERED = CommitStateUnknownError("No answer.", remedy="Look.")
 
 
 @pytest.fixture
@@ -54,45 +49,9 @@ def store():
     return appended(create(new_store()), 1)
 
 
-def played(store, ours, **options):
-    pauses = []
-    return commit(store, ours, clock_ms=Clock(), pause=pauses.append, **options), pauses
-
-
 def body(store, version):
     lines = store.files[commit_name(version)][0].splitlines()
     return {kind: value for line in lines for kind, value in json.loads(line).items()}
-
-
-def rival(store, *commits):
-    """Each put of ours finds that another writer has just taken the version with the next of `commits`."""
-    left = list(commits)
-
-    def before(operation, name):
-        if operation == "write_if_absent" and left and name not in store.files:
-            put_raw(store, int(name[-25:-5]), left.pop(0))
-
-    store.before = before
-
-
-def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
-    """The next put, or each, fails before or after it lands; the log cannot be read either where `reads_fail`."""
-    state = {"put": False}
-
-    def hook(operation, _name):
-        if operation == "write_if_absent" and (always or not state["put"]):
-            state["put"] = True
-            raise error
-
-    def reading(operation, name):
-        if when == "before":
-            hook(operation, name)
-        if operation == "read" and state["put"] and reads_fail:
-            raise FAULT
-
-    store.before = reading
-    if when == "after":
-        store.after = hook
 
 
 def test_an_undisputed_commit_is_the_next_version(store):
@@ -256,138 +215,6 @@ def test_an_older_generation_of_the_same_run_is_a_conflict(store):
         played(store, proposal(1, add("mine"), txn("run", 1)))
 
 
-@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
-@pytest.mark.parametrize("error", [FAULT, UNANSWERED])
-def test_a_put_that_landed_and_was_not_answered_is_a_commit(store, ours, error):
-    lost(store, "after", error)
-    done, _ = played(store, proposal(1, *ours))
-    assert done.version == 2 and newest(store) == 2
-    assert "mine" in paths(load(store))
-
-
-def test_a_put_that_landed_and_was_answered_with_a_refusal_is_a_commit(store):
-    """A client below us tried twice: the second of its requests found the name taken, by the first."""
-    ours, taken = proposal(1, remove("f1"), add("mine")), store.write_if_absent
-
-    def twice(name, data):
-        taken(name, data)
-        return taken(name, data)
-
-    store.write_if_absent = twice
-    assert played(store, ours)[0].version == 2 and newest(store) == 2
-
-
-def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
-    def before(operation, name):
-        if operation == "write_if_absent" and name == commit_name(2):
-            put_raw(store, 2, APPEND)
-            raise FAULT
-
-    store.before = before
-    assert played(store, proposal(1, add("mine")))[0].version == 3
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store, when):
-    lost(store, when, reads_fail=True, always=True)
-    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*cannot be read") as caught:
-        played(store, proposal(1, add("mine")))
-    assert not caught.value.retryable and caught.value.remedy
-
-
-@pytest.mark.parametrize("error", [FAULT, StoragePermissionError("No.", remedy="Ask.")])
-def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
-    lost(store, "before", error, always=True)
-    with pytest.raises(type(error)) as caught:
-        played(store, proposal(1, add("mine")))
-    assert caught.value is error and newest(store) == 1
-
-
-@pytest.mark.parametrize("error", [FAULT, UNANSWERED])
-def test_a_put_that_failed_once_is_put_again(store, error):
-    lost(store, "before", error)
-    done, pauses = played(store, proposal(1, add("mine")))
-    assert (done.version, newest(store), pauses) == (2, 2, [0.1])
-
-
-def test_a_put_that_was_never_answered_and_is_not_there_may_still_land(store):
-    lost(store, "before", UNANSWERED, always=True)
-    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*not shown"):
-        played(store, proposal(1, add("mine")))
-
-
-def test_a_put_that_lands_while_it_is_put_again_is_one_commit(store):
-    late = []
-
-    def before(operation, name):
-        if operation == "write_if_absent" and not late:
-            late.append(name)
-            raise UNANSWERED
-
-    store.before, put_again = before, store.write_if_absent
-
-    def landing(name, data):
-        if late:  # the first request reaches the storage right ahead of the second
-            store.files[name] = (data, NOON_MS)
-        return put_again(name, data)
-
-    store.write_if_absent = landing
-    assert played(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
-
-
-def shown_late(store, looks):
-    """A commit that lands is not shown to the next so many looks."""
-    left = {}
-    put_now, read_now = store.write_if_absent, store.read
-
-    def putting(name, data):
-        left.setdefault(name, looks)
-        return put_now(name, data)
-
-    def reading(name):
-        left[name] = left.get(name, 0) - 1
-        return None if left[name] >= 0 else read_now(name)
-
-    store.write_if_absent, store.read = putting, reading
-
-
-@pytest.mark.parametrize("looks", [1, 4])
-def test_a_commit_that_storage_shows_late_is_found(store, looks):
-    lost(store, "after")
-    shown_late(store, looks)
-    done, pauses = played(store, proposal(1, add("mine")))
-    assert done.version == 2 and 0 < sum(pauses) <= 2
-
-
-@pytest.mark.parametrize("looks", [1, 4])
-def test_a_winner_that_storage_shows_late_is_judged(store, looks):
-    rival(store, [add("theirs")])
-    shown_late(store, looks)
-    assert played(store, proposal(1, add("mine")))[0].version == 3
-
-
-def test_a_name_that_is_taken_and_never_shown_may_be_our_own(store):
-    rival(store, [add("theirs")])
-    shown_late(store, 1000)
-    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .* not shown"):
-        played(store, proposal(1, add("mine")))
-
-
-def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
-    """Ours is not in the log: the name it was put to is another's."""
-    rival(store, [add("theirs")])
-
-    def failing(operation, name):
-        if operation == "read" and name == commit_name(3):
-            raise FAULT
-
-    first = store.before
-    store.before = lambda *access: (first(*access), failing(*access))
-    with pytest.raises(StorageError) as caught:
-        played(store, proposal(1, add("mine")))
-    assert caught.value is FAULT
-
-
 def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
     """A listing had shown an empty log to whom was to make the table; a version 0 would be part of no version."""
     write_checkpoint(load(store), now_ms=NOON_MS)
@@ -396,30 +223,6 @@ def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
     with pytest.raises(ConcurrentWriteException, match="has some, though not version 0"):
         played(store, proposal(-1, PROTOCOL, metadata(), add("mine")))
     assert commit_name(0) not in store.files
-
-
-@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
-def test_a_name_that_is_taken_and_cannot_be_read_may_be_our_own(store, ours):
-    taken = store.write_if_absent
-
-    def twice(name, data):
-        taken(name, data)
-        store.before = unreadable
-        return taken(name, data)
-
-    def unreadable(operation, _name):
-        if operation == "read":
-            raise FAULT
-
-    store.write_if_absent = twice
-    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .*The disk is gone") as caught:
-        played(store, proposal(1, *ours))
-    assert not caught.value.retryable and "mine" in paths(load_again(store))
-
-
-def load_again(store):
-    store.before = lambda *_: None
-    return load(store)
 
 
 @pytest.mark.parametrize("left", [[], [4], [2, 3, 4]])
@@ -434,12 +237,6 @@ def test_a_version_that_was_read_and_is_gone_ends_it_before_anything_is_put(stor
     with pytest.raises(ConcurrentWriteException, match="no longer has version 1") as caught:
         played(store, proposal(1, add("mine")))
     assert caught.value.retryable and set(store.files) == kept < set(content)
-
-
-def test_storage_that_cannot_give_the_guarantee_is_not_asked_again(store):
-    lost(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
-    with pytest.raises(UnsupportedStorageError):
-        played(store, proposal(1, add("mine")))
 
 
 def test_attempts_run_out(store):

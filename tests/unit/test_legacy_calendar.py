@@ -9,9 +9,9 @@ import pytest
 
 from deltalite.columnar.predicate import Comparison, Operator
 from deltalite.errors import UnsupportedFeatureError
-from deltalite.protocol.arrow_schema import schema_from_arrow
 from deltalite.protocol.schema import PrimitiveType
 from tests.support.lake import Lake, struct_of
+from tests.unit.builders import schema_from_arrow
 
 
 @pytest.fixture

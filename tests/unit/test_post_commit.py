@@ -14,6 +14,7 @@ from deltalite.errors import StorageError
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import checkpoint_name, commit_name
+from deltalite.protocol.properties import DAY_MS
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.post_commit import after_commit
 from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, create, metadata, new_store, put, put_raw, struct
@@ -58,6 +59,24 @@ def test_a_checkpoint_that_fails_only_warns(caplog, fault, operation):
     for record in caplog.records:
         assert "version 10" in record.getMessage() and "the commit stands" in record.getMessage()
         assert record.exc_info[1] is fault
+
+
+@pytest.mark.parametrize(("fails", "says"), [("write_if_absent", "checkpoint"), ("delete", "log cleanup")])
+def test_a_step_that_fails_warns_by_its_own_name_and_the_others_are_taken(caplog, fails, says):
+    store = appended(create(new_store()), 10)
+    after_commit(store, 10, clock_ms=lambda: NOON_MS)
+    appended(store, 10)
+
+    def before(operation, name):
+        if operation == fails and not name.endswith(".crc"):
+            raise StorageError("The disk is full.", remedy="Make room.")
+
+    store.before = before
+    after_commit(store, 20, clock_ms=lambda: NOON_MS + 60 * DAY_MS)
+    (record,) = caplog.records
+    assert f"The {says} after version 20 of" in record.getMessage()
+    assert (checkpoint_name(20) in store.files) is (fails == "delete")
+    assert (commit_name(0) in store.files) is (fails == "delete")
 
 
 def test_a_log_that_cannot_be_replayed_or_a_wrong_interval_only_warns(caplog):

@@ -27,9 +27,10 @@ from deltalite.columnar.predicate import (
 )
 from deltalite.columnar.row_filter import truths
 from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
-from deltalite.protocol.arrow_schema import schema_from_arrow, schema_to_arrow
+from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 from tests.support.lake import Lake, struct_of
+from tests.unit.builders import schema_from_arrow
 
 LONG = PrimitiveType("long")
 

@@ -78,12 +78,10 @@ def test_the_last_error_says_how_often_it_was_tried(retries, seconds, count):
     assert caught.value.remedy == "Run it again." and type(caught.value) in CONTRADICTIONS
 
 
-@pytest.mark.parametrize(("rebase", "count"), [(Rebase.FAIL, 1), (Rebase.REPLAN, 4), (Rebase.REPLAN_AND_KEEP_ROWS, 4)])
-def test_a_command_declares_whether_it_is_planned_again(rebase, count):
-    attempts = Attempts(*CONTRADICTIONS)
-    with pytest.raises(ConcurrentModificationException):
-        attempts.run(3, rebase=rebase)
-    assert attempts.count == count
+@pytest.mark.parametrize("rebase", Rebase)
+def test_the_log_says_whether_rows_are_made_again(rebase, caplog):
+    assert Attempts(ConcurrentAppendException).run(rebase=rebase) == "done"
+    assert ("from the beginning (1 of 3)" in caplog.text) is (rebase is Rebase.REPLAN)
 
 
 def test_pauses_grow_up_to_a_bound():

@@ -126,6 +126,7 @@ def test_a_missing_commit_hurts_the_versions_that_need_it_and_no_other(store, go
         b"", b"{", b"[]", b"null", b'"x"', b"\xff", {"size": 1}, {"version": "10"}, {"version": -1}, {"version": True},
         {"version": None}, {"version": 10.0}, {"version": 10, "size": "many"}, b"[" * 100_000,
         {"version": 10, "size": 1, "parts": 0}, {"version": 10, "size": 1, "parts": "2"},
+        {"version": 10, "size": 1, "numOfAddFiles": "4"}, {"version": 10, "size": 1, "sizeInBytes": -1},
         {"version": 10, "size": 1, "checksum": "0" * 32}, b'{"version":10,"version":10,"size":1}',
     ],
     ids=str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,6 +107,27 @@ def test_the_provenance_is_read_from_its_commit_alone(log):
     assert snapshot.commit_info == {"operation": "LAST"}
     assert snapshot.commit_info == {"operation": "LAST"}
     assert requests.seen == [("read", f"{7:020d}.json")]
+
+
+def everything(snapshot):
+    return snapshot.commit_info, snapshot.transactions, snapshot.files, snapshot.tombstones()
+
+
+def test_a_table_whose_storage_is_silent_holds_up_no_other(log):
+    """Each access to its storage lasts until another thread has read all of the other table."""
+    other, held_up = appended(create(new_store()), 1), []
+
+    def silent(_operation, name):
+        thread = threading.Thread(target=lambda: everything(load(other)), daemon=True)
+        thread.start()
+        thread.join(5)
+        if thread.is_alive():
+            held_up.append(name)
+
+    snapshot = load(log)
+    log.before = silent
+    everything(snapshot)
+    assert held_up == []
 
 
 def test_a_gap_is_found_although_the_checksum_would_do(log):

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from deltalite.columnar.statistics import indexed_columns, parse_column_list, statistics_json
 from deltalite.columnar.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.arrow_schema import schema_from_arrow
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from tests.unit.builders import schema_from_arrow
 
 LONG = PrimitiveType("long")
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  without a zone on purpose

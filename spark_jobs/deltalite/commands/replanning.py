@@ -43,8 +43,12 @@ class Rebase(Enum):
     """It is planned again, and the files of its rows are not written again where they are still right."""
     REPLAN = auto()
     """It is planned again from the beginning, since its rows depend on the table."""
-    FAIL = auto()
-    """It is left to whoever asked for it, since it would be another operation on another version."""
+
+
+_AGAIN = {
+    Rebase.REPLAN_AND_KEEP_ROWS: "planned again, with the rows that it has written where they are still right",
+    Rebase.REPLAN: "planned again from the beginning",
+}
 
 
 def replanned(
@@ -60,7 +64,7 @@ def replanned(
 
     Args:
         attempt: plans and commits from the beginning; what it keeps for the next one is its own business.
-        rebase: what the command has declared.
+        rebase: what the command has declared, for the log to say.
         retries: how many more attempts there are after the first.
         seconds: no attempt begins later than so long after the first one.
         pause: waits for so many seconds; the wait grows, by chance, so that rivals do not meet again.
@@ -70,7 +74,7 @@ def replanned(
         ConcurrentModificationException: that of the last attempt, which names the winner and says how many there were.
         DeltaLiteError: any other error of an attempt, at once.
     """
-    begun, retries = clock(), 0 if rebase is Rebase.FAIL else retries
+    begun = clock()
     for number in range(1, retries + 2):
         try:
             return attempt()
@@ -78,7 +82,7 @@ def replanned(
             wait = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, _LONGEST_PAUSE))  # noqa: S311  jitter, no secret
             if number > retries or clock() + wait - begun >= seconds:
                 raise type(lost)(_counted(lost.problem, number), remedy=lost.remedy) from lost
-            _log.warning("%s It is planned again (%s of %s).", lost.problem, number, retries)
+            _log.warning("%s It is %s (%s of %s).", lost.problem, _AGAIN[rebase], number, retries)
             pause(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
 

@@ -41,8 +41,8 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
             version=_count(body["version"]),
             size=int(body.get("size", -1)),
             parts=_parts(body.get("parts")),
-            size_bytes=body.get("sizeInBytes"),
-            num_of_add_files=body.get("numOfAddFiles"),
+            size_bytes=_optional_count(body.get("sizeInBytes")),
+            num_of_add_files=_optional_count(body.get("numOfAddFiles")),
         )
     except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -74,7 +74,12 @@ def _count(value: Any) -> int:
     return value
 
 
-def _parts(value: Any) -> int | None:
-    if value is not None and _count(value) < 1:
-        raise ValueError(value)
+def _optional_count(value: Any) -> int | None:
     return None if value is None else _count(value)
+
+
+def _parts(value: Any) -> int | None:
+    parts = _optional_count(value)
+    if parts == 0:
+        raise ValueError(value)
+    return parts

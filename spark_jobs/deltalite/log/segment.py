@@ -47,6 +47,12 @@ class LogSegment:
             )
 
     @property
+    def own_checkpoint(self) -> CheckpointFiles | None:
+        """The checkpoint of `version` itself, None where this rests on an older one or on none."""
+        is_own = self.checkpoint is not None and self.checkpoint.version == self.version
+        return self.checkpoint if is_own else None
+
+    @property
     def commits(self) -> tuple[StoredFile, ...]:
         """The commits to be read, ascending."""
         return tuple(entry.file for entry in self.entries if not entry.is_compaction)

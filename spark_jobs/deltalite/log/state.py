@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ class LogState:
         self.checksum = checksum
         self._avoided: frozenset[str] = frozenset()
         self._replayed: ReplayedLog | None = None
+        self._commit_info: tuple[Mapping[str, Any] | None] | None = None
 
     @classmethod
     def open(cls, store: LogStore, version: int | None = None) -> LogState:
@@ -75,11 +75,16 @@ class LogState:
         """The domains that are not removed."""
         return self._ask(lambda log: log.domains)
 
-    @cached_property
+    @property
     def commit_info(self) -> Mapping[str, Any] | None:
-        """The provenance of the version's commit, None where the log no longer holds the commit or it has none."""
-        newest = self.segment.newest_file
-        return None if newest is None else read_commit_info(self.store, newest)
+        """The provenance of the version's commit, None where the log no longer holds the commit or it has none.
+
+        It is read once. Not a `cached_property`, for the reason that `Snapshot.files` gives.
+        """
+        if self._commit_info is None:
+            newest = self.segment.newest_file
+            self._commit_info = (None if newest is None else read_commit_info(self.store, newest),)
+        return self._commit_info[0]
 
     def files(self, columns: Sequence[str]) -> pa.Table:
         """The active files, with `columns` of `ADD_TYPES`, in no particular order.

@@ -89,17 +89,12 @@ def type_to_arrow(data_type: DataType) -> pa.DataType:
             assert_never(data_type)
 
 
-def schema_from_arrow(schema: pa.Schema) -> StructType:
-    """The Delta schema that holds rows of an Arrow schema; field metadata is empty.
+def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
+    """The Delta type that holds an Arrow type; `column` is the path that errors begin with.
 
     Raises:
-        SchemaMismatchError: a column has no Delta type, or two columns share a name; the message names it.
+        SchemaMismatchError: there is none, or two members share a name; the message names the column.
     """
-    return _struct_from_arrow(schema, "")
-
-
-def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
-    """The Delta type that holds an Arrow type; `column` is the path that a `SchemaMismatchError` names."""
     if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
         return type_from_arrow(data_type.value_type, column)
     if isinstance(data_type, pa.BaseExtensionType):

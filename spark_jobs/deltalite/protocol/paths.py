@@ -7,12 +7,9 @@ Hive and Spark do, and the directory's name is encoded a second time here. Proto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote
 
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-# What Spark's ExternalCatalogUtils.escapePathName escapes: control characters and these.
-_HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(c) for c in range(1, 0x20)}
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # What java.net.URI leaves alone in a path, beside letters and digits.
 _URI_SAFE = "/-_.!~*'():@&=+$,;"
 
@@ -38,24 +35,10 @@ def is_absolute(path: str) -> bool:
     return path.startswith(("/", "file:/")) or "://" in path
 
 
-def escape_partition_value(value: str | None) -> str:
-    """A partition value as part of a directory's name. Null and the empty string share one name."""
-    if value is None or value == "":
-        return HIVE_NULL
-    return "".join(f"%{ord(c):02X}" if c in _HIVE_ESCAPED else c for c in value)
-
-
-def unescape_partition_value(text: str) -> str | None:
-    """The inverse of `escape_partition_value`, for a segment of a directory's name."""
-    return None if text == HIVE_NULL else unquote(text)
-
-
-def partition_dir(columns: Sequence[str], values: Mapping[str, str | None]) -> str:
-    """The conventional directory of a partition, such as `day=2026-01-01/country=de`; empty without columns."""
-    return "/".join(f"{escape_partition_value(c)}={escape_partition_value(values[c])}" for c in columns)
-
-
 def partition_values_of_dir(directory: str) -> dict[str, str | None]:
-    """The column names and values that a directory such as `day=2026-01-01/country=de` spells."""
+    """The column names and values that a directory such as `day=2026-01-01/country=de` spells, as Spark names it.
+
+    Null and the empty string share one name there, and are null.
+    """
     segments = (segment.split("=", 1) for segment in directory.split("/") if segment)
-    return {unquote(column): unescape_partition_value(value) for column, value in segments}
+    return {unquote(column): None if value == _HIVE_NULL else unquote(value) for column, value in segments}

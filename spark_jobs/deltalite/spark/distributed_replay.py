@@ -47,6 +47,7 @@ _COLUMNS: dict[type[AddFile | RemoveFile], tuple[str, ...]] = {
     RemoveFile: tuple(REMOVE_TYPES),
 }
 _STATS_PARSED = "stats_parsed"
+_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
@@ -106,8 +107,8 @@ def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     rows = spark.read.schema(_schema(parsed)).parquet(*paths)
     if parsed is None:
         return rows
-    # All digits that a time may have, and its zone: by default Spark cuts to milliseconds, below the true upper bound.
-    options = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
+    # All digits that a time may have: by default Spark cuts to milliseconds, below the true upper bound.
+    options = {"timestampFormat": f"{_TIME}'Z'", "timestampNTZFormat": _TIME, "timeZone": "UTC"}
     return _with_stats(rows, F.to_json(F.col(f"add.{_STATS_PARSED}"), options))
 
 

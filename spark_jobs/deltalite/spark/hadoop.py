@@ -11,7 +11,6 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -60,6 +59,7 @@ class HadoopFiles:
         self.conf: Any = session.sessionState().newHadoopConf()
         self.fs: Any = self._opened(spark_uri(root))
         self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # a bucket's own path ends with one
+        self._file_context: Any = None
         if ":///" in root:  # the authority is Hadoop's default, and other engines may have another
             self.root = self.uri
 
@@ -159,10 +159,15 @@ class HadoopFiles:
         options[0] = getattr(rename, option)
         return options
 
-    @cached_property
+    @property
     def file_context(self) -> Any:
-        """The `FileContext` of the root, whose rename says whether it may replace."""
-        return self.jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.fs.getUri(), self.conf)
+        """The `FileContext` of the root, whose rename says whether it may replace.
+
+        Not a `cached_property`, for the reason that `Snapshot.files` gives: it connects to the storage.
+        """
+        if self._file_context is None:
+            self._file_context = self.jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.fs.getUri(), self.conf)
+        return self._file_context
 
     @contextlib.contextmanager
     def errors(self, doing: str, name: str = "") -> Iterator[None]:

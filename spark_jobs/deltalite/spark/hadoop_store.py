@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ class HadoopLogStore:
     def __init__(self, spark: SparkSession, root: str, *, single_writer: bool = False) -> None:
         self.files = HadoopFiles(spark, root)
         self._single_writer = single_writer
+        self._known_way: PutWay | None = None
 
     @property
     def root(self) -> str:
@@ -81,9 +81,12 @@ class HadoopLogStore:
         with self.files.errors("delete", name):
             self.files.fs_of(path).delete(path, False)
 
-    @cached_property
+    @property
     def _way(self) -> PutWay:
-        return way_of(self.files, single_writer=self._single_writer)
+        """Asked of the storage once; not a `cached_property`, for the reason that `Snapshot.files` gives."""
+        if self._known_way is None:
+            self._known_way = way_of(self.files, single_writer=self._single_writer)
+        return self._known_way
 
 
 class _Ranges(io.RawIOBase):

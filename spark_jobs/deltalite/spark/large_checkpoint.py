@@ -22,7 +22,7 @@ from pyspark.sql import types as spark_types
 
 from deltalite.errors import CorruptCheckpointError, StorageError, VersionGapError, VersionNotFoundError
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
-from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
+from deltalite.log.last_checkpoint import LastCheckpoint
 from deltalite.log.segment import LogSegment, find_segment
 from deltalite.protocol.arrow_schema import type_from_arrow
 from deltalite.protocol.column_mapping import TableSchema
@@ -39,8 +39,9 @@ from deltalite.spark.types import from_spark, spark_type
 from deltalite.upkeep.checkpoint import (
     LARGE_FILES,
     EncodedActions,
-    Held,
-    announced,
+    Totals,
+    announce,
+    announce_existing,
     check_count,
     estimated_files,
     publish_v2,
@@ -77,10 +78,9 @@ def write_large_checkpoint(
             takes for a checkpoint.
     """
     segment, file_count = _sound(spark, snapshot)
-    there = segment.checkpoint
-    if there is not None and there.version == snapshot.version:
-        hint = LastCheckpoint(version=there.version, size=-1, parts=there.parts, num_of_add_files=file_count)
-        advance_last_checkpoint(snapshot.store, hint)
+    existing = segment.own_checkpoint
+    if existing is not None:
+        announce_existing(snapshot.store, existing, file_count=file_count)
         return None
     rows = CheckpointRows(snapshot, now_ms=now_ms)
     adds = _adds(replayed_files(spark, snapshot.store, segment), rows.layout)
@@ -108,16 +108,16 @@ def _publish_parts(
 ) -> LastCheckpoint:
     """Publish the parts, by their positions from 0 on: the last one, which makes them a checkpoint, once all agree."""
     by_position = iter(found)
-    held, following = Held(), next(by_position, None)
+    totals, following = Totals(), next(by_position, None)
     for position in range(count):
         part = EncodedActions.none({**SMALL_TYPES, **rows.file_types})
         if following is not None and following[0] == position:
             part, following = following[1], next(by_position, None)
-        held = held.and_also(part)
+        totals = totals.plus(part)
         if position == count - 1:
-            check_count(snapshot, held.adds, file_count)
+            check_count(snapshot, totals.adds, file_count)
         snapshot.store.write_if_absent(part_name(snapshot.version, position + 1, count), part.data)
-    return announced(snapshot, held, parts=count)
+    return announce(snapshot, totals, parts=count)
 
 
 def _sound(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:

@@ -1,16 +1,19 @@
 """SQL predicates: Spark parses, resolves and folds them; what is left becomes our own tree.
 
 Catalyst's optimized condition comes over as JSON, a list of nodes in pre-order. Only what the tree can say exactly is
-taken over; anything else is `Unknown` over the columns it reads, which never excludes a file. Subqueries and
-expressions whose value changes from row to row or from run to run are refused, since no file could be chosen by them.
+taken over; anything else is `Unknown` over the columns it reads, which never excludes a file. Subqueries are refused,
+and so is what changes from row to row (`rand()`) or from look to look (`now()`): files are chosen by one evaluation,
+and their rows by others.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -56,6 +59,20 @@ _MIRRORED = {
     Operator.GT: Operator.LT,
     Operator.GT_EQ: Operator.LT_EQ,
 }
+# What of Catalyst asks when, or by whom, it is computed, and how SQL calls it.
+_MOVING = {
+    "CurrentDate": "current_date()",
+    "CurrentTime": "current_time()",
+    "CurrentTimestamp": "current_timestamp()",
+    "CurrentUser": "current_user()",
+    "LocalTimestamp": "localtimestamp()",
+    "Now": "now()",
+}
+# Texts that Spark takes for a time when it makes one of them. The parser itself does so after the name of a type, and
+# leaves no trace of it.
+_MOVING_TEXT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_MOVING_LITERAL = re.compile(rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_MOVING_TEXT.pattern}", re.IGNORECASE)
+_MAKES_TIMES = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
 _KEEP_IN_LISTS = {"spark.sql.optimizer.inSetConversionThreshold": "100000"}
 
 
@@ -63,7 +80,8 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
     """The predicate that SQL `text` is on rows of `schema`; `parameter` names it in errors.
 
     Raises:
-        InvalidRequestError: it does not parse, names an unknown column, is not boolean, or is not deterministic.
+        InvalidRequestError: it does not parse, names an unknown column, is not boolean, or has not one value for each
+            row, whenever it is computed.
     """
     rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, _KEEP_IN_LISTS):
@@ -116,14 +134,29 @@ def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
         raise InvalidRequestError(
             f"{parameter} is not deterministic: {text!r}.", remedy="Leave out rand(), uuid() and the like."
         )
-    if any(
-        "Subquery" in node["class"].rpartition(".")[2] or node["class"].endswith("Exists")
-        for node in json.loads(condition.toJSON())
-    ):
+    nodes = json.loads(condition.toJSON())
+    kinds = [_kind(node) for node in nodes]
+    if any("Subquery" in kind or kind == "Exists" for kind in kinds):
         raise InvalidRequestError(
             f"{parameter} holds a subquery: {text!r}.",
             remedy="Compute the values first and write them into the predicate.",
         )
+    moving = next((_MOVING[kind] for kind in kinds if kind in _MOVING), None) or _moving_text(nodes, text)
+    if moving is not None:
+        raise InvalidRequestError(
+            f"{parameter} asks for {moving}, which may be another value each time it is computed, as one task does "
+            f"several times: {text!r}.",
+            remedy="Write the value itself. A DAG can template it, as in TIMESTAMP '{{ ts }}' or DATE '{{ ds }}'.",
+        )
+
+
+def _moving_text(nodes: list[dict[str, Any]], text: str) -> str | None:
+    """The text, such as 'today', of which the predicate makes another time each day; None where there is none."""
+    # In pre-order the first child of an expression follows it.
+    made_of = [child for node, child in pairwise(nodes) if _kind(node) in _MAKES_TIMES and _kind(child) == "Literal"]
+    found = [_MOVING_TEXT.match(str(child.get("value"))) for child in made_of]
+    said = next(filter(None, [*found, _MOVING_LITERAL.search(text)]), None)
+    return None if said is None else f"'{said[1]}'"
 
 
 def _zone(spark: SparkSession) -> ZoneInfo | None:
@@ -257,12 +290,16 @@ class _Node:
     def __init__(self, body: dict[str, Any], children: list[_Node]) -> None:
         self.body = body
         self.children = children
-        self.kind = str(body["class"]).rpartition(".")[2]
+        self.kind = _kind(body)
 
 
 def _tree(nodes: Iterator[dict[str, Any]]) -> _Node:
     body = next(nodes)
     return _Node(body, [_tree(nodes) for _ in range(body["num-children"])])
+
+
+def _kind(body: dict[str, Any]) -> str:
+    return str(body["class"]).rpartition(".")[2]
 
 
 def _path(node: _Node) -> Path | None:

@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 
 from deltalite.errors import CorruptLogError
 from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint, read_last_checkpoint
+from deltalite.log.listing import CheckpointFiles
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
 from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
 from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, V2_TYPES, CheckpointRows
 
 LARGE_FILES = 1_000_000
@@ -55,26 +57,20 @@ class EncodedActions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Totals:
     """What several encoded files hold together."""
 
     actions: int = 0
     adds: int = 0
     size_bytes: int = 0
 
-    def and_also(self, more: EncodedActions) -> Held:
-        """This, and one file more."""
-        return Held(
-            actions=self.actions + more.actions,
-            adds=self.adds + more.adds,
-            size_bytes=self.size_bytes + len(more.data),
+    def plus(self, file: EncodedActions) -> Totals:
+        """These with one file more."""
+        return Totals(
+            actions=self.actions + file.actions,
+            adds=self.adds + file.adds,
+            size_bytes=self.size_bytes + len(file.data),
         )
-
-
-def uses_v2(snapshot: Snapshot) -> bool:
-    """Whether the table asks for V2 checkpoints, and its readers understand them."""
-    wanted = props.CHECKPOINT_POLICY.of(snapshot.configuration) == "v2"
-    return wanted and "v2Checkpoint" in supported_features(snapshot.protocol)
 
 
 def write_checkpoint(
@@ -88,9 +84,11 @@ def write_checkpoint(
         CorruptLogError: the encoded checkpoint would not hold the files of the snapshot; nothing is published.
     """
     file_count = _file_count(snapshot)  # passes over a checkpoint that cannot be read
-    if _is_there(snapshot, file_count):
+    existing = snapshot.segment.own_checkpoint
+    if existing is not None:
+        announce_existing(snapshot.store, existing, file_count=file_count)
         return None
-    if uses_v2(snapshot):
+    if _uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
         sidecars = _encoded_files(rows, sidecar_actions)
         return publish_v2(snapshot, rows, sidecars, file_count=file_count, now_ms=now_ms)
@@ -99,27 +97,19 @@ def write_checkpoint(
     store, name = snapshot.store, checkpoint_name(snapshot.version)
     if not store.write_if_absent(name, encoded.data):
         found = Snapshot.load(store, snapshot.version)
-        if _file_count(found) == file_count and _is_there(found, file_count):  # another writer was faster
+        found_count, faster = _file_count(found), found.segment.own_checkpoint
+        if faster is not None and found_count == file_count:
+            announce_existing(store, faster, file_count=file_count)
             return None
         store.write(name, encoded.data)
-    return announced(snapshot, Held().and_also(encoded))
+    return announce(snapshot, Totals().plus(encoded))
 
 
 def estimated_files(snapshot: Snapshot) -> int:
     """About how many files the log names: the hint's, and what the bytes of the newer commits may say."""
     hint = read_last_checkpoint(snapshot.store)
-    known = 0 if hint is None else hint.num_of_add_files or hint.size
-    return known + sum(entry.file.size_bytes for entry in snapshot.segment.entries) // _BYTES_OF_AN_ADD
-
-
-def _is_there(snapshot: Snapshot, file_count: int) -> bool:
-    """Whether the version, whose files were read, has a checkpoint; `_last_checkpoint` moves there if it is behind."""
-    found = snapshot.segment.checkpoint
-    if found is None or found.version != snapshot.version:
-        return False
-    hint = LastCheckpoint(version=found.version, size=-1, parts=found.parts, num_of_add_files=file_count)
-    advance_last_checkpoint(snapshot.store, hint)
-    return True
+    known = 0 if hint is None else hint.size if hint.num_of_add_files is None else hint.num_of_add_files
+    return max(0, known) + sum(entry.file.size_bytes for entry in snapshot.segment.entries) // _BYTES_OF_AN_ADD
 
 
 def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
@@ -143,16 +133,16 @@ def publish_v2(
         CorruptLogError: they are more or fewer.
     """
     store = snapshot.store
-    held, references = Held(), []
+    totals, references = Totals(), []
     for encoded in sidecars:
         name = f"{uuid.uuid4()}.parquet"
         store.write_if_absent(f"{SIDECAR_DIR}/{name}", encoded.data)
-        held = held.and_also(encoded)
+        totals = totals.plus(encoded)
         references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
-    check_count(snapshot, held.adds, file_count)
+    check_count(snapshot, totals.adds, file_count)
     types = {**SMALL_TYPES, **V2_TYPES}
     bodies: Mapping[str, list[dict[str, Any]]] = {
-        "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(held)}],
+        "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(totals)}],
         **rows.small_bodies(),
         "sidecar": references,
     }
@@ -161,7 +151,7 @@ def publish_v2(
         sink.write(kind, pa.array(found, types[kind]))
     main = EncodedActions.of(sink.close())
     store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main.data)
-    return announced(snapshot, held.and_also(main))
+    return announce(snapshot, totals.plus(main))
 
 
 def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
@@ -190,7 +180,7 @@ def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedA
         yield EncodedActions.of(sink.close())
 
 
-def _tags(sidecars: Held) -> dict[str, str]:
+def _tags(sidecars: Totals) -> dict[str, str]:
     """What the protocol's tags say of the sidecars. Protocol: Checkpoint Metadata Tags."""
     return {
         "sidecarNumActions": str(sidecars.actions),
@@ -199,17 +189,32 @@ def _tags(sidecars: Held) -> dict[str, str]:
     }
 
 
-def announced(snapshot: Snapshot, held: Held, *, parts: int | None = None) -> LastCheckpoint:
-    """Point `_last_checkpoint` at a checkpoint whose files hold this, unless it points further."""
+def announce(snapshot: Snapshot, totals: Totals, *, parts: int | None = None) -> LastCheckpoint:
+    """Point `_last_checkpoint` at a new checkpoint whose files hold this, unless it points further."""
     hint = LastCheckpoint(
         version=snapshot.version,
-        size=held.actions,
+        size=totals.actions,
         parts=parts,
-        size_bytes=held.size_bytes,
-        num_of_add_files=held.adds,
+        size_bytes=totals.size_bytes,
+        num_of_add_files=totals.adds,
     )
     advance_last_checkpoint(snapshot.store, hint)
     return hint
+
+
+def announce_existing(store: LogStore, existing: CheckpointFiles, *, file_count: int | None = None) -> None:
+    """Point `_last_checkpoint` at a checkpoint that nobody has counted the actions of, unless it points further.
+
+    `file_count` are its active files, None where nobody has counted these either.
+    """
+    hint = LastCheckpoint(version=existing.version, size=-1, parts=existing.parts, num_of_add_files=file_count)
+    advance_last_checkpoint(store, hint)
+
+
+def _uses_v2(snapshot: Snapshot) -> bool:
+    """Whether the table asks for V2 checkpoints, and its readers understand them."""
+    wanted = props.CHECKPOINT_POLICY.of(snapshot.configuration) == "v2"
+    return wanted and "v2Checkpoint" in supported_features(snapshot.protocol)
 
 
 def _file_count(snapshot: Snapshot) -> int:

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from deltalite.errors import CorruptCheckpointError
 from deltalite.log.checkpoint_reader import sidecar_names
 from deltalite.log.commit_times import Timeline, in_commit_times
-from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint
 from deltalite.log.listing import CheckpointFiles, CheckpointKind, list_log
 from deltalite.log.segment import find_segment
 from deltalite.protocol import properties as props
 from deltalite.protocol.file_names import SIDECAR_DIR, LogFileKind, checkpoint_name, first_name_of, parse_log_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+from deltalite.upkeep.checkpoint import announce_existing
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     if found is None:
         return Cleaned()
     kept, expired = found
-    advance_last_checkpoint(store, LastCheckpoint(version=kept.version, size=-1, parts=kept.parts))
+    announce_existing(store, kept)
     _leave_a_classic_one(store, kept)
     for name in expired[:at_most]:
         store.delete(name)

@@ -1,8 +1,9 @@
 """What follows a commit: its checksum, the checkpoint at the table's interval, log cleanup, compaction.
 
-The commit stands, so nothing here may fail the task: each step that goes wrong is logged as a warning and the others
-are taken all the same. What was left undone is done after a later commit. Protocol: Checkpoints, Version Checksum
-File, Metadata Cleanup, Log Compaction Files; the interval is `delta.checkpointInterval`.
+The commit stands, so nothing here may fail the task: each step that goes wrong is logged as a warning by its own name,
+and the others are taken all the same. Cleanup is due with the checkpoint and does not need it: it keeps what is still
+readable by itself. What was left undone is done after a later commit. Protocol: Checkpoints, Version Checksum File,
+Metadata Cleanup, Log Compaction Files; the interval is `delta.checkpointInterval`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
 
 # Between checkpoints that are further apart, so many commits are compacted into one file.
-COMPACTED_COMMITS = 10
+_COMPACTED_COMMITS = 10
 # A log that was never cleaned must not hold up a task; what is left goes after the next checkpoint.
 _MOST_DELETIONS = 1_000
 
@@ -54,11 +55,12 @@ def after_commit(
         if is_due:
             with _only_warning("The checkpoint after", store, version):
                 checkpoint(snapshot, now_ms)
+            with _only_warning("The log cleanup after", store, version):
                 if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
                     clean_log(snapshot, now_ms=now_ms, at_most=_MOST_DELETIONS)
-        elif since_checkpoint % COMPACTED_COMMITS == 0 and since_checkpoint > 0:
+        elif since_checkpoint % _COMPACTED_COMMITS == 0 and since_checkpoint > 0:
             with _only_warning("The log compaction after", store, version):
-                write_compaction(store, version - COMPACTED_COMMITS + 1, version)
+                write_compaction(store, version - _COMPACTED_COMMITS + 1, version)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """Statistics as a struct (`stats_parsed`), made from the JSON in which the log has them.
 
-The struct has the columns that the table indexes, by their physical names. Arrow parses the texts of
-many files at once; where one of them holds what Arrow does not take, that block is read value by value, with the same
-rules as data skipping. A value that cannot be a bound of its column becomes null, which is always safe, and a text that
-is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
+The struct has the columns that the table indexes, by their physical names. Arrow parses the texts of many files at
+once. Where one of them holds what Arrow does not take, the few around it are read value by value, with the same rules
+as data skipping, and all others still at once. A value that cannot be a bound of its column becomes null, which is
+always safe, and a text that is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), Per-file
+Statistics.
 """
 
 from __future__ import annotations

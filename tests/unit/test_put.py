@@ -1,0 +1,218 @@
+"""Putting a commit where storage fails, does not answer or shows a file late: what is told is what is in the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import (
+    CommitStateUnknownError,
+    StorageError,
+    StoragePermissionError,
+    UnsupportedStorageError,
+)
+from deltalite.protocol.file_names import commit_name
+from tests.unit.builders import (
+    NOON_MS,
+    add,
+    appended,
+    create,
+    load,
+    new_store,
+    newest,
+    paths,
+    played,
+    proposal,
+    put_raw,
+    remove,
+    rival,
+)
+
+FAULT = StorageError("The disk is gone.", remedy="Mount it.")
+UNANSWERED = CommitStateUnknownError("No answer.", remedy="Look.")
+
+
+@pytest.fixture
+def store():
+    return appended(create(new_store()), 1)
+
+
+def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
+    """The next put, or each, fails before or after it lands; the log cannot be read either where `reads_fail`."""
+    state = {"put": False}
+
+    def hook(operation, _name):
+        if operation == "write_if_absent" and (always or not state["put"]):
+            state["put"] = True
+            raise error
+
+    def reading(operation, name):
+        if when == "before":
+            hook(operation, name)
+        if operation == "read" and state["put"] and reads_fail:
+            raise FAULT
+
+    store.before = reading
+    if when == "after":
+        store.after = hook
+
+
+@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
+@pytest.mark.parametrize("error", [FAULT, UNANSWERED])
+def test_a_put_that_landed_and_was_not_answered_is_a_commit(store, ours, error):
+    lost(store, "after", error)
+    done, _ = played(store, proposal(1, *ours))
+    assert done.version == 2 and newest(store) == 2
+    assert "mine" in paths(load(store))
+
+
+def test_a_put_that_landed_and_was_answered_with_a_refusal_is_a_commit(store):
+    """A client below us tried twice: the second of its requests found the name taken, by the first."""
+    ours, taken = proposal(1, remove("f1"), add("mine")), store.write_if_absent
+
+    def twice(name, data):
+        taken(name, data)
+        return taken(name, data)
+
+    store.write_if_absent = twice
+    assert played(store, ours)[0].version == 2 and newest(store) == 2
+
+
+def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
+    def before(operation, name):
+        if operation == "write_if_absent" and name == commit_name(2):
+            put_raw(store, 2, [add("theirs")])
+            raise FAULT
+
+    store.before = before
+    assert played(store, proposal(1, add("mine")))[0].version == 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store, when):
+    lost(store, when, reads_fail=True, always=True)
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*cannot be read") as caught:
+        played(store, proposal(1, add("mine")))
+    assert not caught.value.retryable and caught.value.remedy
+
+
+@pytest.mark.parametrize("error", [FAULT, StoragePermissionError("No.", remedy="Ask.")])
+def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
+    lost(store, "before", error, always=True)
+    with pytest.raises(type(error)) as caught:
+        played(store, proposal(1, add("mine")))
+    assert caught.value is error and newest(store) == 1
+
+
+@pytest.mark.parametrize("error", [FAULT, UNANSWERED])
+def test_a_put_that_failed_once_is_put_again(store, error):
+    lost(store, "before", error)
+    done, pauses = played(store, proposal(1, add("mine")))
+    assert (done.version, newest(store), pauses) == (2, 2, [0.1])
+
+
+def test_a_put_that_was_never_answered_and_is_not_there_may_still_land(store):
+    lost(store, "before", UNANSWERED, always=True)
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*not shown"):
+        played(store, proposal(1, add("mine")))
+
+
+def test_a_put_that_lands_while_it_is_put_again_is_one_commit(store):
+    late = []
+
+    def before(operation, name):
+        if operation == "write_if_absent" and not late:
+            late.append(name)
+            raise UNANSWERED
+
+    store.before, put_again = before, store.write_if_absent
+
+    def landing(name, data):
+        if late:  # the first request reaches the storage right ahead of the second
+            store.files[name] = (data, NOON_MS)
+        return put_again(name, data)
+
+    store.write_if_absent = landing
+    assert played(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
+
+
+def shown_late(store, looks):
+    """A commit that lands is not shown to the next so many looks."""
+    left = {}
+    put_now, read_now = store.write_if_absent, store.read
+
+    def putting(name, data):
+        left.setdefault(name, looks)
+        return put_now(name, data)
+
+    def reading(name):
+        left[name] = left.get(name, 0) - 1
+        return None if left[name] >= 0 else read_now(name)
+
+    store.write_if_absent, store.read = putting, reading
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_a_commit_that_storage_shows_late_is_found(store, looks):
+    lost(store, "after")
+    shown_late(store, looks)
+    done, pauses = played(store, proposal(1, add("mine")))
+    assert done.version == 2 and 0 < sum(pauses) <= 2
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_a_winner_that_storage_shows_late_is_judged(store, looks):
+    rival(store, [add("theirs")])
+    shown_late(store, looks)
+    assert played(store, proposal(1, add("mine")))[0].version == 3
+
+
+def test_a_name_that_is_taken_and_never_shown_may_be_our_own(store):
+    rival(store, [add("theirs")])
+    shown_late(store, 1000)
+    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .* not shown"):
+        played(store, proposal(1, add("mine")))
+
+
+def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
+    """Ours is not in the log: the name it was put to is another's."""
+    rival(store, [add("theirs")])
+
+    def failing(operation, name):
+        if operation == "read" and name == commit_name(3):
+            raise FAULT
+
+    first = store.before
+    store.before = lambda *access: (first(*access), failing(*access))
+    with pytest.raises(StorageError) as caught:
+        played(store, proposal(1, add("mine")))
+    assert caught.value is FAULT
+
+
+@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
+def test_a_name_that_is_taken_and_cannot_be_read_may_be_our_own(store, ours):
+    taken = store.write_if_absent
+
+    def twice(name, data):
+        taken(name, data)
+        store.before = unreadable
+        return taken(name, data)
+
+    def unreadable(operation, _name):
+        if operation == "read":
+            raise FAULT
+
+    store.write_if_absent = twice
+    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .*The disk is gone") as caught:
+        played(store, proposal(1, *ours))
+    assert not caught.value.retryable and "mine" in paths(load_again(store))
+
+
+def load_again(store):
+    store.before = lambda *_: None
+    return load(store)
+
+
+def test_storage_that_cannot_give_the_guarantee_is_not_asked_again(store):
+    lost(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
+    with pytest.raises(UnsupportedStorageError):
+        played(store, proposal(1, add("mine")))
