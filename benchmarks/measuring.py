@@ -27,14 +27,22 @@ class Pair:
         """Ours over the peer's, by medians."""
         return statistics.median(self.ours_s) / statistics.median(self.peer_s)
 
-    def run(self, ours: Callable[[], object], peers: Callable[[], object], *, rounds: int) -> None:
-        """Time both in turns; one more round is run first and thrown away.
+    def run(
+        self,
+        ours: Callable[[], object],
+        peers: Callable[[], object],
+        *,
+        rounds: int,
+        prepare: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Time both in turns; one more round is run first and thrown away. `prepare` goes before each round.
 
         They take turns in going first too: a JVM that still warms up, or memory that the other side has just given
         back, would favour one of them.
         """
         sides = [(ours, self.ours_s), (peers, self.peer_s)]
         for number in range(rounds + 1):
+            prepare()
             for call, seconds in sides if number % 2 else reversed(sides):
                 started = time.perf_counter()
                 call()
