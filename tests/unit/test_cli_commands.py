@@ -12,6 +12,7 @@ import pytest
 
 from deltalite.cli.main import COMMANDS, main
 from deltalite.cli.values import cell, printable
+from deltalite.cli.where import parse_where
 from deltalite.errors import (
     ChangeFeedUnavailableError,
     InvalidRequestError,
@@ -231,7 +232,8 @@ def test_values_of_every_type_are_lossless_json_and_harmless_text(tmp_path, peop
 
 def test_what_a_terminal_would_act_upon_is_escaped():
     assert printable("ü \x1b[31m\r\u202e[b]x[/b]") == "ü \\x1b[31m\\r\\u202e[b]x[/b]"
-    assert cell(None) == "null" and cell({"a": Decimal("1.50")}) == '{"a": "1.50"}'
+    assert (cell(None), cell("a\x1bb")) == ("null", "a\\x1bb")
+    assert cell({"a": Decimal("1.50")}) == '{"a": "1.50"}'
 
 
 @pytest.mark.parametrize(
@@ -274,6 +276,13 @@ CONDITIONS = [
 @pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
 def test_a_condition_is_read_by_the_type_of_its_column(sound, lines, condition, ids):
     assert sorted(row["id"] for row in lines("head", sound.root, "--where", condition)) == ids
+
+
+def test_quotes_are_doubled_inside_of_quotes_and_an_empty_text_is_a_value():
+    schema = struct(name="string")
+    assert parse_where(["name in ('it''s, so', \"b\", c d)"], schema) == [("name", "in", ["it's, so", "b", "c d"])]
+    assert parse_where(["name != 'it''s'", "name = ''"], schema) == [("name", "!=", "it's"), ("name", "=", "")]
+    assert parse_where([], schema) is None
 
 
 @pytest.mark.parametrize(

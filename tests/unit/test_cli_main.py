@@ -103,8 +103,10 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_shown_on_a_terminal_only():
-    with shown_progress(io.StringIO()) as report:
+    no_terminal = io.StringIO()
+    with shown_progress(no_terminal) as report:
         report("commits", 1, 2)
+    assert no_terminal.getvalue() == ""
     terminal = Terminal()
     with shown_progress(terminal) as report:
         report("commits", 1, 2)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.cli.main import main
+from deltalite.columnar.deletion_vector_files import write_vectors
 from deltalite.errors import StorageError, TableNotFoundError, UnsupportedFeatureError
 from deltalite.inspection import findings as findings_module
 from deltalite.inspection.findings import Finding, FindingKind, Findings, Severity
@@ -169,6 +170,7 @@ DAMAGES = [
     ("wrong-statistics", stats(4, other_key("minValues", "name", "b")), [C], ["4-5"]),
     ("wrong-statistics", stats(4, other_key("maxValues", "name", "az")), [C], ["4-5"]),
     ("wrong-statistics", stats(4, other_key("nullCount", "name", 1)), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("minValues", "id", 8)), [C], ["4-5"]),
     ("wrong-statistics", commit(4, "add", without_statistics), [C], ["4-5"]),
     (
         "wrong-partition-value",
@@ -278,6 +280,47 @@ def test_files_on_a_storage_that_is_not_reached_are_said_to_be_unchecked(sound, 
     assert (code, found(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
 
 
+def wide(name, nulls):
+    """Bounds that a deletion vector made wide, with a count of nulls."""
+    return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
+
+
+def test_with_wide_bounds_a_count_of_nulls_is_wrong_only_where_it_denies_them(sound, capsys):
+    for name in (*log_files(sound, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
+        path_of(sound, name).unlink()
+    stats(4, wide("name", 1))(sound)
+    assert verified(capsys, sound)[1]["findings"] == []
+    stats(0, wide("name", 0))(sound)
+    _, report = verified(capsys, sound)
+    assert found(report) == {("wrong-statistics", A, "0-1")}
+    assert "count 0 nulls in column 'name', the file has 1" in report["findings"][0]["message"]
+
+
+def test_a_file_that_is_removed_and_added_again_in_one_commit_stays(sound, capsys):
+    rewrite(sound, commit_name(5), lambda text: text + added_again(sound))
+    for name in (checksum_name(5), C):
+        path_of(sound, name).unlink()
+    write_checksum(load(sound, 5), count_all=True)
+    _, report = verified(capsys, sound)
+    assert found(report) == {("missing-file", C, "4-5")}
+
+
+def added_again(store):
+    [line] = [line for line in path_of(store, commit_name(4)).read_text().splitlines() if line.startswith('{"add"')]
+    body = json.loads(line)["add"]
+    gone = {"path": body["path"], "dataChange": False, "deletionTimestamp": NOON_MS}
+    return f"{json.dumps({'remove': gone})}\n{line}\n"
+
+
+def test_a_vector_that_marks_rows_beyond_its_file_is_found(sound, capsys):
+    [beyond] = write_vectors(sound, [pa.array([3], pa.int64())])
+    edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=beyond))
+    path_of(sound, compaction_name(2, 4)).unlink()
+    _, report = verified(capsys, sound)
+    assert found(report) == {("bad-deletion-vector", B, "3-5")}
+    assert "marks row 3 of a file that has 3 rows" in report["findings"][0]["message"]
+
+
 def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
     drop(C)(sound)
     code, out, _ = run(capsys, "verify", sound.root)
@@ -296,8 +339,12 @@ def test_a_table_that_is_no_table_or_needs_more_than_this_release_is_an_error_of
 
 
 def test_storage_that_fails_ends_it_and_is_no_finding(sound, monkeypatch):
+    read = LocalLogStore.read
+
     def fail(self, name):
-        raise StorageError("It did not answer.", remedy="Try again.")
+        if name == commit_name(3):
+            raise StorageError("It did not answer.", remedy="Try again.")
+        return read(self, name)
 
     monkeypatch.setattr(LocalLogStore, "read", fail)
     with pytest.raises(StorageError):

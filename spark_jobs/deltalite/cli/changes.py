@@ -32,6 +32,7 @@ def _run(args: Arguments, out: Output) -> int:
 COMMAND = Command(
     name="changes",
     summary="the rows that versions inserted, updated and deleted (change data feed)",
+    description=__doc__,
     at_version=False,
     add_arguments=_add_arguments,
     run=_run,

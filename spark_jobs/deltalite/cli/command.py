@@ -23,10 +23,14 @@ Arguments = argparse.Namespace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command. `at_version` says that it looks at one version, which the address may name too."""
+    """One command. `at_version` says that it looks at one version, which the address may name too.
+
+    `description` is what its help says: the docstring of its file, which documents the fields of its JSON.
+    """
 
     name: str
     summary: str
+    description: str
     at_version: bool
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Arguments, Output], int]

@@ -1,4 +1,7 @@
-"""`deltalite detail`: what DESCRIBE DETAIL says of a version, with Spark's names."""
+"""`deltalite detail`: what DESCRIBE DETAIL says of a version, with Spark's names.
+
+JSON is one object: `version`, and the fields that Spark gives; times are ISO 8601.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,7 @@ def _run(args: Arguments, out: Output) -> int:
 COMMAND = Command(
     name="detail",
     summary="name, place, size, properties and protocol",
+    description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,
     run=_run,

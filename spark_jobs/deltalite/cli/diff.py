@@ -121,6 +121,7 @@ def _count(rows: int | None) -> str:
 COMMAND = Command(
     name="diff",
     summary="what differs between two versions: files, rows, schema, properties, protocol",
+    description=__doc__,
     at_version=False,
     add_arguments=_add_arguments,
     run=_run,

@@ -91,6 +91,7 @@ def _object(stats: str | None) -> Any:
 COMMAND = Command(
     name="files",
     summary="the data files, their sizes and statistics",
+    description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,
     run=_run,

@@ -38,6 +38,7 @@ def _run(args: Arguments, out: Output) -> int:
 COMMAND = Command(
     name="head",
     summary="rows",
+    description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,
     run=_run,

@@ -62,6 +62,7 @@ def _pairs(values: Any) -> str:
 COMMAND = Command(
     name="history",
     summary="the commits, newest first: who did what, and when",
+    description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,
     run=_run,

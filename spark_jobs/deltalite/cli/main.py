@@ -86,7 +86,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-V", action="version", version=f"deltalite {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        below = commands.add_parser(command.name, help=command.summary, description=f"Show {command.summary}.")
+        below = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         add_table_arguments(below, at_version=command.at_version)
         command.add_arguments(below)
         below.set_defaults(of=command)

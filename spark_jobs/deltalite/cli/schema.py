@@ -61,6 +61,7 @@ def _column(field: StructField, indent: str, place: str) -> Iterator[tuple[str, 
 COMMAND = Command(
     name="schema",
     summary="the columns, their types and rules",
+    description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,
     run=_run,

@@ -114,6 +114,7 @@ def _headline(finding: Finding) -> str:
 COMMAND = Command(
     name="verify",
     summary="what is wrong with the log and the files, and which versions can be read",
+    description=__doc__,
     at_version=False,
     add_arguments=_add_arguments,
     run=_run,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Self
 
 import pyarrow as pa
@@ -34,7 +35,9 @@ from deltalite.storage.log_store import LogStore
 COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
 """What of an `add` is needed."""
 _AT_A_TIME = 1_024
-_MOST_THREADS = 8
+# A task of a thread takes some files, since handing over each costs as much as looking at it.
+_IN_ONE_TASK = 16
+_MOST_THREADS = 16
 _SHOWN = 3
 
 
@@ -91,13 +94,17 @@ class FileChecks:
             sizes = self._presence.sizes([decode_path(row["path"]) for row in rows])
             self.looked.files += len(rows)
             self.looked.size_bytes += sum(row["size"] or 0 for row in rows)
-            for row, size_bytes, faults in zip(
-                rows, sizes, self._pool.map(self._faults, rows, sizes, [table] * len(rows)), strict=True
-            ):
-                is_open = self._with_footers and isinstance(size_bytes, int)
-                self.looked.footers += is_open
-                self.looked.vectors += is_open and row["deletionVector"] is not None
+            if self._with_footers:
+                opened = [row for row, size in zip(rows, sizes, strict=True) if isinstance(size, int)]
+                self.looked.footers += len(opened)
+                self.looked.vectors += sum(row["deletionVector"] is not None for row in opened)
+            starts = range(0, len(rows), _IN_ONE_TASK)
+            row_parts, size_parts = ([whole[at : at + _IN_ONE_TASK] for at in starts] for whole in (rows, sizes))
+            for faults in self._pool.map(self._of_several, row_parts, size_parts, repeat(table)):
                 yield from faults
+
+    def _of_several(self, rows: list[dict[str, Any]], sizes: list[int | Absent], table: TableSchema) -> list[FileFault]:
+        return [fault for row, size in zip(rows, sizes, strict=True) for fault in self._faults(row, size, table)]
 
     def _faults(self, row: Mapping[str, Any], size_bytes: int | Absent, table: TableSchema) -> list[FileFault]:
         """The faults of one file; runs in a thread."""

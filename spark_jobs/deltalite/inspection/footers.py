@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from deltalite.columnar.file_facts import FileStats, count_of, facts_from_stats, value_at
+from deltalite.columnar.file_facts import FileStats, bound_value, count_of, facts_from_stats, value_at
 from deltalite.columnar.footer_leaves import FooterLeaves, NoLeaf
 from deltalite.columnar.outcomes import ColumnFacts
 from deltalite.columnar.row_groups import LeafColumn, facts_of_leaf
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.schema import leaves
+from deltalite.protocol.schema import DataType, leaves
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -44,6 +44,8 @@ def contradictions(stats: FileStats, table: TableSchema, found: FooterLeaves) ->
             continue
         leaf = found.find(path, table.logical, table.physical)
         name = ".".join(path)
+        if _are_crossed(*bounds, field.type):
+            yield f"the minimum of column '{name}' is above its maximum"
         match leaf:
             case NoLeaf.UNTOLD:
                 continue
@@ -57,6 +59,14 @@ def contradictions(stats: FileStats, table: TableSchema, found: FooterLeaves) ->
         # With wide bounds a count says something only where it is none or all.
         if stats.tight_bounds is not False or (counted == 0 and nulls):
             yield f"the statistics count {counted} nulls in column '{name}', the file has {nulls}"
+
+
+def _are_crossed(smallest: Any, largest: Any, data_type: DataType) -> bool:
+    try:
+        low, high = bound_value(smallest, data_type), bound_value(largest, data_type)
+    except (ValueError, ArithmeticError):
+        return False
+    return low is not None and high is not None and bool(low > high)
 
 
 def _bounds(name: str, told: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:

@@ -70,8 +70,10 @@ def _files(found: pa.Table, expected: pa.Table) -> Iterator[str]:
 
 
 def _by_key(files: pa.Table) -> pa.Table:
-    values = [repr(sorted(each or ())) for each in files["partitionValues"].to_pylist()]
-    return pa.table({"key": key_column(files), "size": files["size"], "values": pa.array(values, pa.string())})
+    known: dict[str, str] = {}  # files share their values with others
+    values = (repr(sorted(each or ())) for chunk in files["partitionValues"].chunks for each in chunk.to_pylist())
+    shared = pa.array([known.setdefault(each, each) for each in values], pa.string())
+    return pa.table({"key": key_column(files), "size": files["size"], "values": shared})
 
 
 def _missing_in(these: pa.Table, those: pa.Table) -> list[str]:

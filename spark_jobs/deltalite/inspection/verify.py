@@ -42,6 +42,9 @@ from deltalite.storage.log_store import LogStore, StoredFile
 Progress = Callable[[str, int, int | None], None]
 """Called with a step, how much of it is done, and how much there is (None where that is not known)."""
 
+# So often progress is told of the files of a checkpoint.
+_AT_A_TIME = 4_096
+
 
 def verify(
     store: LogStore, *, with_footers: bool = True, progress: Progress = lambda _step, _done, _of: None
@@ -247,7 +250,9 @@ class _Verification:
     def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
         """Every file that a version of a chain names, with the version by whose rules it was added."""
         if chain.start is not None:
-            yield chain.start.version, self._alone(chain.start).files(COLUMNS)
+            begun = self._alone(chain.start).files(COLUMNS)
+            for at in range(0, begun.num_rows, _AT_A_TIME):
+                yield chain.start.version, begun.slice(at, _AT_A_TIME)
         for version, commit in chain.commits.items():
             if version in self.rules:
                 for adds in added_files(self.store, commit):

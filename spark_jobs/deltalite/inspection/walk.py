@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.inspection.chains import Chain, Span
-from deltalite.inspection.versions import Range
+from deltalite.inspection.versions import Range, union
 from deltalite.log.action_files import read_actions
 from deltalite.log.file_table import file_key, key_column
 from deltalite.log.replay import replay
@@ -74,7 +74,7 @@ def counted(store: LogStore, span: Span, wanted: Collection[int]) -> Iterator[tu
     for version, commit in commits.items():
         added, removed = _changed(store, commit)
         for key in removed:
-            if key not in added and (gone := present.pop(key, None)) is not None:
+            if (gone := present.pop(key, None)) is not None:
                 sums.count(gone, -1)
         for key, file in added.items():
             if (before := present.get(key)) is not None:
@@ -98,14 +98,14 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
     for version, commit in chain.commits.items():
         added, removed = _changed(store, commit)
         for key in removed:
-            if key in begun and key not in added:
+            if key in begun:
                 found.setdefault(key, []).append((begun.pop(key), version - 1))
         for key in added:
             if key in keys:
                 begun.setdefault(key, version)
     for key, since in begun.items():
         found.setdefault(key, []).append((since, last))
-    return {key: tuple(ranges) for key, ranges in found.items()}
+    return {key: union(ranges) for key, ranges in found.items()}
 
 
 def _files(store: LogStore, version: int, of: Chain | Span) -> pa.Table:
@@ -142,7 +142,7 @@ def _keys(store: LogStore, commit: StoredFile) -> Iterator[str]:
 
 
 def _changed(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
-    """The files that a commit adds and removes. Where it does both to one, the file stays."""
+    """The files that a commit adds and removes. Where it does both to one the file stays: removes count first."""
     added: dict[str, _File] = {}
     removed: set[str] = set()
     for kind, body in read_actions(store, commit.name, commit.size_bytes):
