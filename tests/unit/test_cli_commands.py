@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.cli.main import COMMANDS, main
-from deltalite.cli.values import cell, printable
+from deltalite.cli.values import cell, json_text, printable
 from deltalite.cli.where import parse_where
 from deltalite.errors import (
     ChangeFeedUnavailableError,
@@ -276,6 +276,11 @@ CONDITIONS = [
 @pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
 def test_a_condition_is_read_by_the_type_of_its_column(sound, lines, condition, ids):
     assert sorted(row["id"] for row in lines("head", sound.root, "--where", condition)) == ids
+
+
+def test_halves_of_characters_are_escaped_in_json():
+    assert json_text({"ü": "\ud800"}) == '{"\\u00fc": "\\ud800"}'
+    assert json_text({"ü": 1}) == '{"ü": 1}' and json_text({"ü": 1}, "ascii") == '{"\\u00fc": 1}'
 
 
 def test_quotes_are_doubled_inside_of_quotes_and_an_empty_text_is_a_value():

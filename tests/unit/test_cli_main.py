@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -68,10 +69,9 @@ def raising(error):
     return fail
 
 
-def run(*argv, **options):
+def run(*argv, **env):
     """The installed console script, in a process of its own."""
-    env = {**os.environ, "COLUMNS": "80"}
-    return subprocess.run([SCRIPT, *argv], capture_output=True, text=True, env=env, check=False, **options)
+    return subprocess.run([SCRIPT, *argv], capture_output=True, text=True, env={**os.environ, **env}, check=False)
 
 
 def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_path):
@@ -80,6 +80,16 @@ def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_
     failed = run("head", str(tmp_path / "nowhere"))
     assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (31, "", 1)
     assert failed.stderr.startswith("deltalite: TableNotFoundError: ")
+
+
+def test_where_output_is_no_unicode_json_is_escaped_and_text_is_readable(tmp_path):
+    table = sound_table(tmp_path / "ü").root
+    said = run("detail", table, "--json", PYTHONIOENCODING="ascii")
+    assert (said.returncode, json.loads(said.stdout)["location"]) == (0, table)
+    shown = run("head", table, PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0 and "2026-01-01" in shown.stdout
+    failed = run("head", f"{table}/ö", PYTHONIOENCODING="ascii")
+    assert failed.returncode == 31 and "\\xf6" in failed.stderr
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(table):

@@ -10,6 +10,7 @@ typed one is shown where DELTALITE_TRACEBACK is set.
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import signal
@@ -43,6 +44,9 @@ _TRACEBACK = "DELTALITE_TRACEBACK"
 
 def entry() -> None:
     """What the console script calls: warnings of the library become lines, and the process ends with the code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
     logging.basicConfig(format="deltalite: %(levelname)s: %(message)s", level=logging.WARNING, stream=sys.stderr)
     code = main(sys.argv[1:])
     if code == BROKEN_PIPE:

@@ -37,12 +37,13 @@ class Output:
     def __init__(self, stream: TextIO, *, as_json: bool) -> None:
         self.as_json = as_json
         self._stream = stream
+        self._encoding = stream.encoding or "utf-8"
         width = None if stream.isatty() else _WIDE
         self._console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
     def record(self, value: Mapping[str, Any]) -> None:
         """One line of JSON."""
-        self._stream.write(json_text(value) + "\n")
+        self._stream.write(json_text(value, self._encoding) + "\n")
 
     def records(self, values: Iterable[Mapping[str, Any]]) -> None:
         """A line of JSON each."""

@@ -21,9 +21,18 @@ import pyarrow as pa
 from pyarrow import types
 
 
-def json_text(value: Any) -> str:
-    """One line of JSON of a plain value: of what `plain` gives, of records of the library, of both inside of one."""
-    return json.dumps(_plain_python(value), ensure_ascii=False, separators=(", ", ": "), allow_nan=False)
+def json_text(value: Any, encoding: str = "utf-8") -> str:
+    """One line of JSON of a plain value: of what `plain` gives, of records of the library, of both inside of one.
+
+    What `encoding` cannot say is escaped, as halves of characters are in any.
+    """
+    given = _plain_python(value)
+    text = json.dumps(given, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return json.dumps(given, ensure_ascii=True, allow_nan=False)
+    return text
 
 
 def plain(scalar: pa.Scalar) -> Any:
