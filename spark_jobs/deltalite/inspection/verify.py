@@ -12,6 +12,7 @@ and `progress` hears how far it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -42,6 +43,8 @@ from deltalite.storage.log_store import LogStore, StoredFile
 Progress = Callable[[str, int, int | None], None]
 """Called with a step, how much of it is done, and how much there is (None where that is not known)."""
 
+# Commits are small: what takes time is to ask a storage for each.
+_MOST_THREADS = 8
 # So often progress is told of the files of a checkpoint.
 _AT_A_TIME = 4_096
 
@@ -121,14 +124,24 @@ class _Verification:
             self._found(
                 FindingKind.MISSING_COMMIT, "The log has no commit of these versions.", versions=[(first, last)]
             )
-        for done, version in enumerate(sorted(commits)):
-            self.progress("commits", done, len(commits))
-            try:
-                self.facts[version] = read_commit(self.store, commits[version])
-            except StorageError:
-                raise
-            except DeltaLiteError as error:
-                self._found(FindingKind.UNREADABLE_COMMIT, error.problem, commits[version].name, [(version, version)])
+        ordered = sorted(commits)
+        with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="commit") as pool:
+            for done, (version, facts) in enumerate(zip(ordered, pool.map(self._read_commit, ordered), strict=True)):
+                self.progress("commits", done, len(commits))
+                if isinstance(facts, CommitFacts):
+                    self.facts[version] = facts
+                else:
+                    at, name = (version, version), commits[version].name
+                    self._found(FindingKind.UNREADABLE_COMMIT, facts.problem, name, [at])
+
+    def _read_commit(self, version: int) -> CommitFacts | DeltaLiteError:
+        """What a commit says, or why it cannot be read; runs in a thread."""
+        try:
+            return read_commit(self.store, self.listing.commits[version])
+        except StorageError:
+            raise
+        except DeltaLiteError as error:
+            return error
 
     def _read_checkpoints(self) -> None:
         for done, checkpoint in enumerate(self.listing.checkpoints):

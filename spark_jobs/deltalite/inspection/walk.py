@@ -67,12 +67,11 @@ def counted(store: LogStore, span: Span, wanted: Collection[int]) -> Iterator[tu
     """
     last = max(wanted, default=-1)
     commits = {version: commit for version, commit in span.commits.items() if version <= last}
-    touched = {key for commit in commits.values() for key in _keys(store, commit)}
-    sums, present = _begun(store, span, touched)
+    changes = [(version, *_changed(store, commit)) for version, commit in commits.items()]
+    sums, present = _begun(store, span, {key for _, added, removed in changes for key in (*added, *removed)})
     if span.start is not None and span.start.version in wanted:
         yield span.start.version, sums.counts()
-    for version, commit in commits.items():
-        added, removed = _changed(store, commit)
+    for version, added, removed in changes:
         for key in removed:
             if (gone := present.pop(key, None)) is not None:
                 sums.count(gone, -1)
@@ -133,12 +132,6 @@ def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums
         for key, row in zip(keys.filter(mask).to_pylist(), rows, strict=True)
     }
     return sums, present
-
-
-def _keys(store: LogStore, commit: StoredFile) -> Iterator[str]:
-    for kind, body in read_actions(store, commit.name, commit.size_bytes):
-        if kind in (AddFile.action, RemoveFile.action):
-            yield file_key(body["path"], body.get("deletionVector"))
 
 
 def _changed(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
