@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from deltalite.change_feed import plan_changes, read_changes
 from deltalite.columnar.data_file import data_files, split
-from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.filters import from_filters
 from deltalite.columnar.predicate import Predicate
 from deltalite.columnar.reader import read_files, read_table
+from deltalite.columnar.record_counts import num_records
 from deltalite.columnar.skipping import prune
 from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, required_time
@@ -37,9 +37,6 @@ from deltalite.storage.versioned_path import resolve_version
 
 Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
 
-
-_NUM_RECORDS_FIRST = r'^\{"numRecords":(?P<count>\d{1,18})[,}]'
-_PREFIX_BYTES = 40
 # Larger files are read in parts of about this size, at the same time.
 _PART_BYTES = 64 * 1024 * 1024
 
@@ -109,7 +106,7 @@ class DeltaTable:
                 "partition_values": files["partitionValues"],
                 "size_bytes": files["size"],
                 "modification_time_ms": files["modificationTime"],
-                "num_records": _num_records(files["stats"]),
+                "num_records": num_records(files["stats"]),
                 "stats": files["stats"],
                 "deletion_vector": files["deletionVector"],
             }
@@ -217,21 +214,3 @@ def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     if not may_be_encoded(paths):
         return paths
     return pa.chunked_array([pa.array([decode_path(p) for p in paths.to_pylist()], pa.string())])
-
-
-def _num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`numRecords` of each statistics text, null where it does not say.
-
-    Writers put it first, so a short prefix answers for nearly all of them and a million texts are no loop in Python.
-    """
-    prefix = pc.binary_slice(stats.cast(pa.binary()), 0, _PREFIX_BYTES).cast(pa.string(), safe=False)
-    found = pc.struct_field(pc.extract_regex(prefix, _NUM_RECORDS_FIRST), "count").cast(pa.int64())
-    if found.null_count == stats.null_count:
-        return found
-    pairs = zip(found.to_pylist(), stats.to_pylist(), strict=True)
-    return pa.chunked_array([pa.array([_parsed(text) if n is None else n for n, text in pairs], pa.int64())])
-
-
-def _parsed(text: str | None) -> int | None:
-    stats = parse_stats(text)
-    return None if stats is None else stats.num_records

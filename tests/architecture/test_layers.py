@@ -25,9 +25,9 @@ EXAMPLES = CHECKOUT / "example_dags"
 # Components of `deltalite`, top layer first. A component imports from layers below its own, and from itself.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__init__"}),  # re-exports the public names
-    frozenset({"jobs"}),
+    frozenset({"jobs", "cli"}),
     frozenset({"commands"}),
-    frozenset({"spark", "watch", "table"}),
+    frozenset({"spark", "watch", "table", "inspection"}),
     frozenset({"txn", "change_feed", "upkeep"}),
     frozenset({"snapshot"}),
     frozenset({"log", "columnar"}),
@@ -47,6 +47,10 @@ STANDARD_LIBRARY_ONLY = frozenset({"errors", "requests", "results", "conditions"
 RUNS_ON_SPARK = frozenset({"spark"})
 NAMES_SPARK_TYPES = frozenset({"commands", "jobs"})
 NEEDS_SPARK = RUNS_ON_SPARK | NAMES_SPARK_TYPES
+
+# The one component that draws on a terminal, and what it draws with. It looks at tables without Spark.
+TERMINAL = "cli"
+DRAWS = frozenset({"rich"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +176,21 @@ def test_pyspark_is_imported_below_the_spark_folder_only(module):
     assert [i for i in of_spark if not (allowed or (own in NAMES_SPARK_TYPES and i.for_types_only))] == []
 
 
+@pytest.mark.parametrize("module", LIBRARY_MODULES)
+def test_the_command_line_alone_draws_on_a_terminal_and_knows_nothing_of_spark(module):
+    imports = imports_in(module, LIBRARY_MODULES[module])
+    if component(module) == TERMINAL:
+        assert [i for i in imports if i.package == "deltalite" and component_of_target(i.target) in NEEDS_SPARK] == []
+    else:
+        assert [i for i in imports if i.package in DRAWS] == []
+
+
 @pytest.mark.parametrize("module", PROVIDER_MODULES)
 def test_the_provider_uses_the_light_part_of_the_library_only(module):
     imports = imports_in(module, PROVIDER_MODULES[module])
     of_library = [i for i in imports if i.package == "deltalite"]
     assert [i for i in of_library if component_of_target(i.target) not in PROVIDER_MAY_USE] == []
-    assert [i for i in imports if i.package in {"pyspark", "py4j"}] == []
+    assert [i for i in imports if i.package in {"pyspark", "py4j", *DRAWS}] == []
 
 
 @pytest.mark.parametrize("module", [m for m in LIBRARY_MODULES if component(m) in STANDARD_LIBRARY_ONLY])

@@ -14,6 +14,8 @@ from deltalake import write_deltalake
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
+from deltalite.inspection.verify import verify
+from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit, ordered, put, rows, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -78,6 +80,8 @@ def test_a_table_of_every_mode(spark, tmp_path):
         assert entry["operationParameters"] == info["operationParameters"]
         assert entry["operationMetrics"] == info["operationMetrics"]
     assert json.loads(found[7]["userMetadata"])["user_metadata"] == "note"
+    report = verify(LocalLogStore(str(table)))
+    assert (report.findings, report.readable) == ((), ((0, 7),))
 
 
 def test_statistics_serve_their_pruning(spark, tmp_path):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from deltalite.errors import TableNotFoundError
 from deltalite.requests import RunIdentity, Source, WriteRequest
 from deltalite.results import OperationResult, parse_marker
 
@@ -102,11 +103,12 @@ def test_both_packages_are_marked_as_typed(names):
     assert {"airflow_provider_deltalite/py.typed", "deltalite/py.typed"} <= names
 
 
-def test_the_wheel_declares_the_provider_its_licence_and_its_extras(metadata):
+def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_extras(metadata):
     assert "[apache_airflow_provider]" in metadata["entry_points.txt"]
     assert (
         "provider_info = airflow_provider_deltalite.get_provider_info:get_provider_info" in metadata["entry_points.txt"]
     )
+    assert "[console_scripts]\ndeltalite = deltalite.cli.main:entry" in metadata["entry_points.txt"]
     headers = metadata["METADATA"].split("\n\n")[0].splitlines()
     assert "License-Expression: Apache-2.0" in headers
     assert {line.removeprefix("Provides-Extra: ") for line in headers if line.startswith("Provides-Extra")} == {
@@ -124,6 +126,15 @@ def test_the_installed_packages_are_the_wheels(installed, clean_env, tmp_path):
     found = run(installed, "-c", code, env=clean_env, cwd=tmp_path).splitlines()
     assert len(found) == 2
     assert [Path(path).is_relative_to(installed.parents[1]) for path in found] == [True, True]
+
+
+def test_the_installed_command_line_runs_from_anywhere(installed, clean_env, tmp_path):
+    script = installed.parent / "deltalite"
+    assert run(script, "-V", env=clean_env, cwd=tmp_path).startswith("deltalite ")
+    process = subprocess.run(
+        [script, "detail", "nowhere"], env=clean_env, cwd=tmp_path, capture_output=True, check=False
+    )
+    assert process.returncode == TableNotFoundError.exit_code, process.stderr
 
 
 @pytest.mark.spark

@@ -22,8 +22,9 @@ from deltalite.columnar.batch_sizes import first_rows, next_rows
 from deltalite.columnar.casts import Convert, LossyCastError, fit
 from deltalite.columnar.data_file import DataFile
 from deltalite.columnar.equality_deletes import matched_by_any
-from deltalite.columnar.file_columns import VOID, FileColumns, FileField, FoundColumn, Level, fields_of
+from deltalite.columnar.file_columns import FileColumns, FileField, FoundColumn, fields_of
 from deltalite.columnar.file_facts import facts_from_partition
+from deltalite.columnar.footer_leaves import FooterLeaves, NoLeaf, is_julian
 from deltalite.columnar.legacy_calendar import (
     Calendar,
     ForeignClockError,
@@ -38,7 +39,6 @@ from deltalite.columnar.projection import MetadataColumn
 from deltalite.columnar.reading import Reading
 from deltalite.columnar.row_filter import truths
 from deltalite.columnar.row_groups import (
-    LeafColumn,
     RowGroups,
     facts_of_leaf,
     in_range,
@@ -50,7 +50,6 @@ from deltalite.columnar.row_marks import RowMarks, load_marks
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import partition_scalar, partition_text
 from deltalite.protocol.paths import decode_path, is_absolute
-from deltalite.protocol.schema import StructType
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -225,25 +224,17 @@ class _Source:
 
     def _facts(self, group: int, path: Path) -> ColumnFacts:
         """What is known of a column of the predicate in one row group."""
-        logical, physical, among = self.reading.read, self.reading.read_physical, self.columns.top
-        for depth, name in enumerate(path, 1):
-            place = logical.place_of(name)
-            if place is None:
-                break
-            own, stored = logical.fields[place], physical.fields[place]
-            if depth == 1 and name in self.constants:
-                return facts_from_partition(self.constants[name].text, own.type)
-            field = self.columns.member(stored, among, ".".join(path[:depth]))
-            if field is None or own.type == VOID:
+        first = self.reading.read.find(path[0])
+        if first is not None and first.name in self.constants:
+            return facts_from_partition(self.constants[first.name].text, first.type)
+        leaves = FooterLeaves(columns=self.columns, footer=self.footer, calendar=self.calendar)
+        match leaves.find(path, self.reading.read, self.reading.read_physical):
+            case NoLeaf.ABSENT:
                 return _NO_VALUE
-            if depth == len(path) and not field.parts:
-                trusted = not _is_julian(field, self.calendar, self.footer)
-                leaf = LeafColumn(position=field.leaves.start, stored=field.type, type=own.type, has_bounds=trusted)
+            case NoLeaf.UNTOLD:
+                return UNKNOWN_COLUMN
+            case leaf:
                 return facts_of_leaf(self.footer, group, leaf)
-            if not (isinstance(own.type, StructType) and isinstance(stored.type, StructType)):
-                break
-            logical, physical, among = own.type, stored.type, Level.of(field.parts)
-        return UNKNOWN_COLUMN
 
 
 def assembled(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
@@ -295,17 +286,7 @@ def _leaf(field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.
     """What the file's calendar asks for; None where it counts days as the table does."""
     if types.is_date(field.type) and calendar.julian_datetime:
         return lambda array: fit(gregorian_dates(array), target)
-    if types.is_timestamp(field.type) and _is_julian(field, calendar, footer):
+    if types.is_timestamp(field.type) and is_julian(field, calendar, footer):
         micros = pa.timestamp("us", field.type.tz)
         return lambda array: fit(gregorian_timestamps(fit(array, micros), calendar.time_zone), target)
     return None
-
-
-def _is_julian(field: FileField, calendar: Calendar, footer: pq.FileMetaData) -> bool:
-    if types.is_date(field.type):
-        return calendar.julian_datetime
-    if not types.is_timestamp(field.type):
-        return False
-    if footer.schema.column(field.leaves.start).physical_type == "INT96":
-        return calendar.julian_int96
-    return calendar.julian_datetime and field.type.tz is not None

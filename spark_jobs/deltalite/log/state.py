@@ -120,8 +120,8 @@ class LogState:
     def _agreed(self, log: ReplayedLog) -> ReplayedLog:
         """The log, if it says what the checksum says of the protocol and the metadata."""
         if self.checksum is not None:
-            said = _facts(self.checksum.protocol, self.checksum.metadata)
-            found = _facts(log.protocol, log.metadata)
+            said = facts_of(self.checksum.protocol, self.checksum.metadata)
+            found = facts_of(log.protocol, log.metadata)
             differing = next((key for key in said if said[key] != found[key]), None)
             if differing is not None:
                 error = self._contradiction(
@@ -181,8 +181,8 @@ def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | No
     return checksum
 
 
-def _facts(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
-    """What all spellings of one protocol and one metadata have in common."""
+def facts_of(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
+    """What all spellings of one protocol and one metadata have in common, by the names that people give it."""
     return {
         "reader version": protocol.min_reader_version,
         "writer version": protocol.min_writer_version,

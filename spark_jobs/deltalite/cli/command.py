@@ -1,0 +1,103 @@
+"""What a command of the command line is: its name, its arguments and what runs.
+
+Each lives in a file of its own under this package, and `main.py` has the list. `run` gets the parsed arguments, writes
+to its output and gives the exit code; what goes wrong it raises as a `DeltaLiteError`. All commands take the address of
+a table and the options of its storage; those that look at one version take that too.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deltalite.cli.output import Output
+from deltalite.errors import InvalidRequestError
+from deltalite.storage.log_store import LogStore
+from deltalite.storage.opening import open_store
+from deltalite.storage.versioned_path import parse_versioned_path
+from deltalite.table import DeltaTable
+
+Arguments = argparse.Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command. `at_version` says that it looks at one version, which the address may name too.
+
+    `description` is what its help says: the docstring of its file, which documents the fields of its JSON.
+    """
+
+    name: str
+    summary: str
+    description: str
+    at_version: bool
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[Arguments, Output], int]
+
+
+def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool) -> None:
+    """The arguments that all commands have."""
+    parser.add_argument(
+        "table", help="address of the table: a path or a URI" + at_version * ", also with @v3 behind it"
+    )
+    if at_version:
+        parser.add_argument("--version", type=int, metavar="N", help="the version to look at, instead of the newest")
+        parser.add_argument(
+            "--timestamp", metavar="TIME", help="the newest version at that time, such as 2026-01-01T00:00:00Z"
+        )
+    parser.add_argument("--json", action="store_true", help="write JSON, one object a line")
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of the storage's client; repeatable",
+    )
+
+
+def add_limit(parser: argparse.ArgumentParser, what: str, default: int, *, all_as_json: bool = True) -> None:
+    """How many lines: people get `default` of them unless they ask for more, programs all if `all_as_json`."""
+    usual = f"{default}; all with --json" if all_as_json else f"{default}"
+    parser.add_argument("-n", "--limit", type=int, metavar="N", help=f"the most {what} to show ({usual})")
+    parser.set_defaults(limit_for_people=default, limit_as_json=None if all_as_json else default)
+
+
+def limit_of(args: Arguments) -> int | None:
+    """The most lines that are wanted, None for all. Raises `InvalidRequestError` for a negative number."""
+    limit: int | None = args.limit
+    if limit is not None and limit < 0:
+        raise InvalidRequestError(f"--limit is {limit}.", remedy="Give 0 or more, or leave it out.")
+    usual: int | None = args.limit_as_json if args.json else args.limit_for_people
+    return usual if limit is None else limit
+
+
+def open_table(args: Arguments) -> DeltaTable:
+    """The table at the version that the arguments name. Raises as `DeltaTable` does."""
+    return DeltaTable(
+        args.table, version=args.version, timestamp=args.timestamp, storage_options=storage_options(args) or None
+    )
+
+
+def open_log(args: Arguments) -> LogStore:
+    """The table's storage. Raises `InvalidRequestError` where the address names a version."""
+    given = parse_versioned_path(args.table)
+    if given.version is not None or given.timestamp_ms is not None:
+        raise InvalidRequestError(
+            f"The address {args.table!r} names a version, and '{args.command}' is about the table.",
+            remedy=f"Give {given.path!r}.",
+        )
+    return open_store(args.table, storage_options=storage_options(args) or None)
+
+
+def storage_options(args: Arguments) -> dict[str, str]:
+    """What `--storage-option` says."""
+    options = {}
+    for given in args.storage_option:
+        key, sign, value = given.partition("=")
+        if not (key and sign):
+            raise InvalidRequestError(
+                "A --storage-option is not of the form KEY=VALUE.", remedy="Write it as --storage-option key=..."
+            )
+        options[key] = value
+    return options

@@ -1,0 +1,128 @@
+"""`deltalite diff`: what differs between two versions: files, rows, schema, properties, protocol.
+
+JSON is one object: `fromVersion`, `toVersion`, `isEmpty`; `files` with counts and bytes, and with the paths under
+`--files`; `rows`, null where statistics do not say; and the lists `schema`, `properties`, `protocol` and `metadata` of
+objects with `kind` (added, removed, renamed, changed), `subject`, `aspect`, `before` and `after`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from deltalite.cli.command import Arguments, Command, open_log
+from deltalite.cli.output import Column, Output, sized
+from deltalite.inspection.diff import Change, TableDiff, diff
+from deltalite.protocol.paths import decode_path
+from deltalite.snapshot import Snapshot
+
+_COLUMNS = (Column("what"), Column("how"), Column("before", folds=True), Column("after", folds=True))
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("from_version", type=int, metavar="V1", help="the one version")
+    parser.add_argument("to_version", type=int, metavar="V2", help="the other, which is described against the first")
+    parser.add_argument("--files", action="store_true", help="list the files that differ")
+
+
+def _run(args: Arguments, out: Output) -> int:
+    store = open_log(args)
+    found = diff(Snapshot.load(store, args.from_version), Snapshot.load(store, args.to_version))
+    if out.as_json:
+        out.record(_record(found, with_files=args.files))
+    else:
+        _show(out, found, with_files=args.files)
+    return 0
+
+
+def _record(found: TableDiff, *, with_files: bool) -> dict[str, Any]:
+    files, rows = found.files, found.rows
+    counts: dict[str, Any] = {
+        "added": files.added.num_rows,
+        "removed": files.removed.num_rows,
+        "kept": files.kept,
+        "deletionVectorsChanged": files.vectors_changed,
+        "addedBytes": files.added_bytes,
+        "removedBytes": files.removed_bytes,
+    }
+    if with_files:
+        counts |= {"addedPaths": _paths(files.added), "removedPaths": _paths(files.removed)}
+    return {
+        "fromVersion": found.from_version,
+        "toVersion": found.to_version,
+        "isEmpty": found.is_empty,
+        "files": counts,
+        "rows": {
+            "before": rows.before,
+            "after": rows.after,
+            "inAddedFiles": rows.in_added_files,
+            "inRemovedFiles": rows.in_removed_files,
+        },
+        "schema": _changes(found.schema),
+        "properties": _changes(found.properties),
+        "protocol": _changes(found.protocol),
+        "metadata": _changes(found.metadata),
+    }
+
+
+def _changes(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    return [
+        {"kind": c.kind.value, "subject": c.subject, "aspect": c.aspect, "before": c.before, "after": c.after}
+        for c in changes
+    ]
+
+
+def _paths(files: pa.Table) -> list[str]:
+    return sorted(decode_path(path) for path in files["path"].to_pylist())
+
+
+def _show(out: Output, found: TableDiff, *, with_files: bool) -> None:
+    files, rows = found.files, found.rows
+    out.line(f"version {found.from_version} -> version {found.to_version}", style="bold")
+    out.line()
+    if found.is_empty:
+        out.line("nothing differs")
+        return
+    vectors = f"; {files.vectors_changed} of them with other deletion vectors" if files.vectors_changed else ""
+    out.facts(
+        {
+            "files": f"+{files.added.num_rows} -{files.removed.num_rows}, {files.kept} kept{vectors}",
+            "bytes": f"+{sized(files.added_bytes)} -{sized(files.removed_bytes)}",
+            "rows": f"{_count(rows.before)} -> {_count(rows.after)}"
+            f" (+{_count(rows.in_added_files)} -{_count(rows.in_removed_files)} in these files)",
+        }
+    )
+    for title in ("schema", "properties", "protocol", "metadata"):
+        changes: tuple[Change, ...] = getattr(found, title)
+        if changes:
+            out.line()
+            out.line(title, style="bold")
+            out.table(_COLUMNS, map(_row, changes))
+    if with_files:
+        out.line()
+        for sign, table in (("-", files.removed), ("+", files.added)):
+            for path in _paths(table):
+                out.line(f"{sign} {path}")
+
+
+def _row(change: Change) -> tuple[Any, ...]:
+    how = change.kind.value if change.aspect is None else f"{change.aspect} {change.kind.value}"
+    before, after = ("" if side is None else side for side in (change.before, change.after))
+    return change.subject, how, before, after
+
+
+def _count(rows: int | None) -> str:
+    return "?" if rows is None else str(rows)
+
+
+COMMAND = Command(
+    name="diff",
+    summary="what differs between two versions: files, rows, schema, properties, protocol",
+    description=__doc__,
+    at_version=False,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,98 @@
+"""`deltalite files`: the data files of a version.
+
+A line of JSON has the fields path (decoded), partitionValues (physical names where columns are mapped), sizeInBytes,
+modificationTime, numRecords, stats (an object, null where the log has none) and deletionVector.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
+from deltalite.cli.output import Column, Output, sized
+
+_MOST = 100
+_AT_A_TIME = 1_024
+_COLUMNS = (
+    Column("path", folds=True),
+    Column("size", is_number=True),
+    Column("records", is_number=True),
+    Column("deleted", is_number=True),
+    Column("modified"),
+)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_limit(parser, "files", _MOST)
+
+
+def _run(args: Arguments, out: Output) -> int:
+    files = open_table(args).files()
+    most = limit_of(args)
+    chosen = files if most is None else files.slice(0, most)
+    if out.as_json:
+        out.records(_records(chosen))
+        return 0
+    out.table(_COLUMNS, map(_row, _records(chosen)))
+    size_bytes = pc.sum(files["size_bytes"]).as_py() or 0
+    shown = "" if chosen.num_rows == files.num_rows else f", {chosen.num_rows} of them shown (--limit)"
+    out.line()
+    out.line(f"{files.num_rows} files of {sized(size_bytes)}{shown}")
+    return 0
+
+
+def _records(files: pa.Table) -> Iterator[dict[str, Any]]:
+    for some in files.to_batches(max_chunksize=_AT_A_TIME):
+        for row in some.to_pylist(maps_as_pydicts="strict"):
+            yield {
+                "path": row["path"],
+                "partitionValues": row["partition_values"] or {},
+                "sizeInBytes": row["size_bytes"],
+                "modificationTime": _moment(row["modification_time_ms"]),
+                "numRecords": row["num_records"],
+                "stats": _object(row["stats"]),
+                "deletionVector": row["deletion_vector"],
+            }
+
+
+def _row(record: dict[str, Any]) -> tuple[Any, ...]:
+    vector, modified = record["deletionVector"], record["modificationTime"]
+    return (
+        record["path"],
+        sized(record["sizeInBytes"]),
+        "?" if record["numRecords"] is None else record["numRecords"],
+        "" if vector is None else vector["cardinality"],
+        "" if modified is None else f"{modified:%Y-%m-%d %H:%M:%S}Z",
+    )
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    try:
+        return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _object(stats: str | None) -> Any:
+    """The statistics as JSON, None where they are none."""
+    try:
+        return json.loads(stats, parse_constant=str) if stats else None
+    except (ValueError, RecursionError):
+        return None
+
+
+COMMAND = Command(
+    name="files",
+    summary="the data files, their sizes and statistics",
+    description=__doc__,
+    at_version=True,
+    add_arguments=_add_arguments,
+    run=_run,
+)

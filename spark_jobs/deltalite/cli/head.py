@@ -1,0 +1,45 @@
+"""`deltalite head`: rows of a version, 20 unless more are asked for. A line of JSON is a row."""
+
+from __future__ import annotations
+
+import argparse
+
+from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
+from deltalite.cli.output import Output
+from deltalite.cli.rows import show_rows
+from deltalite.cli.where import parse_where
+from deltalite.columnar.projection import project
+from deltalite.protocol.schema import parse_schema
+
+_MOST = 20
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_limit(parser, "rows", _MOST, all_as_json=False)
+    parser.add_argument("--columns", metavar="A,B", help="columns, separated by commas; a.b for a struct's member")
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help='only rows for which it holds, such as "day >= 2026-01-01"; repeatable, then all must hold',
+    )
+
+
+def _run(args: Arguments, out: Output) -> int:
+    table = open_table(args)
+    schema = parse_schema(table.metadata.schema_string)
+    columns = None if args.columns is None else [name.strip() for name in args.columns.split(",")]
+    batches = table.to_batches(columns=columns, filter=parse_where(args.where, schema))
+    show_rows(out, project(columns, schema).arrow, batches, limit_of(args))
+    return 0
+
+
+COMMAND = Command(
+    name="head",
+    summary="rows",
+    description=__doc__,
+    at_version=True,
+    add_arguments=_add_arguments,
+    run=_run,
+)

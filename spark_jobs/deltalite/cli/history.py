@@ -1,0 +1,69 @@
+"""`deltalite history`: the commits, newest first.
+
+A line of JSON is the commit's provenance as its writer gave it, with `version` and `timestamp`, the time that time
+travel goes by.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
+from deltalite.cli.output import Column, Output
+from deltalite.cli.values import json_text
+
+_MOST = 20
+_COLUMNS = (
+    Column("version", is_number=True),
+    Column("time"),
+    Column("operation"),
+    Column("parameters"),
+    Column("metrics"),
+    Column("by"),
+)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_limit(parser, "commits", _MOST)
+
+
+def _run(args: Arguments, out: Output) -> int:
+    entries = open_table(args).history(limit_of(args))
+    if out.as_json:
+        out.records(entries)
+    else:
+        out.table(_COLUMNS, map(_row, entries))
+    return 0
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    time = f"{entry['timestamp']:%Y-%m-%d %H:%M:%S}Z"
+    by = entry.get("userName") or entry.get("engineInfo") or ""
+    return (
+        entry["version"],
+        time,
+        entry.get("operation") or "",
+        _pairs(entry.get("operationParameters")),
+        _pairs(entry.get("operationMetrics")),
+        by,
+    )
+
+
+def _pairs(values: Any) -> str:
+    """`mode=Append numFiles=1`; empty and null entries are left out."""
+    if not isinstance(values, Mapping):
+        return ""
+    said = ((key, value if isinstance(value, str) else json_text(value)) for key, value in values.items())
+    return " ".join(f"{key}={value}" for key, value in said if value not in ("", "null", "[]", "{}"))
+
+
+COMMAND = Command(
+    name="history",
+    summary="the commits, newest first: who did what, and when",
+    description=__doc__,
+    at_version=True,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,110 @@
+"""The console script `deltalite`: parses, runs one command, and turns what went wrong into one line and an exit code.
+
+1 A command that did its work ends with 0; `verify` with 3 where something is wrong with the table. 2 A typed error ends
+with the exit code of its class (`errors.py`), a usage that argparse refuses with 2, anything else with 1. 3 A reader
+that closed the pipe ends it quietly with 141, Ctrl-C with 130, as shells expect. 4 Errors go to standard error, as one
+line: under `--json` an object with `error`, `problem`, `remedy` and `exitCode`. The traceback of an error that is no
+typed one is shown where DELTALITE_TRACEBACK is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+
+from deltalite.cli import changes, detail, diff, files, head, history, schema, verify
+from deltalite.cli.command import Command, add_table_arguments
+from deltalite.cli.output import Output
+from deltalite.cli.values import json_text, printable
+from deltalite.errors import DeltaLiteError
+from deltalite.version import VERSION
+
+COMMANDS: tuple[Command, ...] = (
+    history.COMMAND,
+    detail.COMMAND,
+    schema.COMMAND,
+    files.COMMAND,
+    head.COMMAND,
+    changes.COMMAND,
+    diff.COMMAND,
+    verify.COMMAND,
+)
+
+UNEXPECTED = 1
+INTERRUPTED = 128 + signal.SIGINT
+BROKEN_PIPE = 128 + signal.SIGPIPE
+_TRACEBACK = "DELTALITE_TRACEBACK"
+
+
+def entry() -> None:
+    """What the console script calls: warnings of the library become lines, and the process ends with the code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
+    logging.basicConfig(format="deltalite: %(levelname)s: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    code = main(sys.argv[1:])
+    if code == BROKEN_PIPE:
+        # Python flushes what is left when it ends; there is nobody to take it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a command line, without the program's name, and give its exit code."""
+    try:
+        args = _parser().parse_args(argv)
+    except SystemExit as ended:  # argparse has said what is wrong, or shown its help
+        return ended.code if isinstance(ended.code, int) else UNEXPECTED
+    command: Command = args.of
+    try:
+        code = command.run(args, Output(sys.stdout, as_json=args.json))
+        sys.stdout.flush()
+    except DeltaLiteError as error:
+        _complain(args, type(error).__name__, error.problem, error.remedy, error.exit_code)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001  whatever it is, a person gets a line
+        if os.environ.get(_TRACEBACK):
+            traceback.print_exc()
+        remedy = f"This is a fault of deltalite; set {_TRACEBACK}=1 to see where, and report it."
+        _complain(args, type(error).__name__, f"{error}.", remedy, UNEXPECTED)
+        return UNEXPECTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="deltalite",
+        description="Look at Delta tables, without Spark.",
+        epilog="Exit codes: 0 done; 2 wrong usage; 3 verify found errors; 20 and up the class of the error.",
+    )
+    parser.add_argument("-V", action="version", version=f"deltalite {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        below = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_table_arguments(below, at_version=command.at_version)
+        command.add_arguments(below)
+        below.set_defaults(of=command)
+    return parser
+
+
+def _complain(args: argparse.Namespace, name: str, problem: str, remedy: str, exit_code: int) -> None:
+    if args.json:
+        line = json_text({"error": name, "problem": problem, "remedy": remedy, "exitCode": exit_code})
+    else:
+        line = printable(f"deltalite: {name}: {problem} {remedy}")
+    sys.stderr.write(line + "\n")

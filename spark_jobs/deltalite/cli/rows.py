@@ -1,0 +1,39 @@
+"""Rows of record batches, as JSON lines or as a table.
+
+For people the rows are gathered first, since a table's columns are as wide as their widest cell; so they are few. As
+JSON they go out batch by batch, in constant memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.cli.output import Column, Output
+from deltalite.cli.values import plain
+
+
+def show_rows(out: Output, schema: pa.Schema, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
+    """Write at most `limit` rows."""
+    rows = islice(_rows(batches), limit)
+    names = schema.names
+    if out.as_json:
+        out.records(dict(zip(names, row, strict=True)) for row in rows)
+        return
+    is_number = [types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) for t in schema.types]
+    shown = list(rows)
+    columns = [Column(name, is_number=number) for name, number in zip(names, is_number, strict=True)]
+    out.table(columns, shown)
+    if limit is not None and len(shown) == limit:
+        out.line()
+        out.line(f"{limit} rows shown; there may be more (--limit)")
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[Any]]:
+    for batch in batches:
+        for row in range(batch.num_rows):
+            yield [plain(column[row]) for column in batch.columns]

@@ -1,0 +1,68 @@
+"""`deltalite schema`: the columns of a version, in the table's order.
+
+JSON is one object: `version`, `partitionColumns`, and `schema`, which is the schema as the log has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+
+from deltalite.cli.command import Arguments, Command, open_table
+from deltalite.cli.output import Column, Output
+from deltalite.protocol.schema import StructField, StructType, parse_schema
+from deltalite.table import DeltaTable
+
+_COLUMNS = (Column("column"), Column("type", folds=True), Column("null"), Column("partition"), Column("comment"))
+_RULES = {
+    "delta.generationExpression": "generated",
+    "CURRENT_DEFAULT": "default",
+    "delta.identity.start": "identity",
+    "delta.invariants": "invariant",
+}
+
+
+def _add_arguments(_parser: argparse.ArgumentParser) -> None:
+    return None
+
+
+def _run(args: Arguments, out: Output) -> int:
+    table = open_table(args)
+    metadata = table.metadata
+    if out.as_json:
+        schema = json.loads(metadata.schema_string)
+        partitions = list(metadata.partition_columns)
+        out.record({"version": table.version, "partitionColumns": partitions, "schema": schema})
+    else:
+        out.table(_COLUMNS, _rows(table))
+    return 0
+
+
+def _rows(table: DeltaTable) -> Iterator[tuple[str, ...]]:
+    partitions = {name.lower(): place for place, name in enumerate(table.metadata.partition_columns, 1)}
+    for field in parse_schema(table.metadata.schema_string):
+        place = partitions.get(field.name.lower())
+        yield from _column(field, "", "" if place is None else str(place))
+
+
+def _column(field: StructField, indent: str, place: str) -> Iterator[tuple[str, ...]]:
+    """A line for the column, and one below it for each member of a struct."""
+    rules = [f"{name}: {field.metadata[key]}" for key, name in _RULES.items() if key in field.metadata]
+    comment = "; ".join([str(field.metadata.get("comment") or ""), *rules]).removeprefix("; ")
+    is_struct = isinstance(field.type, StructType)
+    kind = "struct" if is_struct else str(field.type)
+    yield f"{indent}{field.name}", kind, "" if field.nullable else "not null", place, comment
+    if isinstance(field.type, StructType):
+        for member in field.type:
+            yield from _column(member, f"{indent}  ", "")
+
+
+COMMAND = Command(
+    name="schema",
+    summary="the columns, their types and rules",
+    description=__doc__,
+    at_version=True,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,121 @@
+"""`deltalite verify`: the whole log and all footers, held against each other.
+
+It ends with 3 where it found an error, with 0 where there are only warnings. JSON is one object: `table`,
+`newestVersion`, `ok`, `errors`, `warnings`; `rebuildable` (what the log leads to) and `readable` (whose files are there
+too) as lists of `[first, last]`, both inclusive; `checked` and `counts` (findings by kind); and `findings`, at most a
+thousand of a kind, with `severity`, `kind`, `file`, `versions` (ranges again) and `message`. Kinds are those of
+`inspection/findings.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from deltalite.cli.command import Arguments, Command, open_log
+from deltalite.cli.output import Output, sized
+from deltalite.cli.progress import shown_progress
+from deltalite.inspection.findings import Finding, Severity
+from deltalite.inspection.report import VerifyReport
+from deltalite.inspection.verify import verify
+from deltalite.inspection.versions import spelled
+
+FOUND_ERRORS = 3
+"""The exit code of a table with errors; no class of the error tree has it."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-footers", action="store_true", help="look for data files without opening them: faster, and finds less"
+    )
+
+
+def _run(args: Arguments, out: Output) -> int:
+    with shown_progress(sys.stderr) as progress:
+        report = verify(open_log(args), with_footers=not args.no_footers, progress=progress)
+    if out.as_json:
+        out.record(_record(report))
+    else:
+        _show(out, report)
+    return FOUND_ERRORS if report.has_errors else 0
+
+
+def _record(report: VerifyReport) -> dict[str, Any]:
+    checked = asdict(report.checked)
+    checked["deletionVectors"] = checked.pop("deletion_vectors")
+    return {
+        "table": report.root,
+        "newestVersion": report.newest_version,
+        "ok": not report.has_errors,
+        "errors": report.count(Severity.ERROR),
+        "warnings": report.count(Severity.WARNING),
+        "rebuildable": report.rebuildable,
+        "readable": report.readable,
+        "checked": checked,
+        "counts": {kind.value: count for kind, count in sorted(report.counts.items())},
+        "findings": [
+            {
+                "severity": finding.kind.severity.value,
+                "kind": finding.kind.value,
+                "file": finding.file,
+                "versions": finding.versions,
+                "message": finding.message,
+            }
+            for finding in report.findings
+        ],
+    }
+
+
+def _show(out: Output, report: VerifyReport) -> None:
+    checked = report.checked
+    looked = [
+        (checked.commits, "commits"),
+        (checked.checkpoints, "checkpoints"),
+        (checked.compactions, "compactions"),
+        (checked.checksums, "checksums"),
+        (checked.files, f"files ({sized(checked.bytes)})"),
+        (checked.footers, "footers"),
+        (checked.deletion_vectors, "deletion vectors"),
+    ]
+    readable = spelled(report.readable)
+    if report.readable != report.rebuildable:
+        readable += f" (the log leads to {spelled(report.rebuildable)})"
+    out.facts(
+        {
+            "table": report.root,
+            "newest version": report.newest_version,
+            "readable versions": readable,
+            "checked": ", ".join(f"{count} {what}" for count, what in looked if count),
+        }
+    )
+    out.line()
+    if not report.findings:
+        out.line("nothing is wrong", style="green")
+        return
+    for finding in report.findings:
+        out.line(_headline(finding), style="bold red" if finding.kind.severity is Severity.ERROR else "bold yellow")
+        out.line(f"  {finding.message}")
+    out.line()
+    errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
+    more = sum(report.counts.values()) - len(report.findings)
+    out.line(f"{errors} errors, {warnings} warnings{f'; {more} of them not shown' if more else ''}", style="bold")
+
+
+def _headline(finding: Finding) -> str:
+    """`error wrong-size, versions 3-5: part-0.parquet`."""
+    one = len(finding.versions) == 1 and finding.versions[0][0] == finding.versions[0][1]
+    versions = f", version{'s' * (not one)} {spelled(finding.versions)}" if finding.versions else ""
+    file = f": {finding.file}" if finding.file is not None else ""
+    return f"{finding.kind.severity.value} {finding.kind.value}{versions}{file}"
+
+
+COMMAND = Command(
+    name="verify",
+    summary="what is wrong with the log and the files, and which versions can be read",
+    description=__doc__,
+    at_version=False,
+    add_arguments=_add_arguments,
+    run=_run,
+)

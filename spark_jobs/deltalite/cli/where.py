@@ -1,0 +1,82 @@
+"""`--where`: one comparison as text, such as `day >= 2026-01-01`.
+
+The forms are `COLUMN OP VALUE` with one of = != < <= > >=, `COLUMN in (A, B)`, `COLUMN not in (A, B)`, `COLUMN is null`
+and `COLUMN is not null`. Given several times, all must hold. A value is read as the type of its column, in the spelling
+of partition values, and may stand in quotes; a column with blanks in its name stands in backticks. It is no SQL: it
+becomes the filter of `DeltaTable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from deltalite.columnar.filters import resolve_column
+from deltalite.errors import CorruptLogError, InvalidRequestError, UnsupportedFeatureError
+from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.schema import DataType, StructType
+
+_TERM = re.compile(
+    r"""\s*(?:`(?P<quoted>[^`]+)`|(?P<plain>[^\s`=!<>]+))\s*
+        (?P<operator>is\s+not\s+null|is\s+null|not\s+in\b|in\b|<=|>=|!=|<>|==|=|<|>)\s*(?P<value>.*?)\s*""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_ITEM = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,'"]*)\s*(,|$)""")
+_FORM = 'Write it as COLUMN OP VALUE, such as "day >= 2026-01-01", or COLUMN in (A, B), or COLUMN is null.'
+
+Term = tuple[str, str, Any]
+
+
+def parse_where(texts: Sequence[str], schema: StructType) -> list[Term] | None:
+    """The filter of `DeltaTable.to_batches` that the texts mean; None where there are none.
+
+    Raises:
+        InvalidRequestError: a text has another form, names no column, or its value is none of the column's type.
+    """
+    return [_term(text, schema) for text in texts] or None
+
+
+def _term(text: str, schema: StructType) -> Term:
+    match = _TERM.fullmatch(text)
+    if match is None:
+        raise InvalidRequestError(f"The condition {text!r} cannot be read.", remedy=_FORM)
+    name = match["quoted"] or match["plain"]
+    operator, value = " ".join(match["operator"].lower().split()), match["value"]
+    _, data_type = resolve_column(name, schema)
+    if operator.endswith("null"):
+        if value:
+            raise InvalidRequestError(f"The condition {text!r} goes on after '{operator}'.", remedy=_FORM)
+        return name, operator, None
+    if operator.endswith("in"):
+        if not (value.startswith("(") and value.endswith(")")):
+            raise InvalidRequestError(f"The condition {text!r} has no list in brackets.", remedy=_FORM)
+        return name, operator, [_value(item, name, data_type) for item in _items(value[1:-1], text)]
+    return name, operator, _value(value, name, data_type)
+
+
+def _items(text: str, condition: str) -> list[str]:
+    items, at = [], 0
+    while match := _ITEM.match(text, at):
+        items.append(match[1].strip())
+        if not match[2]:
+            return items
+        at = match.end()
+    raise InvalidRequestError(f"The list in the condition {condition!r} cannot be read.", remedy=_FORM)
+
+
+def _value(text: str, column: str, data_type: DataType) -> Any:
+    quote = text[:1]
+    if quote in ("'", '"') and len(text) > 1 and text.endswith(quote):
+        text = text[1:-1].replace(quote * 2, quote)
+        if not text and str(data_type) == "string":
+            return ""
+    try:
+        value = parse_partition_value(text, data_type)
+    except (CorruptLogError, UnsupportedFeatureError) as error:
+        raise InvalidRequestError(
+            f"The value {text!r} for column '{column}' is no {data_type}.", remedy="Write it as the table shows it."
+        ) from error
+    if value is None:
+        raise InvalidRequestError(f"The condition on column '{column}' has no value.", remedy=_FORM)
+    return value

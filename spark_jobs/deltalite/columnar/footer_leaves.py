@@ -1,0 +1,73 @@
+"""Where the footer of a data file speaks of a column of its table.
+
+A path of the table's schema leads through structs to a Parquet leaf, found by name or by field id as rows are, and says
+whether its bounds mean what they say: those of a file that counts days in the Julian calendar do not. What the bounds
+are is `row_groups.facts_of_leaf`'s business. Protocol: Reader Requirements for Column Mapping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pyarrow import types
+
+from deltalite.columnar.file_columns import VOID, FileColumns, FileField, Level
+from deltalite.columnar.legacy_calendar import Calendar
+from deltalite.columnar.predicate import Path
+from deltalite.columnar.row_groups import LeafColumn
+from deltalite.protocol.schema import StructType
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+
+class NoLeaf(Enum):
+    """Why a path leads to no leaf: the file does not have the column, or it is nested in a way footers do not tell."""
+
+    ABSENT = "absent"
+    UNTOLD = "untold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterLeaves:
+    """The leaves of one file."""
+
+    columns: FileColumns
+    footer: pq.FileMetaData
+    calendar: Calendar
+
+    def find(self, path: Path, logical: StructType, physical: StructType) -> LeafColumn | NoLeaf:
+        """The leaf of a path, which is spelled as in `logical`; `physical` is the same schema as files name it.
+
+        Raises:
+            CorruptDataFileError: two columns of the file fit equally well, or it lacks the ids that its table uses.
+        """
+        among = self.columns.top
+        for depth, name in enumerate(path, 1):
+            place = logical.place_of(name)
+            if place is None:
+                break
+            own, stored = logical.fields[place], physical.fields[place]
+            field = self.columns.member(stored, among, ".".join(path[:depth]))
+            if field is None or own.type == VOID:
+                return NoLeaf.ABSENT
+            if depth == len(path) and not field.parts:
+                trusted = not is_julian(field, self.calendar, self.footer)
+                return LeafColumn(position=field.leaves.start, stored=field.type, type=own.type, has_bounds=trusted)
+            if not (isinstance(own.type, StructType) and isinstance(stored.type, StructType)):
+                break
+            logical, physical, among = own.type, stored.type, Level.of(field.parts)
+        return NoLeaf.UNTOLD
+
+
+def is_julian(field: FileField, calendar: Calendar, footer: pq.FileMetaData) -> bool:
+    """Whether a column's days are counted in the Julian calendar."""
+    if types.is_date(field.type):
+        return calendar.julian_datetime
+    if not types.is_timestamp(field.type):
+        return False
+    if footer.schema.column(field.leaves.start).physical_type == "INT96":
+        return calendar.julian_int96
+    return calendar.julian_datetime and field.type.tz is not None

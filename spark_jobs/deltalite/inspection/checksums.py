@@ -1,0 +1,58 @@
+"""Version checksums against the log: what each says of its version, and what the commits give.
+
+A checksum that cannot be read is passed over by readers; old writers left protocol and metadata out of it. One that
+can be read is believed by them, so it must be right. Protocol: Version Checksum File.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from deltalite.inspection.chains import Chain
+from deltalite.inspection.commits import Rules
+from deltalite.inspection.walk import counted
+from deltalite.log.state import facts_of
+from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
+from deltalite.storage.log_store import LogStore, StoredFile
+from deltalite.upkeep.checksum import FileCounts
+
+
+def read_checksums(store: LogStore, files: Mapping[int, StoredFile]) -> Iterator[tuple[int, VersionChecksum | None]]:
+    """Each checksum by its version, ascending; None where it is not as the protocol has it."""
+    for version, file in sorted(files.items()):
+        data = store.read(file.name)
+        if data is not None:
+            yield version, parse_version_checksum(data, file.name)
+
+
+def wrong_checksums(
+    store: LogStore, chain: Chain, checksums: Mapping[int, VersionChecksum], rules: Mapping[int, Rules]
+) -> Iterator[tuple[int, str]]:
+    """The versions of a chain whose checksums are wrong, and what is wrong with each.
+
+    Raises:
+        PassOver, CorruptLogError: the log cannot be read.
+    """
+    for span in chain.spans():
+        wanted = checksums.keys() & rules.keys() & span.commits.keys()
+        if chain.start is not None and span.start == chain.start:
+            wanted |= checksums.keys() & {chain.start.version}
+        for version, counts in counted(store, span, wanted) if wanted else ():
+            problems = list(_problems(checksums[version], rules[version], counts))
+            if problems:
+                yield version, "; ".join(problems)
+
+
+def _problems(checksum: VersionChecksum, rules: Rules, counts: FileCounts) -> Iterator[str]:
+    said, told = facts_of(checksum.protocol, checksum.metadata), facts_of(rules.protocol, rules.metadata)
+    for name in said:
+        if said[name] != told[name]:
+            yield f"the {name} {said[name]!s:.200} where the log has {told[name]!s:.200}"
+    for key, claimed, real in (
+        ("numFiles", checksum.num_files, counts.files),
+        ("tableSizeBytes", checksum.table_size_bytes, counts.size_bytes),
+        ("numDeletionVectorsOpt", checksum.num_deletion_vectors, counts.vectors),
+        ("numDeletedRecordsOpt", checksum.num_deleted_records, counts.deleted_records),
+    ):
+        if claimed is not None and claimed != real:
+            yield f"{key} {claimed} where the log gives {real}"

@@ -1,0 +1,144 @@
+"""The commits of a log, each read once and whole: which can be read, and what they say of the table's rules.
+
+Every action must be as the protocol has it. Kept of a commit is little, however large it is: its protocol, its metadata
+and the time that it carries. Protocol: Delta Log Entries; In-Commit Timestamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from deltalite.errors import CorruptLogError, DeltaLiteError, UnsupportedFeatureError
+from deltalite.inspection.findings import Finding, FindingKind
+from deltalite.log.action_files import FileTableBuilder, read_action_blocks
+from deltalite.log.commit_times import InCommitTimes, in_commit_times, required_time
+from deltalite.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, parse_action
+from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.schema import parse_schema
+from deltalite.storage.log_store import LogStore, StoredFile
+
+_RULES = (Protocol.action, Metadata.action)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The protocol and metadata in force at a version. `schema` is None where it has types unknown to this release."""
+
+    protocol: Protocol
+    metadata: Metadata
+    schema: TableSchema | None
+
+    @classmethod
+    def of(cls, protocol: Protocol, metadata: Metadata) -> Self:
+        """The rules that a protocol and a metadata make. Raises `CorruptLogError` where the schema is none."""
+        mapped = "columnMapping" in supported_features(protocol)
+        try:
+            schema = table_schema(metadata, parse_schema(metadata.schema_string), mapped=mapped)
+        except UnsupportedFeatureError:
+            schema = None
+        return cls(protocol=protocol, metadata=metadata, schema=schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFacts:
+    """What is kept of a commit; `info` has only the key of its provenance that is its time.
+
+    `malformed` has the problem of a protocol or metadata that is not as it should be, by its kind: a newer one makes
+    up for it.
+    """
+
+    protocol: Protocol | None
+    metadata: Metadata | None
+    info: Mapping[str, Any]
+    malformed: Mapping[str, str]
+
+
+def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
+    """Read a commit and check each of its actions.
+
+    Raises:
+        CorruptLogError: it is not as the protocol has it, so that its files are not known.
+        StorageError: storage does not answer.
+    """
+    found: dict[str, Any] = {}
+    malformed: dict[str, str] = {}
+    info: Mapping[str, Any] | None = None
+    for read_bytes, pairs in read_action_blocks(store, commit.name, commit.size_bytes):
+        files = {cls.action: FileTableBuilder(cls) for cls in (AddFile, RemoveFile)}
+        for kind, body in pairs:
+            if kind == CommitInfo.action:
+                info = {k: v for k, v in body.items() if k == "inCommitTimestamp"} if info is None else info
+                continue
+            try:
+                action = parse_action(kind, body, commit.name)
+            except CorruptLogError as error:
+                if kind not in _RULES:
+                    raise
+                malformed.setdefault(kind, error.problem)
+                continue
+            if kind in _RULES:
+                found.setdefault(kind, action)
+            elif kind in files:
+                files[kind].append(body)
+        for builder in files.values():  # what a reader makes of them must be possible too
+            builder.end_block(commit.name, read_bytes)
+            builder.flush()
+    return CommitFacts(
+        protocol=found.get(Protocol.action), metadata=found.get(Metadata.action), info=info or {}, malformed=malformed
+    )
+
+
+def follow(
+    start: Rules | None, commits: Iterable[tuple[int, CommitFacts]]
+) -> Iterator[tuple[int, Rules | None, str | None]]:
+    """The rules behind each commit, None where the log does not say them, and the problem that begins there, if any."""
+    rules = start
+    known: dict[str, Any] = {}
+    if start is not None:
+        known = {Protocol.action: start.protocol, Metadata.action: start.metadata}
+    for version, commit in commits:
+        said = {Protocol.action: commit.protocol, Metadata.action: commit.metadata}
+        if commit.malformed or any(action is not None for action in said.values()):
+            known |= dict.fromkeys(commit.malformed)
+            known |= {kind: action for kind, action in said.items() if action is not None}
+            protocol, metadata = known.get(Protocol.action), known.get(Metadata.action)
+            try:
+                rules = None if protocol is None or metadata is None else Rules.of(protocol, metadata)
+            except DeltaLiteError as error:  # a property that cannot be read, too
+                rules = None
+                yield version, None, error.problem
+                continue
+        yield version, rules, next(iter(commit.malformed.values()), None)
+
+
+def check_times(
+    rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
+) -> Iterator[Finding]:
+    """Commits that should carry a later time than the one before them, and do not. Versions are ascending."""
+    before: int | None = None
+    known: tuple[Rules, InCommitTimes | None] | None = None
+    for version, name in ((v, commits[v].name) for v in facts if v in rules):
+        try:
+            if known is None or known[0] is not rules[version]:
+                known = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
+            times = known[1]
+            if times is None or not times.cover(version):
+                before = None
+                continue
+            carried = required_time(facts[version].info, name)
+        except DeltaLiteError as error:
+            yield Finding(
+                kind=FindingKind.COMMIT_TIME, message=error.problem, file=name, versions=((version, version),)
+            )
+            continue
+        if before is not None and carried <= before:
+            yield Finding(
+                kind=FindingKind.COMMIT_TIME,
+                message=f"The commit carries the time {carried} ms, which is not after {before} ms of the one before.",
+                file=name,
+                versions=((version, version),),
+            )
+        before = carried

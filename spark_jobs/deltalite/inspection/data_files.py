@@ -1,0 +1,180 @@
+"""The files that a log names, each held against what the log says of it.
+
+Files come as tables of `add` actions, a bounded number at a time, and are looked at in parallel: there (by a listing),
+of the right size, with partition values of their columns' types, with statistics that their footers confirm, and with a
+deletion vector that can be read. What is wrong is a `FileFault`; whether it matters, and to which versions, the caller
+decides, who knows when the file was part of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Self
+
+import pyarrow as pa
+
+from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.columnar.file_columns import FileColumns, fields_of
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.columnar.footer_leaves import FooterLeaves
+from deltalite.columnar.legacy_calendar import calendar_of
+from deltalite.columnar.parquet_files import open_parquet
+from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError, UnsupportedStorageError
+from deltalite.inspection.findings import FindingKind
+from deltalite.inspection.footers import contradictions
+from deltalite.inspection.presence import Absent, Presence
+from deltalite.log.file_table import file_key
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.partition_values import partition_scalar
+from deltalite.protocol.paths import decode_path
+from deltalite.storage.log_store import LogStore
+
+COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
+"""What of an `add` is needed."""
+_AT_A_TIME = 1_024
+# A task of a thread takes some files, since handing over each costs as much as looking at it.
+_IN_ONE_TASK = 16
+_MOST_THREADS = 16
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFault:
+    """Something wrong with a file. `key` is its identity (`file_key`), `is_fatal` that its rows cannot be read."""
+
+    key: str
+    path: str
+    kind: FindingKind
+    message: str
+    is_fatal: bool
+
+
+@dataclass(slots=True)
+class Looked:
+    """How much was looked at: files that the log names, their bytes by the log, and what of them was opened."""
+
+    files: int = 0
+    size_bytes: int = 0
+    footers: int = 0
+    vectors: int = 0
+
+
+class FileChecks:
+    """Checks files of one table; keeps the listings of its folders. A context manager: it has threads."""
+
+    def __init__(self, store: LogStore, *, with_footers: bool) -> None:
+        self._store = store
+        self._with_footers = with_footers
+        self._presence = Presence(store)
+        self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="verify")
+        self.looked = Looked()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    @property
+    def unseen_folders(self) -> list[str]:
+        """The folders that could not be looked into; nothing is said about their files."""
+        return self._presence.unseen
+
+    def check(self, adds: pa.Table, table: TableSchema) -> Iterator[FileFault]:
+        """The faults of files, in their order. `adds` has `COLUMNS`; `table` is the schema that they were added under.
+
+        Raises:
+            StorageError: storage does not answer.
+        """
+        for some in adds.select(list(COLUMNS)).to_batches(max_chunksize=_AT_A_TIME):
+            rows = some.to_pylist(maps_as_pydicts="lossy")
+            sizes = self._presence.sizes([decode_path(row["path"]) for row in rows])
+            self.looked.files += len(rows)
+            self.looked.size_bytes += sum(row["size"] or 0 for row in rows)
+            if self._with_footers:
+                opened = [row for row, size in zip(rows, sizes, strict=True) if isinstance(size, int)]
+                self.looked.footers += len(opened)
+                self.looked.vectors += sum(row["deletionVector"] is not None for row in opened)
+            starts = range(0, len(rows), _IN_ONE_TASK)
+            row_parts, size_parts = ([whole[at : at + _IN_ONE_TASK] for at in starts] for whole in (rows, sizes))
+            for faults in self._pool.map(self._of_several, row_parts, size_parts, repeat(table)):
+                yield from faults
+
+    def _of_several(self, rows: list[dict[str, Any]], sizes: list[int | Absent], table: TableSchema) -> list[FileFault]:
+        return [fault for row, size in zip(rows, sizes, strict=True) for fault in self._faults(row, size, table)]
+
+    def _faults(self, row: Mapping[str, Any], size_bytes: int | Absent, table: TableSchema) -> list[FileFault]:
+        """The faults of one file; runs in a thread."""
+        key, path = file_key(row["path"], row["deletionVector"]), decode_path(row["path"])
+
+        def fault(kind: FindingKind, message: str, *, is_fatal: bool) -> FileFault:
+            return FileFault(key=key, path=path, kind=kind, message=message, is_fatal=is_fatal)
+
+        faults = [
+            fault(FindingKind.WRONG_PARTITION_VALUE, problem, is_fatal=is_fatal)
+            for problem, is_fatal in _partition_problems(row["partitionValues"] or {}, table)
+        ]
+        if size_bytes is Absent.MISSING:
+            return [*faults, fault(FindingKind.MISSING_FILE, "The data file is not there.", is_fatal=True)]
+        if isinstance(size_bytes, int) and size_bytes != row["size"]:
+            said = f"The log says {row['size']} bytes, the file has {size_bytes}."
+            faults.append(fault(FindingKind.WRONG_SIZE, said, is_fatal=False))
+        if not self._with_footers or size_bytes is Absent.UNTOLD:
+            return faults
+        try:
+            num_rows, problems = self._footer_problems(path, row["stats"], table)
+        except (CorruptDataFileError, UnsupportedStorageError) as error:
+            return [*faults, fault(FindingKind.UNREADABLE_FILE, error.problem, is_fatal=True)]
+        if problems:
+            more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+            said = f"{'; '.join(problems[:_SHOWN])}{more}."
+            faults.append(fault(FindingKind.WRONG_STATISTICS, said[0].upper() + said[1:], is_fatal=False))
+        if row["deletionVector"] is not None:
+            problem = self._vector_problem(row["deletionVector"], num_rows)
+            if problem is not None:
+                faults.append(fault(FindingKind.BAD_DELETION_VECTOR, problem, is_fatal=True))
+        return faults
+
+    def _footer_problems(self, path: str, stats: str | None, table: TableSchema) -> tuple[int, list[str]]:
+        """The rows of a file, and what is wrong with its statistics."""
+        with open_parquet(self._store, path) as parquet:
+            footer = parquet.metadata
+            parsed = parse_stats(stats)
+            if parsed is None:
+                broken = ["the statistics are no JSON object"] if stats else []
+                return footer.num_rows, broken
+            columns = FileColumns(
+                fields=fields_of(parquet.schema_arrow), mode=table.mode, file=path, leaf=lambda _field, _target: None
+            )
+            found = FooterLeaves(columns=columns, footer=footer, calendar=calendar_of(footer.metadata))
+            return footer.num_rows, list(contradictions(parsed, table, found))
+
+    def _vector_problem(self, descriptor: Mapping[str, Any], num_rows: int) -> str | None:
+        try:
+            marked = deleted_rows(self._store, descriptor)
+        except (CorruptDataFileError, UnsupportedStorageError) as error:
+            return error.problem
+        if len(marked) and marked[-1].as_py() >= num_rows:
+            return f"The deletion vector marks row {marked[-1].as_py()} of a file that has {num_rows} rows."
+        return None
+
+
+def _partition_problems(values: Mapping[str, str | None], table: TableSchema) -> Iterator[tuple[str, bool]]:
+    """What is wrong with the partition values of a file, and whether that keeps its rows from being read."""
+    if not table.partition_keys:
+        return
+    folded = {name.lower(): text for name, text in values.items()}
+    for logical, physical in zip(table.logical, table.physical, strict=True):
+        key = table.partition_keys.get(physical.name)
+        if key is None:
+            continue
+        if key.lower() not in folded:
+            yield f"The partition column '{logical.name}' has no value in the log.", False
+            continue
+        try:
+            partition_scalar(folded[key.lower()], logical.type)
+        except (CorruptLogError, UnsupportedFeatureError) as error:
+            yield f"Column '{logical.name}': {error.problem}", True

@@ -1,0 +1,281 @@
+"""What differs between two versions of a table, as values.
+
+`diff` is a pure function of two snapshots: what stands in the one and not in the other, whatever happened in between,
+so it may go backwards in time too. A file is its path and its deletion vector; a path that is in both with another
+vector is a file whose marked rows changed. Rows are counted by the statistics and the vectors, and unknown where a file
+has none. Columns are matched by their ids where columns are mapped, so that a rename is told from a drop and an add;
+else by name. Nothing is printed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.record_counts import num_records
+from deltalite.log.file_table import key_column
+from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.paths import canonical_path
+from deltalite.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from deltalite.snapshot import Snapshot
+
+_COLUMNS = ("path", "size", "stats", "deletionVector")
+# The mapping's own book-keeping is no comment of a person's.
+_OF_MAPPING = frozenset({FIELD_ID, PHYSICAL_NAME})
+
+
+class ChangeKind(StrEnum):
+    """How something differs in the second version."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    RENAMED = "renamed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference: of what it is one, and the values on both sides (None where there is none).
+
+    `subject` is the path of a column, the key of a property, or the name of a part of the protocol or the metadata;
+    `aspect` says what of a column changed (type, nullability, comment, metadata).
+    """
+
+    kind: ChangeKind
+    subject: str
+    aspect: str | None = None
+    before: Any = None
+    after: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesDiff:
+    """Files that are in one version only, as tables with the columns path, size, stats and deletionVector.
+
+    `vectors_changed` counts the paths that are in both tables, with another deletion vector.
+    """
+
+    added: pa.Table
+    removed: pa.Table
+    kept: int
+    vectors_changed: int
+
+    @property
+    def added_bytes(self) -> int:
+        """The bytes of the files that were added."""
+        return pc.sum(self.added["size"]).as_py() or 0
+
+    @property
+    def removed_bytes(self) -> int:
+        """The bytes of the files that were removed."""
+        return pc.sum(self.removed["size"]).as_py() or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsDiff:
+    """How many rows each version has, and the files that are in one only; None where statistics do not say."""
+
+    before: int | None
+    after: int | None
+    in_added_files: int | None
+    in_removed_files: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDiff:
+    """All that differs from `from_version` to `to_version`; empty tuples where nothing does."""
+
+    from_version: int
+    to_version: int
+    files: FilesDiff
+    rows: RowsDiff
+    schema: tuple[Change, ...]
+    properties: tuple[Change, ...]
+    protocol: tuple[Change, ...]
+    metadata: tuple[Change, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both versions are the same in all that is compared."""
+        files = self.files.added.num_rows or self.files.removed.num_rows
+        return not (files or self.schema or self.properties or self.protocol or self.metadata)
+
+
+def diff(before: Snapshot, after: Snapshot) -> TableDiff:
+    """The differences of `after` to `before`.
+
+    Raises:
+        CorruptLogError: the log of one of them cannot be read.
+    """
+    old, new = before.files_with(_COLUMNS), after.files_with(_COLUMNS)
+    files = _files(old, new)
+    return TableDiff(
+        from_version=before.version,
+        to_version=after.version,
+        files=files,
+        rows=RowsDiff(
+            before=live_rows(old),
+            after=live_rows(new),
+            in_added_files=live_rows(files.added),
+            in_removed_files=live_rows(files.removed),
+        ),
+        schema=tuple(_schema(before.schema, after.schema)),
+        properties=tuple(_entries(before.configuration, after.configuration)),
+        protocol=tuple(_protocol(before, after)),
+        metadata=tuple(_metadata(before, after)),
+    )
+
+
+def live_rows(files: pa.Table) -> int | None:
+    """The rows of files that no deletion vector marks; None where a file does not say how many records it has.
+
+    `files` has the columns `stats` and `deletionVector`.
+    """
+    records = num_records(files["stats"])
+    if records.null_count:
+        return None
+    marked = pc.sum(pc.struct_field(files["deletionVector"], "cardinality")).as_py() or 0
+    return int((pc.sum(records).as_py() or 0) - marked)
+
+
+def _files(old: pa.Table, new: pa.Table) -> FilesDiff:
+    old_keys, new_keys = key_column(old), key_column(new)
+    added = new.filter(pc.invert(pc.is_in(new_keys, value_set=_distinct(old_keys))))
+    removed = old.filter(pc.invert(pc.is_in(old_keys, value_set=_distinct(new_keys))))
+    in_both = {canonical_path(p) for p in added["path"].to_pylist()}
+    return FilesDiff(
+        added=added,
+        removed=removed,
+        kept=new.num_rows - added.num_rows,
+        vectors_changed=len(in_both & {canonical_path(p) for p in removed["path"].to_pylist()}),
+    )
+
+
+def _distinct(keys: pa.ChunkedArray) -> pa.Array:
+    return pc.unique(keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    path: str
+    field: StructField
+
+
+def _schema(old: StructType, new: StructType) -> Iterator[Change]:
+    by_id = _are_mapped(old) and _are_mapped(new)
+    before, after = (dict(_columns(schema, "", "", by_id=by_id)) for schema in (old, new))
+    for identity, column in before.items():
+        if identity not in after:
+            yield Change(kind=ChangeKind.REMOVED, subject=column.path, before=_type(column.field.type))
+    for identity, column in after.items():
+        if identity not in before:
+            yield Change(kind=ChangeKind.ADDED, subject=column.path, after=_type(column.field.type))
+        else:
+            yield from _column(before[identity], column)
+    kept = [identity for identity in before if identity in after]
+    if kept != [identity for identity in after if identity in before]:
+        order = [", ".join(c.path for c in side.values() if "." not in c.path) for side in (before, after)]
+        yield Change(kind=ChangeKind.CHANGED, subject="order of columns", before=order[0], after=order[1])
+
+
+def _column(old: _Column, new: _Column) -> Iterator[Change]:
+    # A member moves with the struct that holds it: only its own last name counts as its rename.
+    if old.field.name != new.field.name:
+        yield Change(kind=ChangeKind.RENAMED, subject=old.path, before=old.path, after=new.path)
+    aspects = {
+        "type": (_type(old.field.type), _type(new.field.type)),
+        "nullability": (_nullability(old.field), _nullability(new.field)),
+        "comment": (old.field.metadata.get("comment"), new.field.metadata.get("comment")),
+        "metadata": (_other_metadata(old.field), _other_metadata(new.field)),
+    }
+    for aspect, (before, after) in aspects.items():
+        if before != after:
+            yield Change(kind=ChangeKind.CHANGED, subject=new.path, aspect=aspect, before=before, after=after)
+
+
+def _are_mapped(schema: StructType) -> bool:
+    return bool(schema.fields) and all(FIELD_ID in field.metadata for field in schema)
+
+
+def _columns(data_type: DataType, prefix: str, parent: str, *, by_id: bool) -> Iterator[tuple[str, _Column]]:
+    """Each field at every depth, with what it is matched by: its id, or its path without regard to case."""
+    match data_type:
+        case StructType(fields):
+            for field in fields:
+                path = f"{prefix}{field.name}"
+                number = field.metadata.get(FIELD_ID) if by_id else None
+                identity = f"{parent}{field.name.lower()}" if number is None else f"#{number}"
+                yield identity, _Column(path=path, field=field)
+                yield from _columns(field.type, f"{path}.", f"{identity}.", by_id=by_id)
+        case ArrayType(element):
+            yield from _columns(element, f"{prefix}element.", f"{parent}element.", by_id=by_id)
+        case MapType(key, value):
+            yield from _columns(key, f"{prefix}key.", f"{parent}key.", by_id=by_id)
+            yield from _columns(value, f"{prefix}value.", f"{parent}value.", by_id=by_id)
+        case _:
+            return
+
+
+def _type(data_type: DataType) -> str:
+    """The type without the members of structs, which are columns of their own here."""
+    match data_type:
+        case StructType():
+            return "struct"
+        case ArrayType(element, contains_null):
+            return f"array<{_type(element)}{'' if contains_null else ' not null'}>"
+        case MapType(key, value, contains_null):
+            return f"map<{_type(key)},{_type(value)}{'' if contains_null else ' not null'}>"
+        case _:
+            return str(data_type)
+
+
+def _nullability(field: StructField) -> str:
+    return "nullable" if field.nullable else "not null"
+
+
+def _other_metadata(field: StructField) -> dict[str, Any]:
+    return {key: value for key, value in field.metadata.items() if key != "comment" and key not in _OF_MAPPING}
+
+
+def _entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        if key not in new:
+            yield Change(kind=ChangeKind.REMOVED, subject=key, before=before)
+        elif key not in old:
+            yield Change(kind=ChangeKind.ADDED, subject=key, after=after)
+        elif before != after:
+            yield Change(kind=ChangeKind.CHANGED, subject=key, before=before, after=after)
+
+
+def _protocol(before: Snapshot, after: Snapshot) -> Iterator[Change]:
+    old, new = before.protocol, after.protocol
+    versions = [
+        ("minReaderVersion", old.min_reader_version, new.min_reader_version),
+        ("minWriterVersion", old.min_writer_version, new.min_writer_version),
+    ]
+    for name, was, now in versions:
+        if was != now:
+            yield Change(kind=ChangeKind.CHANGED, subject=name, before=was, after=now)
+    had, has = supported_features(old), supported_features(new)
+    yield from (Change(kind=ChangeKind.ADDED, subject=feature) for feature in sorted(has - had))
+    yield from (Change(kind=ChangeKind.REMOVED, subject=feature) for feature in sorted(had - has))
+
+
+def _metadata(before: Snapshot, after: Snapshot) -> Iterator[Change]:
+    for name, was, now in (
+        ("id", before.metadata.id, after.metadata.id),
+        ("name", before.metadata.name, after.metadata.name),
+        ("description", before.metadata.description, after.metadata.description),
+        ("partitionColumns", list(before.partition_columns), list(after.partition_columns)),
+    ):
+        if was != now:
+            yield Change(kind=ChangeKind.CHANGED, subject=name, before=was, after=now)
+    domains = [{name: d.configuration for name, d in s.domains.items()} for s in (before, after)]
+    yield from _entries(*domains)

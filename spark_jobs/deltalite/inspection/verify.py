@@ -1,0 +1,340 @@
+"""Verifying a table: its whole log, and every data file that a version in the log names.
+
+The steps, each over what the one before left standing. 1 Every commit is read, every action checked. 2 Every checkpoint
+is read; chains of versions are made from what can be read. 3 Checkpoints and compactions are held against the commits.
+4 Commits carry their times. 5 Every file that was ever added is looked for, and its footer and deletion vector are held
+against the log. 6 For the files with faults, the versions that they belong to: what only older versions miss was
+vacuumed. 7 Checksums are held against the counts of their versions. Memory is that of two replays and of a listing,
+whatever the number of versions: files pass by in batches. Nothing is written, and nothing printed; findings are values,
+and `progress` hears how far it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+
+from deltalite.errors import CorruptCheckpointError, CorruptLogError, DeltaLiteError, StorageError, TableNotFoundError
+from deltalite.inspection.chains import Chain, chains_of, missing_commits
+from deltalite.inspection.checksums import read_checksums, wrong_checksums
+from deltalite.inspection.commits import CommitFacts, Rules, check_times, follow, read_commit
+from deltalite.inspection.data_files import COLUMNS, FileChecks, FileFault, Looked
+from deltalite.inspection.findings import Finding, FindingKind, Findings
+from deltalite.inspection.replays import differences
+from deltalite.inspection.report import Checked, VerifyReport
+from deltalite.inspection.versions import Range, holds, ranges_of, spelled, union, without
+from deltalite.inspection.walk import lifetimes
+from deltalite.log.action_files import FileTableBuilder, read_action_blocks
+from deltalite.log.last_checkpoint import read_last_checkpoint
+from deltalite.log.listing import CheckpointFiles, Listing, list_log
+from deltalite.log.replay import PassOver, ReplayedLog, replay
+from deltalite.log.segment import LogSegment
+from deltalite.log.version_checksum import VersionChecksum
+from deltalite.protocol.actions import AddFile
+from deltalite.protocol.features import check_readable
+from deltalite.protocol.file_names import LAST_CHECKPOINT
+from deltalite.protocol.schema import parse_schema
+from deltalite.storage.log_store import LogStore, StoredFile
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with a step, how much of it is done, and how much there is (None where that is not known)."""
+
+# Commits are small: what takes time is to ask a storage for each.
+_MOST_THREADS = 8
+# So often progress is told of the files of a checkpoint.
+_AT_A_TIME = 4_096
+
+
+def verify(
+    store: LogStore, *, with_footers: bool = True, progress: Progress = lambda _step, _done, _of: None
+) -> VerifyReport:
+    """Verify a table.
+
+    Args:
+        store: where it lies.
+        with_footers: also open every data file and deletion vector; without it files are only looked for.
+        progress: hears how far it is.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: its newest version uses a feature that this release does not read.
+        StorageError: storage does not answer.
+    """
+    listing = list_log(store, 0)
+    if listing.newest < 0:
+        raise TableNotFoundError(
+            f"There is no Delta table at {store.root}: its _delta_log holds no commit.", remedy="Check the address."
+        )
+    return _Verification(store=store, listing=listing, progress=progress).run(with_footers=with_footers)
+
+
+@dataclass(kw_only=True)
+class _Verification:
+    """One verification, step by step."""
+
+    store: LogStore
+    listing: Listing
+    progress: Progress
+    findings: Findings = field(default_factory=Findings)
+    facts: dict[int, CommitFacts] = field(default_factory=dict)
+    heads: dict[CheckpointFiles, Rules] = field(default_factory=dict)
+    rules: dict[int, Rules] = field(default_factory=dict)
+
+    def run(self, *, with_footers: bool) -> VerifyReport:
+        self._read_commits()
+        self._read_checkpoints()
+        readable_commits = {v: c for v, c in sorted(self.listing.commits.items()) if v in self.facts}
+        chains = chains_of(readable_commits, self.heads)
+        self._follow_rules(chains)
+        rebuildable = ranges_of(v for chain in chains for v in range(*_half_open(chain.versions)) if v in self.rules)
+        self._check_versions(rebuildable)
+        for chain in chains:
+            self._check_replays(chain)
+        for finding in check_times(self.rules, self.facts, self.listing.commits):
+            self.findings.add(finding)
+        broken, looked = self._check_files(chains, with_footers=with_footers)
+        self._check_checksums(chains)
+        self._check_last_checkpoint()
+        return VerifyReport(
+            root=self.store.root,
+            newest_version=self.listing.newest,
+            rebuildable=rebuildable,
+            readable=without(rebuildable, broken),
+            findings=tuple(self.findings.kept),
+            counts=dict(self.findings.counts),
+            checked=Checked(
+                commits=len(self.listing.commits),
+                checkpoints=len(self.listing.checkpoints),
+                compactions=len(self.listing.compactions),
+                checksums=len(self.listing.checksums),
+                files=looked.files,
+                bytes=looked.size_bytes,
+                footers=looked.footers,
+                deletion_vectors=looked.vectors,
+            ),
+        )
+
+    def _read_commits(self) -> None:
+        commits = self.listing.commits
+        for first, last in missing_commits(commits):
+            self._found(
+                FindingKind.MISSING_COMMIT, "The log has no commit of these versions.", versions=[(first, last)]
+            )
+        ordered = sorted(commits)
+        with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="commit") as pool:
+            for done, (version, facts) in enumerate(zip(ordered, pool.map(self._read_commit, ordered), strict=True)):
+                self.progress("commits", done, len(commits))
+                if isinstance(facts, CommitFacts):
+                    self.facts[version] = facts
+                else:
+                    at, name = (version, version), commits[version].name
+                    self._found(FindingKind.UNREADABLE_COMMIT, facts.problem, name, [at])
+
+    def _read_commit(self, version: int) -> CommitFacts | DeltaLiteError:
+        """What a commit says, or why it cannot be read; runs in a thread."""
+        try:
+            return read_commit(self.store, self.listing.commits[version])
+        except StorageError:
+            raise
+        except DeltaLiteError as error:
+            return error
+
+    def _read_checkpoints(self) -> None:
+        for done, checkpoint in enumerate(self.listing.checkpoints):
+            self.progress("checkpoints", done, len(self.listing.checkpoints))
+            try:
+                log = self._alone(checkpoint)
+                log.files(COLUMNS)
+                log.tombstones(("path",))
+            except (PassOver, CorruptCheckpointError) as error:
+                reason = error.error if isinstance(error, PassOver) else error
+                at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
+                self._found(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, name, [at])
+            else:
+                try:
+                    self.heads[checkpoint] = Rules.of(log.protocol, log.metadata)
+                except DeltaLiteError as error:  # a reader that begins here believes it
+                    at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
+                    self._found(FindingKind.CHECKPOINT_DIFFERS, error.problem, name, [at])
+
+    def _alone(self, checkpoint: CheckpointFiles) -> ReplayedLog:
+        """What a checkpoint says by itself."""
+        return replay(self.store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=()))
+
+    def _follow_rules(self, chains: Iterable[Chain]) -> None:
+        """The protocol and metadata of every version.
+
+        Raises:
+            UnsupportedFeatureError: the newest ones are not supported.
+        """
+        for chain in chains:
+            start = None if chain.start is None else self.heads[chain.start]
+            if chain.start is not None and start is not None:
+                self.rules[chain.start.version] = start
+            for version, rules, problem in follow(start, ((v, self.facts[v]) for v in chain.commits)):
+                if rules is not None:
+                    self.rules[version] = rules
+                if problem is not None:
+                    name = self.listing.commits[version].name
+                    self._found(FindingKind.UNREADABLE_COMMIT, problem, name, [(version, version)])
+        newest = self.rules.get(max(self.rules, default=-1))
+        if newest is not None:
+            check_readable(newest.protocol, newest.metadata)
+            if newest.schema is None:
+                parse_schema(newest.metadata.schema_string)  # which says what is not supported
+
+    def _check_versions(self, rebuildable: tuple[Range, ...]) -> None:
+        """The versions from the oldest rebuildable one to the newest are all to be there."""
+        oldest = rebuildable[0][0] if rebuildable else 0
+        lost = without([(oldest, self.listing.newest)], rebuildable)
+        if lost:
+            newest = f", the newest ({self.listing.newest}) among them" if lost[-1][1] == self.listing.newest else ""
+            said = f"No checkpoint and no unbroken row of commits leads to the versions {spelled(lost)}{newest}."
+            if self.listing.compactions:
+                said += " Readers that use log compactions may still read some of them."
+            self._found(FindingKind.UNREADABLE_VERSION, said, versions=lost)
+
+    def _check_replays(self, chain: Chain) -> None:
+        """Hold the checkpoints and compactions of a chain against its commits."""
+        first, last = chain.versions
+        begins_inside = chain.start is not None
+        checkpoints = [c for c in chain.checkpoints if c.version > first or not begins_inside]
+        for done, checkpoint in enumerate(checkpoints):
+            self.progress("checkpoints against commits", done, len(checkpoints))
+            at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
+            for problem in self._otherwise(chain.segment(checkpoint.version), partial(self._alone, checkpoint)):
+                self._found(FindingKind.CHECKPOINT_DIFFERS, f"The checkpoint {problem}.", name, [at])
+        for entry in self.listing.compactions:
+            base = entry.first_version
+            if (begins_inside and base <= first) or base < first or entry.last_version > last:
+                continue
+            by_commits = chain.segment(entry.last_version, below=base)
+            compacted = chain.segment(entry.last_version, last=entry, below=base)
+            for problem in self._otherwise(by_commits, partial(replay, self.store, compacted)):
+                at = (base, entry.last_version)
+                self._found(FindingKind.COMPACTION_DIFFERS, f"The log compaction {problem}.", entry.file.name, [at])
+
+    def _otherwise(self, by_commits: LogSegment, other: Callable[[], ReplayedLog]) -> list[str]:
+        """What another way to rebuild a version says otherwise than its commits.
+
+        Nothing where the commits do not say which protocol and metadata it has, which is found elsewhere.
+        """
+        if by_commits.version not in self.rules:
+            return []
+        try:
+            expected = replay(self.store, by_commits)
+        except CorruptLogError:
+            return []
+        try:
+            return list(differences(other(), expected))
+        except PassOver as error:
+            return [f"cannot be read: {error.error.problem.rstrip('.')}"]
+        except CorruptLogError as error:
+            return [f"cannot be read: {error.problem.rstrip('.')}"]
+
+    def _check_files(self, chains: tuple[Chain, ...], *, with_footers: bool) -> tuple[list[Range], Looked]:
+        """Look at every file of every chain; the versions that have lost a file, and how much was looked at."""
+        broken: list[Range] = []
+        with FileChecks(self.store, with_footers=with_footers) as checks:
+            for chain in chains:
+                faults: list[FileFault] = []
+                untold: list[int] = []
+                for version, adds in self._adds(chain):
+                    schema = self.rules[version].schema
+                    if schema is None:
+                        untold.append(version)
+                        continue
+                    faults += checks.check(adds, schema)
+                    self.progress("data files", checks.looked.files, None)
+                if untold:
+                    said = (
+                        "The files that these versions added cannot be checked: this release does not know their types."
+                    )
+                    self._found(FindingKind.UNCHECKED_FILES, said, versions=ranges_of(untold))
+                broken += self._judge(chain, faults)
+            for folder in checks.unseen_folders:
+                self._found(FindingKind.UNCHECKED_FILES, "The files of this folder cannot be looked at.", folder)
+            return broken, checks.looked
+
+    def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
+        """Every file that a version of a chain names, with the version by whose rules it was added."""
+        if chain.start is not None:
+            begun = self._alone(chain.start).files(COLUMNS)
+            for at in range(0, begun.num_rows, _AT_A_TIME):
+                yield chain.start.version, begun.slice(at, _AT_A_TIME)
+        for version, commit in chain.commits.items():
+            if version in self.rules:
+                for adds in added_files(self.store, commit):
+                    yield version, adds
+
+    def _judge(self, chain: Chain, faults: list[FileFault]) -> list[Range]:
+        """Report the faults that matter; the versions whose rows cannot be read."""
+        lives = lifetimes(self.store, chain, {fault.key for fault in faults}) if faults else {}
+        broken: list[Range] = []
+        for fault in faults:
+            versions = lives.get(fault.key, ())
+            if fault.is_fatal:
+                broken += versions
+            was_vacuumed = fault.kind is FindingKind.MISSING_FILE and not holds(versions, self.listing.newest)
+            if versions and not was_vacuumed:
+                self._found(fault.kind, fault.message, fault.path, versions)
+        return list(union(broken))
+
+    def _check_checksums(self, chains: Iterable[Chain]) -> None:
+        """Hold the version checksums against the counts of their versions."""
+        files = self.listing.checksums
+        parsed: dict[int, VersionChecksum] = {}
+        unreadable: list[int] = []
+        for done, (version, checksum) in enumerate(read_checksums(self.store, files)):
+            self.progress("checksums", done, len(files))
+            if checksum is None:
+                unreadable.append(version)
+            else:
+                parsed[version] = checksum
+        if unreadable:
+            said = f"{len(unreadable)} version checksums are not as the protocol has them; readers pass over them."
+            first = files[unreadable[0]].name
+            self._found(FindingKind.UNREADABLE_CHECKSUM, said, first, ranges_of(unreadable))
+        for chain in chains:
+            for version, problem in wrong_checksums(self.store, chain, parsed, self.rules):
+                said = f"The checksum says {problem}."
+                self._found(FindingKind.CHECKSUM_DIFFERS, said, files[version].name, [(version, version)])
+
+    def _check_last_checkpoint(self) -> None:
+        if self.store.read(LAST_CHECKPOINT) is None:
+            return
+        hint = read_last_checkpoint(self.store)
+        if hint is None:
+            self._found(
+                FindingKind.LAST_CHECKPOINT, "It cannot be read, or its checksum does not hold.", LAST_CHECKPOINT
+            )
+        elif hint.version not in {checkpoint.version for checkpoint in self.listing.checkpoints}:
+            self._found(
+                FindingKind.LAST_CHECKPOINT,
+                f"It names version {hint.version}, which has no complete checkpoint.",
+                LAST_CHECKPOINT,
+            )
+
+    def _found(self, kind: FindingKind, message: str, file: str | None = None, versions: Iterable[Range] = ()) -> None:
+        self.findings.add(Finding(kind=kind, message=message, file=file, versions=tuple(versions)))
+
+
+def added_files(store: LogStore, commit: StoredFile) -> Iterator[pa.Table]:
+    """The `add` actions of a commit, in tables of a block each. Raises `CorruptLogError`."""
+    for read_bytes, pairs in read_action_blocks(store, commit.name, commit.size_bytes):
+        builder = FileTableBuilder(AddFile)
+        for kind, body in pairs:
+            if kind == AddFile.action:
+                builder.append(body)
+        builder.end_block(commit.name, read_bytes)
+        table = builder.table()
+        if table.num_rows:
+            yield table
+
+
+def _half_open(versions: Range) -> Range:
+    return versions[0], versions[1] + 1

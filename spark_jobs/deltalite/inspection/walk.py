@@ -1,0 +1,160 @@
+"""The files of each version of a span, counted commit by commit.
+
+What a version holds is what its span's checkpoint holds and what the commits since then changed. Only the files that
+these commits touch are kept by name; of the others the sums are enough. So two questions are answered for every version
+in one pass: how many files, bytes and deletion vectors it has, and which of a given set of files. Protocol: Action
+Reconciliation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.inspection.chains import Chain, Span
+from deltalite.inspection.versions import Range, union
+from deltalite.log.action_files import read_actions
+from deltalite.log.file_table import file_key, key_column
+from deltalite.log.replay import replay
+from deltalite.log.segment import LogSegment
+from deltalite.protocol.actions import AddFile, RemoveFile
+from deltalite.storage.log_store import LogStore, StoredFile
+from deltalite.upkeep.checksum import FileCounts
+
+_COLUMNS = ("path", "size", "deletionVector")
+
+
+class _File(NamedTuple):
+    """The size of a file and the rows that its deletion vector marks, None where it has none."""
+
+    size_bytes: int
+    marked: int | None
+
+
+@dataclass(slots=True)
+class _Sums:
+    files: int = 0
+    size_bytes: int = 0
+    vectors: int = 0
+    deleted_records: int = 0
+
+    def count(self, file: _File, sign: int) -> None:
+        self.files += sign
+        self.size_bytes += sign * file.size_bytes
+        if file.marked is not None:
+            self.vectors += sign
+            self.deleted_records += sign * file.marked
+
+    def counts(self) -> FileCounts:
+        return FileCounts(
+            files=self.files,
+            size_bytes=self.size_bytes,
+            vectors=self.vectors,
+            deleted_records=self.deleted_records,
+        )
+
+
+def counted(store: LogStore, span: Span, wanted: Collection[int]) -> Iterator[tuple[int, FileCounts]]:
+    """The counts of the `wanted` versions of a span, ascending; the version of its checkpoint may be one of them.
+
+    Raises:
+        PassOver: the span's checkpoint cannot be read.
+        CorruptLogError: a commit cannot be read.
+    """
+    last = max(wanted, default=-1)
+    commits = {version: commit for version, commit in span.commits.items() if version <= last}
+    changes = [(version, *_changed(store, commit)) for version, commit in commits.items()]
+    sums, present = _begun(store, span, {key for _, added, removed in changes for key in (*added, *removed)})
+    if span.start is not None and span.start.version in wanted:
+        yield span.start.version, sums.counts()
+    for version, added, removed in changes:
+        for key in removed:
+            if (gone := present.pop(key, None)) is not None:
+                sums.count(gone, -1)
+        for key, file in added.items():
+            if (before := present.get(key)) is not None:
+                sums.count(before, -1)
+            present[key] = file
+            sums.count(file, 1)
+        if version in wanted:
+            yield version, sums.counts()
+
+
+def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str, tuple[Range, ...]]:
+    """The versions of a chain that hold each of some files (by `file_key`); files that none holds are left out.
+
+    Raises as `counted`.
+    """
+    first, last = chain.versions
+    begun: dict[str, int] = {}
+    found: dict[str, list[Range]] = {}
+    if chain.start is not None:
+        begun = dict.fromkeys(_among(key_column(_files(store, chain.start.version, chain)), keys), first)
+    for version, commit in chain.commits.items():
+        added, removed = _changed(store, commit)
+        for key in removed:
+            if key in begun:
+                found.setdefault(key, []).append((begun.pop(key), version - 1))
+        for key in added:
+            if key in keys:
+                begun.setdefault(key, version)
+    for key, since in begun.items():
+        found.setdefault(key, []).append((since, last))
+    return {key: union(ranges) for key, ranges in found.items()}
+
+
+def _files(store: LogStore, version: int, of: Chain | Span) -> pa.Table:
+    """The files of the checkpoint that a chain or a span starts with."""
+    return replay(store, LogSegment(version=version, checkpoint=of.start, entries=())).files(_COLUMNS)
+
+
+def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
+    """The sums of a span's checkpoint, and those of its files that are touched later."""
+    if span.start is None:
+        return _Sums(), {}
+    files = _files(store, span.start.version, span)
+    vectors = files["deletionVector"]
+    sums = _Sums(
+        files=files.num_rows,
+        size_bytes=_sum(files["size"]),
+        vectors=len(vectors) - vectors.null_count,
+        deleted_records=_sum(pc.struct_field(vectors, "cardinality")),
+    )
+    keys = key_column(files)
+    mask = pc.is_in(keys, value_set=pa.array(list(touched), pa.string()))
+    rows = files.select(["size", "deletionVector"]).filter(mask).to_pylist()
+    present = {
+        key: _file(row["size"], row["deletionVector"])
+        for key, row in zip(keys.filter(mask).to_pylist(), rows, strict=True)
+    }
+    return sums, present
+
+
+def _changed(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
+    """The files that a commit adds and removes. Where it does both to one the file stays: removes count first."""
+    added: dict[str, _File] = {}
+    removed: set[str] = set()
+    for kind, body in read_actions(store, commit.name, commit.size_bytes):
+        if kind == AddFile.action:
+            vector = body.get("deletionVector")
+            added[file_key(body["path"], vector)] = _file(body.get("size"), vector)
+        elif kind == RemoveFile.action:
+            removed.add(file_key(body["path"], body.get("deletionVector")))
+    return added, removed
+
+
+def _file(size_bytes: int | None, vector: Mapping[str, Any] | None) -> _File:
+    return _File(size_bytes or 0, None if vector is None else vector.get("cardinality") or 0)
+
+
+def _among(keys: pa.ChunkedArray, wanted: Iterable[str]) -> list[str]:
+    found: list[str] = keys.filter(pc.is_in(keys, value_set=pa.array(list(wanted), pa.string()))).to_pylist()
+    return found
+
+
+def _sum(numbers: pa.ChunkedArray) -> int:
+    return pc.sum(numbers).as_py() or 0

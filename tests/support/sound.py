@@ -1,0 +1,112 @@
+"""A sound local table with all that verifying looks at, and how tests damage it.
+
+Made through the real commit, with real files, statistics from their footers, a deletion vector, a checkpoint, a log
+compaction and version checksums. Versions 0 to 5, partitioned by day:
+
+    0  the table, with a.parquet         3  b.parquet gets a deletion vector (row 0)
+    1  b.parquet; its checkpoint         4  c.parquet
+    2  a.parquet goes                    5  a transaction
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.protocol.actions import AddFile, Protocol
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.file_names import LOG_DIR, commit_name
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.compaction import write_compaction
+from tests.unit.builders import NOON_MS, add, metadata, put, remove, struct, txn
+
+SCHEMA = struct(id="long", name="string", day="date")
+PROTOCOL = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=("deletionVectors",),
+    writer_features=("deletionVectors", "changeDataFeed"),
+)  # fmt: skip
+
+
+def sound_table(folder: Path) -> LocalLogStore:
+    """The table of the module's docstring, in a folder that does not exist yet."""
+    store = LocalLogStore(str(folder))
+    described = metadata(schema=SCHEMA, partition_columns=("day",), name="orders")
+    a = data_file(store, "a.parquet", [1, 2], ["x", None])
+    put(store, PROTOCOL, described, a, read_version=-1)
+    b = data_file(store, "b.parquet", [3, 4, 5], ["u", "v", "w"])
+    put(store, b)
+    write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
+    put(store, remove(a.path, partition_values=a.partition_values, size_bytes=a.size_bytes))
+    [vector] = write_vectors(store, [pa.array([0], pa.int64())])
+    fields = {"partition_values": b.partition_values, "size_bytes": b.size_bytes}
+    put(store, remove(b.path, **fields), add(b.path, **fields, stats=b.stats, deletion_vector=vector))
+    put(store, data_file(store, "c.parquet", [6, 7], ["a" * 40, "b" * 40]))
+    put(store, txn("run"))
+    for version in range(6):
+        write_checksum(Snapshot.load(store, version))
+    assert write_compaction(store, 2, 4)
+    return store
+
+
+def data_file(store: LocalLogStore, name: str, ids: list[int], names: list[str | None]) -> AddFile:
+    """A file of the partition of the first day of 2026, and the action that adds it."""
+    path = Path(store.root) / "day=2026-01-01" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": ids, "name": pa.array(names, pa.string())}), path)
+    schema = TableSchema(logical=SCHEMA, partition_columns=("day",))
+    stats = statistics_json(pq.read_metadata(path), indexed_columns(schema, {}))
+    return add(
+        f"day=2026-01-01/{name}", partition_values={"day": "2026-01-01"}, size_bytes=path.stat().st_size, stats=stats
+    )
+
+
+def path_of(store: LocalLogStore, name: str) -> Path:
+    return Path(store.root) / name
+
+
+def rewrite(store: LocalLogStore, name: str, change: Callable[[str], str]) -> None:
+    """Change the text of a file of the log."""
+    path = path_of(store, name)
+    before = path.read_text()
+    after = change(before)
+    assert after != before, f"nothing was changed in {before:.300}"
+    path.write_text(after)
+
+
+def edit_commit(store: LocalLogStore, version: int, kind: str, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the body of every action of a kind in a commit."""
+
+    def edited(text: str) -> str:
+        actions = [json.loads(line) for line in text.splitlines()]
+        for action in actions:
+            if kind in action:
+                change(action[kind])
+        return "".join(json.dumps(action) + "\n" for action in actions)
+
+    rewrite(store, commit_name(version), edited)
+
+
+def edit_stats(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
+    """A change of an add's statistics, for `edit_commit`."""
+
+    def changed(body: dict[str, Any]) -> None:
+        stats = json.loads(body["stats"])
+        change(stats)
+        body["stats"] = json.dumps(stats)
+
+    return changed
+
+
+def log_files(store: LocalLogStore, ending: str) -> list[str]:
+    """The names of the log's files that end so, in order."""
+    return sorted(f"{LOG_DIR}/{path.name}" for path in (Path(store.root) / LOG_DIR).glob(f"*{ending}"))

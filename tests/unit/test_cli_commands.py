@@ -1,0 +1,334 @@
+"""The commands of `deltalite` that show a table: what people read, and what programs parse."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.cli.main import COMMANDS, main
+from deltalite.cli.values import cell, json_text, printable
+from deltalite.cli.where import parse_where
+from deltalite.errors import (
+    ChangeFeedUnavailableError,
+    InvalidRequestError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    UnsupportedStorageError,
+    VersionNotFoundError,
+)
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.storage.local import LocalLogStore
+from tests.support.sound import path_of, sound_table
+from tests.unit.builders import PROTOCOL, add, metadata, put, struct
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return sound_table(tmp_path_factory.mktemp("sound") / "a b=ü%")
+
+
+@pytest.fixture
+def people(capsys):
+    """What a person sees of a command that succeeds."""
+
+    def shown(*argv):
+        code = main([str(part) for part in argv])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "")
+        return [line.rstrip() for line in out.splitlines()]
+
+    return shown
+
+
+@pytest.fixture
+def lines(people):
+    """The lines of JSON of a command that succeeds."""
+    return lambda *argv: [json.loads(line) for line in people(*argv, "--json")]
+
+
+@pytest.fixture
+def refused(capsys):
+    """The exit code and the line of a command that fails."""
+
+    def failed(*argv):
+        code = main([str(part) for part in argv])
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1, (out, err)
+        return code, err
+
+    return failed
+
+
+def test_history_is_newest_first_with_what_the_commits_say(sound, people, lines):
+    entries = lines("history", sound.root)
+    assert [e["version"] for e in entries] == [5, 4, 3, 2, 1, 0]
+    assert {"operation", "operationParameters", "engineInfo", "timestamp"} <= entries[0].keys()
+    assert datetime.fromisoformat(entries[0]["timestamp"]).tzinfo is not None
+    assert [e["version"] for e in lines("history", sound.root, "--version", 3, "-n", 2)] == [3, 2]
+    heading, _, newest, *_ = people("history", sound.root)
+    assert heading.split() == ["version", "time", "operation", "parameters", "metrics", "by"]
+    assert newest.split()[0] == "5" and "WRITE" in newest and "mode=Append" in newest
+
+
+def test_people_get_a_bounded_number_of_lines_and_programs_all(tmp_path, people, lines):
+    store = LocalLogStore(str(tmp_path))
+    put(store, PROTOCOL, metadata(), read_version=-1)
+    for version in range(1, 25):
+        put(store, add(f"f{version}"))
+    assert len(people("history", tmp_path)) == 2 + 20
+    assert len(lines("history", tmp_path)) == 25
+    assert len(people("history", tmp_path, "--limit", 0)) == 2
+
+
+def test_detail_has_sparks_names(sound, people, lines):
+    [detail] = lines("detail", sound.root)
+    assert {"version": 5, "format": "delta", "name": "orders", "numFiles": 2}.items() <= detail.items()
+    assert (detail["partitionColumns"], detail["location"]) == (["day"], sound.root)
+    assert {"minReaderVersion": 3, "minWriterVersion": 7}.items() <= detail.items()
+    assert "deletionVectors" in detail["tableFeatures"]
+    shown = people("detail", sound.root)
+    assert "numFiles          2" in shown and "partitionColumns  day" in shown
+
+
+def test_schema_shows_members_of_structs_and_rules(tmp_path, people, lines):
+    members = StructType((StructField("city", PrimitiveType("string")),))
+    schema = StructType(
+        (
+            StructField("id", PrimitiveType("long"), nullable=False, metadata={"comment": "the key"}),
+            StructField("address", members),
+            StructField("tags", MapType(PrimitiveType("string"), ArrayType(PrimitiveType("integer")))),
+            StructField("day", PrimitiveType("date"), metadata={"delta.generationExpression": "CAST(t AS DATE)"}),
+        )
+    )
+    put(LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=schema, partition_columns=("day",)), read_version=-1)
+    [found] = lines("schema", tmp_path)
+    assert (found["version"], found["partitionColumns"]) == (0, ["day"])
+    assert [f["name"] for f in found["schema"]["fields"]] == ["id", "address", "tags", "day"]
+    assert [line.split() for line in people("schema", tmp_path)[2:]] == [
+        ["id", "bigint", "not", "null", "the", "key"],
+        ["address", "struct"],
+        ["city", "string"],
+        ["tags", "map<string,array<int>>"],
+        ["day", "date", "1", "generated:", "CAST(t", "AS", "DATE)"],
+    ]
+
+
+def test_files_have_sizes_statistics_and_vectors(sound, people, lines):
+    files = {f["path"].rpartition("/")[2]: f for f in lines("files", sound.root)}
+    assert files.keys() == {"b.parquet", "c.parquet"}
+    b = files["b.parquet"]
+    assert (b["numRecords"], b["deletionVector"]["cardinality"], b["partitionValues"]) == (3, 1, {"day": "2026-01-01"})
+    assert b["sizeInBytes"] == path_of(sound, "day=2026-01-01/b.parquet").stat().st_size
+    assert b["stats"]["minValues"] == {"id": 3, "name": "u"}
+    assert files["c.parquet"]["deletionVector"] is None
+    assert len(lines("files", sound.root, "-n", 1)) == 1
+    shown = people("files", sound.root, "--limit", 1)
+    assert shown[-1].startswith("2 files of ") and shown[-1].endswith("1 of them shown (--limit)")
+
+
+def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, people, lines):
+    assert sorted(row["id"] for row in lines("head", sound.root)) == [4, 5, 6, 7]
+    assert sorted(row["id"] for row in lines("head", sound.root, "--version", 1)) == [1, 2, 3, 4, 5]
+    assert lines("head", f"{sound.root}@v0", "--columns", "NAME, id", "--where", "id = 2") == [{"name": None, "id": 2}]
+    both = ["--where", "id >= 5", "--where", "day = 2026-01-01"]
+    assert sorted(row["id"] for row in lines("head", sound.root, *both)) == [5, 6, 7]
+    assert lines("head", sound.root, "--where", "day = 2026-01-02") == []
+    shown = people("head", f"{sound.root}@v0")
+    assert shown[0].split() == ["id", "name", "day"]
+    assert [line.split() for line in shown[2:]] == [["1", "x", "2026-01-01"], ["2", "null", "2026-01-01"]]
+    assert people("head", sound.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
+
+
+def test_head_is_short_for_programs_too(tmp_path, lines):
+    pq.write_table(pa.table({"id": range(50)}), tmp_path / "f.parquet")
+    put(LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=struct(id="long")), add("f.parquet"), read_version=-1)
+    assert len(lines("head", tmp_path)) == 20
+    assert len(lines("head", tmp_path, "-n", 30)) == 30
+
+
+def test_changes_are_rows_of_the_change_data_feed(golden, lines, people):
+    table = golden / "tables" / "delta-rs" / "cdf-table"
+    rows = lines("changes", table, 1)
+    assert {row["_change_type"] for row in rows} <= {"insert", "update_preimage", "update_postimage", "delete"}
+    assert {row["_commit_version"] for row in rows} == {1, 2, 3}
+    assert {row["_commit_version"] for row in lines("changes", table, 1, 2)} == {1, 2}
+    assert len(people("changes", table, 0, "-n", 3)) == 2 + 3 + 2
+
+
+def test_diff_says_what_differs_between_two_versions(sound, people, lines):
+    [found] = lines("diff", sound.root, 1, 4, "--files")
+    files = found["files"]
+    assert (files["added"], files["removed"], files["kept"], files["deletionVectorsChanged"]) == (2, 2, 0, 1)
+    assert files["addedPaths"] == ["day=2026-01-01/b.parquet", "day=2026-01-01/c.parquet"]
+    assert found["rows"] == {"before": 5, "after": 4, "inAddedFiles": 4, "inRemovedFiles": 5}
+    assert (found["isEmpty"], found["schema"], found["properties"]) == (False, [], [])
+    [nothing] = lines("diff", sound.root, 4, 5)
+    assert nothing["isEmpty"] and "addedPaths" not in nothing["files"]
+    shown = people("diff", sound.root, 1, 4, "--files")
+    assert shown[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in shown
+    assert "+ day=2026-01-01/c.parquet" in shown and "- day=2026-01-01/a.parquet" in shown
+    assert people("diff", sound.root, 4, 5)[-1] == "nothing differs"
+
+
+def every_type():
+    return pa.table(
+        {
+            "long": pa.array([2**62]),
+            "double": pa.array([float("nan")]),
+            "decimal": pa.array([Decimal("1234567890123456789.50")], pa.decimal128(21, 2)),
+            "binary": pa.array([b"\x00\xff"]),
+            "boolean": pa.array([True]),
+            "date": pa.array([date(2026, 1, 2)]),
+            "moment": pa.array([datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)]),
+            "wall": pa.array([datetime(2026, 1, 2, 3, 4, 5)]),  # noqa: DTZ001
+            "late": pa.array([400_000_000_000_000_000], pa.timestamp("us", "UTC")),
+            "list": pa.array([[1, None]]),
+            "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
+            "pairs": pa.array([[(1, "v")]], pa.map_(pa.int64(), pa.string())),
+            "struct": pa.array([{"a": {"b": "x\x1b[31m"}}]),
+            "nothing": pa.array([None], pa.string()),
+        }
+    )
+
+
+def test_values_of_every_type_are_lossless_json_and_harmless_text(tmp_path, people, lines):
+    values = every_type()
+    pq.write_table(values, tmp_path / "f.parquet")
+    kinds = {"moment": "timestamp", "wall": "timestamp_ntz", "late": "timestamp", "nothing": "string"}
+    plain_fields = [
+        StructField(name, PrimitiveType(kinds.get(name, name)))
+        for name in ("long", "double", "binary", "boolean", "date", *kinds)
+    ]
+    text, number = PrimitiveType("string"), PrimitiveType("long")
+    inner = StructType((StructField("a", StructType((StructField("b", text),))),))
+    nested = [
+        StructField("decimal", DecimalType(21, 2)),
+        StructField("list", ArrayType(number)),
+        StructField("map", MapType(text, number)),
+        StructField("pairs", MapType(number, text)),
+        StructField("struct", inner),
+    ]
+    schema = StructType((*plain_fields, *nested))
+    store = LocalLogStore(str(tmp_path))
+    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",),
+                        writer_features=("timestampNtz",))  # fmt: skip
+    put(store, protocol, metadata(schema=schema), add("f.parquet"), read_version=-1)
+    [row] = lines("head", tmp_path)
+    assert row == {
+        "long": 2**62, "double": "NaN", "binary": "AP8=", "boolean": True, "date": "2026-01-02",
+        "moment": "2026-01-02T03:04:05.6Z", "wall": "2026-01-02T03:04:05", "late": "14645-06-30T15:06:40Z",
+        "nothing": None, "decimal": "1234567890123456789.50", "list": [1, None], "map": {"k": 1},
+        "pairs": [{"key": 1, "value": "v"}], "struct": {"a": {"b": "x\x1b[31m"}},
+    }  # fmt: skip
+    shown = "\n".join(people("head", tmp_path))
+    assert "\x1b" not in shown and "\\u001b[31m" in shown
+
+
+def test_what_a_terminal_would_act_upon_is_escaped():
+    assert printable("ü \x1b[31m\r\u202e[b]x[/b]") == "ü \\x1b[31m\\r\\u202e[b]x[/b]"
+    assert (cell(None), cell("a\x1bb")) == ("null", "a\\x1bb")
+    assert cell({"a": Decimal("1.50")}) == '{"a": "1.50"}'
+
+
+@pytest.mark.parametrize(
+    ("argv", "error", "said"),
+    [
+        (["head", "{t}", "--version", "9"], VersionNotFoundError, "its newest is 5"),
+        (["head", "{t}@v1", "--version", "2"], InvalidRequestError, "more than one version"),
+        (["head", "{t}", "--timestamp", "yesterday"], InvalidRequestError, "'yesterday' cannot be read"),
+        (["detail", "{t}", "--timestamp", "1999-01-01"], TimestampOutOfRangeError, "no version"),
+        (["head", "{t}", "--columns", "nowhere"], InvalidRequestError, "no column 'nowhere'"),
+        (["history", "{t}", "-n", "-1"], InvalidRequestError, "--limit is -1"),
+        (["diff", "{t}@v1", "0", "1"], InvalidRequestError, "names a version"),
+        (["diff", "{t}", "0", "9"], VersionNotFoundError, "no version 9"),
+        (["changes", "{t}", "0"], ChangeFeedUnavailableError, "did not record"),
+        (["files", "{t}/nowhere"], TableNotFoundError, "no Delta table"),
+        (["files", "nosuch://a/b"], UnsupportedStorageError, "nosuch"),
+        (["detail", "{t}", "--storage-option", "secret"], InvalidRequestError, "KEY=VALUE"),
+        (["verify", "{t}@v1"], InvalidRequestError, "names a version"),
+    ],
+)
+def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, refused, argv, error, said):
+    given = [part.replace("{t}", sound.root) for part in argv]
+    code, line = refused(*given)
+    assert code == error.exit_code
+    assert line.startswith(f"deltalite: {error.__name__}: ") and said in line and "secret" not in line
+    code, line = refused(*given, "--json")
+    found = json.loads(line)
+    assert (found["error"], found["exitCode"], code) == (error.__name__, error.exit_code, error.exit_code)
+    assert said in found["problem"] and found["remedy"]
+
+
+CONDITIONS = [
+    ("id = 5", [5]), ("id==5", [5]), ("id != 5", [4, 6, 7]), ("id <> 5", [4, 6, 7]), ("id<5", [4]), ("id >= 6", [6, 7]),
+    ("id in (4, 7)", [4, 7]), ("ID NOT IN (4,7)", [5, 6]), ("name = 'v'", [4]), ('name = "w"', [5]), ("name=v", [4]),
+    ("name is null", []), ("name IS  NOT NULL", [4, 5, 6, 7]), ("name in ('v', 'a,b''c')", [4]), ("`id` = 4", [4]),
+    ("day > 2025-12-31", [4, 5, 6, 7]), ("day = '2026-01-01'", [4, 5, 6, 7]), ("name = ''", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
+def test_a_condition_is_read_by_the_type_of_its_column(sound, lines, condition, ids):
+    assert sorted(row["id"] for row in lines("head", sound.root, "--where", condition)) == ids
+
+
+def test_halves_of_characters_are_escaped_in_json():
+    assert json_text({"ü": "\ud800"}) == '{"\\u00fc": "\\ud800"}'
+    assert json_text({"ü": 1}) == '{"ü": 1}' and json_text({"ü": 1}, "ascii") == '{"\\u00fc": 1}'
+
+
+def test_quotes_are_doubled_inside_of_quotes_and_an_empty_text_is_a_value():
+    schema = struct(name="string")
+    assert parse_where(["name in ('it''s, so', \"b\", c d)"], schema) == [("name", "in", ["it's, so", "b", "c d"])]
+    assert parse_where(["name != 'it''s'", "name = ''"], schema) == [("name", "!=", "it's"), ("name", "=", "")]
+    assert parse_where([], schema) is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("id", "cannot be read"), ("", "cannot be read"), ("id = x", "no bigint"), ("id =", "no value"),
+        ("nowhere = 1", "no column 'nowhere'"), ("id in 4", "no list in brackets"), ("id is null 4", "goes on"),
+        ("day = 2026-13-01", "no date"), ("id in (4, 'x)", "cannot be read"), ("1 = 1 or id = 4", "no column '1'"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_cannot_be_read_is_refused_by_name(sound, refused, condition, said):
+    code, line = refused("head", sound.root, "--where", condition)
+    assert code == InvalidRequestError.exit_code and said in line
+
+
+def test_tables_on_any_storage_of_fsspec_are_looked_at(sound, lines):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(sound.root, "/bucket/orders", recursive=True)
+    address = "memory://bucket/orders"
+    try:
+        assert sorted(row["id"] for row in lines("head", address)) == [4, 5, 6, 7]
+        [report] = lines("verify", address)
+        assert (report["ok"], report["readable"], report["table"]) == (True, [[0, 5]], address)
+        memory.rm("/bucket/orders/day=2026-01-01/c.parquet")
+        code = main(["verify", address])
+        assert code == 3
+    finally:
+        memory.rm("/bucket", recursive=True)
+
+
+def test_every_command_has_help_that_says_what_it_shows(capsys):
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command.name in listed
+        assert main([command.name, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out
+
+
+def test_times_of_commits_are_those_of_time_travel(sound, lines):
+    when = {e["version"]: e["timestamp"] for e in lines("history", sound.root)}
+    [detail] = lines("detail", sound.root, "--timestamp", when[2])
+    assert detail["version"] == 2

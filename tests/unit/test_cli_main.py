@@ -1,0 +1,132 @@
+"""How `deltalite` ends: exit codes, quiet ends, one line for an error; and when it shows progress."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltalite.cli import main as main_module
+from deltalite.cli.main import BROKEN_PIPE, INTERRUPTED, main
+from deltalite.cli.progress import shown_progress
+from deltalite.cli.verify import FOUND_ERRORS
+from deltalite.errors import DeltaLiteError, error_class_for
+from deltalite.table import DeltaTable
+from tests.support.sound import sound_table
+
+SCRIPT = Path(sys.executable).parent / "deltalite"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return sound_table(tmp_path_factory.mktemp("sound") / "t").root
+
+
+def test_a_wrong_usage_ends_with_2_and_says_what_is_right(capsys):
+    assert main(["nosuch"]) == 2
+    assert "nosuch" in capsys.readouterr().err
+    assert main([]) == 2 and main(["diff", "/t", "one", "two"]) == 2
+
+
+def test_what_verify_finds_has_a_code_that_no_error_has():
+    assert error_class_for(FOUND_ERRORS) is None and FOUND_ERRORS not in (0, 1, 2)
+    assert (INTERRUPTED, BROKEN_PIPE) == (130, 141)
+
+
+def test_an_interrupt_ends_quietly(table, monkeypatch, capsys):
+    monkeypatch.setattr(DeltaTable, "history", raising(KeyboardInterrupt()))
+    assert main(["history", table]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_that_nobody_foresaw_is_a_line_too_and_its_traceback_is_asked_for(table, monkeypatch, capsys):
+    monkeypatch.setattr(DeltaTable, "history", raising(ZeroDivisionError("what")))
+    monkeypatch.delenv("DELTALITE_TRACEBACK", raising=False)
+    assert main(["history", table]) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("deltalite: ZeroDivisionError: what. ") and line.count("\n") == 1
+    monkeypatch.setenv("DELTALITE_TRACEBACK", "1")
+    assert main(["history", table]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_error_of_several_lines_is_one_line(table, monkeypatch, capsys):
+    monkeypatch.setattr(DeltaTable, "history", raising(DeltaLiteError("one\ntwo\x1b[0m.", remedy="Three.")))
+    assert main(["history", table]) == DeltaLiteError.exit_code
+    assert capsys.readouterr().err == "deltalite: DeltaLiteError: one\\ntwo\\x1b[0m. Three.\n"
+
+
+def raising(error):
+    def fail(*args, **options):
+        raise error
+
+    return fail
+
+
+def run(*argv, **env):
+    """The installed console script, in a process of its own."""
+    return subprocess.run([SCRIPT, *argv], capture_output=True, text=True, env={**os.environ, **env}, check=False)
+
+
+def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_path):
+    done = run("history", table, "--json", "-n", "1")
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    failed = run("head", str(tmp_path / "nowhere"))
+    assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (31, "", 1)
+    assert failed.stderr.startswith("deltalite: TableNotFoundError: ")
+
+
+def test_where_output_is_no_unicode_json_is_escaped_and_text_is_readable(tmp_path):
+    table = sound_table(tmp_path / "ü").root
+    said = run("detail", table, "--json", PYTHONIOENCODING="ascii")
+    assert (said.returncode, json.loads(said.stdout)["location"]) == (0, table)
+    shown = run("head", table, PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0 and "2026-01-01" in shown.stdout
+    failed = run("head", f"{table}/ö", PYTHONIOENCODING="ascii")
+    assert failed.returncode == 31 and "\\xf6" in failed.stderr
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(table):
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.Popen([SCRIPT, "files", table, "--json"], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + signal.SIGPIPE, b"")
+
+
+def test_neither_spark_nor_airflow_is_loaded():
+    code = "import sys, deltalite.cli.main; print({'pyspark', 'py4j', 'airflow', 'pandas'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_only():
+    no_terminal = io.StringIO()
+    with shown_progress(no_terminal) as report:
+        report("commits", 1, 2)
+    assert no_terminal.getvalue() == ""
+    terminal = Terminal()
+    with shown_progress(terminal) as report:
+        report("commits", 1, 2)
+        report("data files", 7, None)
+    assert "data files" in terminal.getvalue()
+
+
+def test_progress_goes_to_standard_error(table, monkeypatch, capsys):
+    terminal = Terminal()
+    monkeypatch.setattr(main_module.sys, "stderr", terminal)
+    assert main(["verify", table, "--json"]) == 0
+    assert "checksums" in terminal.getvalue()
+    assert capsys.readouterr().out.count("\n") == 1

@@ -1,0 +1,376 @@
+"""`deltalite verify`: a sound table has no findings, and each kind of damage is the finding that it should be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.cli.main import main
+from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.errors import StorageError, TableNotFoundError, UnsupportedFeatureError
+from deltalite.inspection import findings as findings_module
+from deltalite.inspection.findings import Finding, FindingKind, Findings, Severity
+from deltalite.inspection.verify import verify
+from deltalite.inspection.versions import holds, ranges_of, spelled, union, without
+from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, checksum_name, commit_name, compaction_name
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checksum import write_checksum
+from tests.support.sound import edit_commit, edit_stats, log_files, path_of, rewrite, sound_table
+from tests.unit.builders import NOON_MS, load
+
+A, B, C = (f"day=2026-01-01/{name}.parquet" for name in "abc")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return sound_table(tmp_path_factory.mktemp("sound") / "table")
+
+
+@pytest.fixture
+def sound(made, tmp_path):
+    """A copy that a test may damage."""
+    shutil.copytree(made.root, tmp_path / "t")
+    return LocalLogStore(str(tmp_path / "t"))
+
+
+def run(capsys, *argv):
+    code = main(argv)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def verified(capsys, store, *options):
+    """The exit code and the report as a program gets it."""
+    code, out, err = run(capsys, "verify", store.root, "--json", *options)
+    assert err == ""
+    return code, json.loads(out)
+
+
+def found(report):
+    return {(f["kind"], f["file"], spelled(f["versions"])) for f in report["findings"]}
+
+
+def test_a_sound_table_has_no_findings_and_all_versions_can_be_read(sound, capsys):
+    code, report = verified(capsys, sound)
+    assert (code, report["ok"], report["findings"]) == (0, True, [])
+    assert report["readable"] == report["rebuildable"] == [[0, 5]]
+    checked = {"commits": 6, "checkpoints": 1, "compactions": 1, "checksums": 6, "files": 4, "footers": 4}
+    assert checked.items() <= report["checked"].items()
+    assert (report["newestVersion"], report["checked"]["deletionVectors"]) == (5, 1)
+    code, out, _ = run(capsys, "verify", sound.root)
+    assert code == 0 and "nothing is wrong" in out and "0-5" in out
+
+
+def flip(store, name, at=-20):
+    """Change one byte of a file."""
+    path = path_of(store, name)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+def shorten(name):
+    return lambda store: path_of(store, name).write_bytes(path_of(store, name).read_bytes()[:-1])
+
+
+def drop(*files):
+    return lambda store: [path_of(store, name).unlink() for name in files]
+
+
+def vector_file(store):
+    [path] = path_of(store, "").glob("deletion_vector_*.bin")
+    return path.name
+
+
+def other_checkpoint(change):
+    """Rewrite the checkpoint with an add changed, as a writer with a fault would have."""
+
+    def damage(store):
+        path = path_of(store, checkpoint_name(1))
+        table = pq.read_table(path)
+        rows = table.to_pylist(maps_as_pydicts="strict")
+        change(rows)
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+
+    return damage
+
+
+def drop_an_add(rows):
+    rows.remove(next(row for row in rows if row["add"] is not None and row["add"]["path"] == B))
+
+
+def other_size(rows):
+    next(row for row in rows if row["add"] is not None and row["add"]["path"] == B)["add"]["size"] = 7
+
+
+def other_protocol(rows):
+    next(row for row in rows if row["protocol"] is not None)["protocol"]["writerFeatures"].append("appendOnly")
+
+
+def other_schema(rows):
+    next(row for row in rows if row["metaData"] is not None)["metaData"]["schemaString"] = "{"
+
+
+def without_statistics(body):
+    body["stats"] = '{"numRecords": '
+
+
+def stats(version, change):
+    return lambda store: edit_commit(store, version, "add", edit_stats(change))
+
+
+def commit(version, kind, change):
+    return lambda store: edit_commit(store, version, kind, change)
+
+
+def text(name, old, new):
+    return lambda store: rewrite(store, name, lambda content: content.replace(old, new))
+
+
+def other_key(mapping, key, value):
+    return lambda stats: stats[mapping].update({key: value})
+
+
+DAMAGES = [
+    ("missing-commit", drop(commit_name(3)), [None], ["3"]),
+    ("unreadable-commit", text(commit_name(4), '{"add"', '{"add'), [commit_name(4)], ["4"]),
+    ("unreadable-commit", commit(4, "add", lambda body: body.pop("path")), [commit_name(4)], ["4"]),
+    ("unreadable-commit", commit(4, "add", lambda body: body.update(size=2**70)), [commit_name(4)], ["4"]),
+    ("unreadable-version", drop(commit_name(3), commit_name(4), compaction_name(2, 4)), [None], ["3-5"]),
+    ("unreadable-checkpoint", lambda s: flip(s, checkpoint_name(1)), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", other_checkpoint(drop_an_add), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", other_checkpoint(other_size), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", other_checkpoint(other_protocol), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", other_checkpoint(other_schema), [checkpoint_name(1)], ["1"]),
+    ("compaction-differs", text(compaction_name(2, 4), "c.parquet", "d.parquet"), [compaction_name(2, 4)] * 2, ["2-4"]),
+    ("compaction-differs", text(compaction_name(2, 4), '{"add"', '{"add'), [compaction_name(2, 4)], ["2-4"]),
+    ("unreadable-checksum", text(checksum_name(4), '"numMetadata":1', '"numMetadata":2'), [checksum_name(4)], ["4"]),
+    ("checksum-differs", text(checksum_name(4), '"numFiles":2', '"numFiles":3'), [checksum_name(4)], ["4"]),
+    ("checksum-differs", text(checksum_name(0), '"tableSizeBytes":', '"tableSizeBytes":9'), [checksum_name(0)], ["0"]),
+    (
+        "checksum-differs",
+        text(checksum_name(5), '"numDeletedRecordsOpt":1', '"numDeletedRecordsOpt":2'),
+        [checksum_name(5)],
+        ["5"],
+    ),
+    ("checksum-differs", text(checksum_name(1), "changeDataFeed", "appendOnly"), [checksum_name(1)], ["1"]),
+    ("last-checkpoint", text(LAST_CHECKPOINT, '"size":', '"size":1'), [LAST_CHECKPOINT], ["none"]),
+    ("last-checkpoint", drop(checkpoint_name(1)), [LAST_CHECKPOINT], ["none"]),
+    ("missing-file", drop(C), [C], ["4-5"]),
+    ("unreadable-file", lambda s: path_of(s, C).write_bytes(b"x" * path_of(s, C).stat().st_size), [C], ["4-5"]),
+    ("wrong-size", shorten(B), [B, B], ["1-2", "3-5"]),
+    ("wrong-statistics", stats(4, lambda s: s.update(numRecords=3)), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("minValues", "id", 7)), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("maxValues", "id", 6)), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("minValues", "name", "b")), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("maxValues", "name", "az")), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("nullCount", "name", 1)), [C], ["4-5"]),
+    ("wrong-statistics", stats(4, other_key("minValues", "id", 8)), [C], ["4-5"]),
+    ("wrong-statistics", commit(4, "add", without_statistics), [C], ["4-5"]),
+    (
+        "wrong-partition-value",
+        commit(4, "add", lambda body: body.update(partitionValues={"day": "someday"})),
+        [C],
+        ["4-5"],
+    ),
+    ("wrong-partition-value", commit(4, "add", lambda body: body.update(partitionValues={})), [C], ["4-5"]),
+    ("bad-deletion-vector", lambda s: path_of(s, vector_file(s)).unlink(), [B], ["3-5"]),
+    ("bad-deletion-vector", lambda s: flip(s, vector_file(s), at=12), [B], ["3-5"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "damage", "files", "versions"), DAMAGES)
+def test_a_damage_is_found_as_what_it_is_with_its_file_and_versions(sound, capsys, kind, damage, files, versions):
+    damage(sound)
+    code, report = verified(capsys, sound)
+    of_kind = [f for f in report["findings"] if f["kind"] == kind]
+    assert [f["file"] for f in of_kind] == files, report["findings"]
+    assert sorted({spelled(f["versions"]) for f in of_kind}) == versions
+    severity = FindingKind(kind).severity
+    assert {f["severity"] for f in of_kind} == {severity.value}
+    assert report["counts"][kind] == len(files)
+    assert code == (3 if report["errors"] else 0)
+    assert code == 3 or severity is Severity.WARNING
+
+
+def test_every_kind_of_finding_has_a_damage_that_shows_it():
+    elsewhere = {FindingKind.COMMIT_TIME, FindingKind.UNCHECKED_FILES}
+    assert {FindingKind(kind) for kind, *_ in DAMAGES} | elsewhere == set(FindingKind)
+
+
+def test_what_only_older_versions_miss_was_vacuumed_and_is_no_finding(sound, capsys):
+    path_of(sound, A).unlink()
+    code, report = verified(capsys, sound)
+    assert (code, report["findings"]) == (0, [])
+    assert (report["rebuildable"], report["readable"]) == ([[0, 5]], [[2, 5]])
+    _, out, _ = run(capsys, "verify", sound.root)
+    assert "2-5 (the log leads to 0-5)" in out
+
+
+def test_a_missing_file_of_the_newest_version_takes_from_the_readable_versions_those_that_have_it(sound, capsys):
+    path_of(sound, C).unlink()
+    _, report = verified(capsys, sound)
+    assert report["readable"] == [[0, 3]]
+
+
+def test_a_cleaned_log_is_sound_and_begins_at_its_checkpoint(sound, capsys):
+    drop(commit_name(0), checksum_name(0))(sound)
+    code, report = verified(capsys, sound)
+    assert (code, report["findings"], report["rebuildable"]) == (0, [], [[1, 5]])
+
+
+def test_beyond_a_gap_a_checkpoint_begins_anew(sound, capsys):
+    write_checkpoint(load(sound, 4), now_ms=NOON_MS)
+    drop(commit_name(2), commit_name(3), compaction_name(2, 4))(sound)
+    code, report = verified(capsys, sound)
+    assert found(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
+    assert (code, report["readable"]) == (3, [[0, 1], [4, 5]])
+
+
+def test_a_wrong_checkpoint_is_one_finding_and_what_follows_is_held_against_it(sound, capsys):
+    other_checkpoint(drop_an_add)(sound)
+    for name in log_files(sound, ".crc"):
+        path_of(sound, name).unlink()
+    drop(compaction_name(2, 4), commit_name(3))(sound)
+    drop(commit_name(4), commit_name(5))(sound)
+    write_checkpoint(load(sound, 2), now_ms=NOON_MS)
+    write_checksum(load(sound, 2))
+    _, report = verified(capsys, sound)
+    assert found(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
+
+
+def test_without_footers_files_are_looked_for_and_not_opened(sound, capsys):
+    stats(4, lambda s: s.update(numRecords=3))(sound)
+    drop(B)(sound)
+    code, report = verified(capsys, sound, "--no-footers")
+    assert found(report) == {("missing-file", B, "3-5")}
+    assert (code, report["checked"]["footers"], report["checked"]["files"]) == (3, 0, 4)
+
+
+def with_times(store, *times):
+    """Let the table keep its times in its commits; None for a commit without one."""
+    enabled = {"delta.enableInCommitTimestamps": "true"}
+    edit_commit(store, 0, "metaData", lambda body: body.update(configuration=enabled))
+    edit_commit(store, 0, "protocol", lambda body: body["writerFeatures"].append("inCommitTimestamp"))
+    for version, time in enumerate(times):
+        edit_commit(store, version, "commitInfo", lambda body, t=time: body.update({"inCommitTimestamp": t, "x": 1}))
+    for name in [*log_files(store, ".crc"), checkpoint_name(1), LAST_CHECKPOINT]:
+        path_of(store, name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("times", "wrong"),
+    [((10, 20, 30, 40, 50, 60), set()), ((10, 20, 20, 40, 35, 60), {"2", "4"}), ((10, None, 30, 40, 50, 60), {"1"})],
+)
+def test_commits_must_carry_later_and_later_times_where_the_table_keeps_them_there(sound, capsys, times, wrong):
+    with_times(sound, *times)
+    _, report = verified(capsys, sound)
+    assert found(report) == {("commit-time", commit_name(int(version)), version) for version in wrong}
+
+
+def test_files_on_a_storage_that_is_not_reached_are_said_to_be_unchecked(sound, capsys):
+    edit_commit(sound, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
+    drop(compaction_name(2, 4))(sound)
+    code, report = verified(capsys, sound)
+    assert (code, found(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
+
+
+def wide(name, nulls):
+    """Bounds that a deletion vector made wide, with a count of nulls."""
+    return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
+
+
+def test_with_wide_bounds_a_count_of_nulls_is_wrong_only_where_it_denies_them(sound, capsys):
+    for name in (*log_files(sound, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
+        path_of(sound, name).unlink()
+    stats(4, wide("name", 1))(sound)
+    assert verified(capsys, sound)[1]["findings"] == []
+    stats(0, wide("name", 0))(sound)
+    _, report = verified(capsys, sound)
+    assert found(report) == {("wrong-statistics", A, "0-1")}
+    assert "count 0 nulls in column 'name', the file has 1" in report["findings"][0]["message"]
+
+
+def test_a_file_that_is_removed_and_added_again_in_one_commit_stays(sound, capsys):
+    rewrite(sound, commit_name(5), lambda text: text + added_again(sound))
+    for name in (checksum_name(5), C):
+        path_of(sound, name).unlink()
+    write_checksum(load(sound, 5), count_all=True)
+    _, report = verified(capsys, sound)
+    assert found(report) == {("missing-file", C, "4-5")}
+
+
+def added_again(store):
+    [line] = [line for line in path_of(store, commit_name(4)).read_text().splitlines() if line.startswith('{"add"')]
+    body = json.loads(line)["add"]
+    gone = {"path": body["path"], "dataChange": False, "deletionTimestamp": NOON_MS}
+    return f"{json.dumps({'remove': gone})}\n{line}\n"
+
+
+def test_a_vector_that_marks_rows_beyond_its_file_is_found(sound, capsys):
+    [beyond] = write_vectors(sound, [pa.array([3], pa.int64())])
+    edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=beyond))
+    path_of(sound, compaction_name(2, 4)).unlink()
+    _, report = verified(capsys, sound)
+    assert found(report) == {("bad-deletion-vector", B, "3-5")}
+    assert "marks row 3 of a file that has 3 rows" in report["findings"][0]["message"]
+
+
+def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
+    drop(C)(sound)
+    code, out, _ = run(capsys, "verify", sound.root)
+    assert code == 3
+    assert f"error missing-file, versions 4-5: {C}\n  The data file is not there.\n" in out
+    assert "1 errors, 0 warnings" in out
+
+
+def test_a_table_that_is_no_table_or_needs_more_than_this_release_is_an_error_of_the_tree(sound, tmp_path, capsys):
+    code, out, err = run(capsys, "verify", str(tmp_path / "nowhere"))
+    assert (code, out) == (TableNotFoundError.exit_code, "") and "TableNotFoundError" in err
+    edit_commit(sound, 0, "protocol", lambda body: body["readerFeatures"].append("laterFeature"))
+    path_of(sound, checkpoint_name(1)).unlink()
+    code, _, err = run(capsys, "verify", sound.root)
+    assert code == UnsupportedFeatureError.exit_code and "laterFeature" in err
+
+
+def test_storage_that_fails_ends_it_and_is_no_finding(sound, monkeypatch):
+    read = LocalLogStore.read
+
+    def fail(self, name):
+        if name == commit_name(3):
+            raise StorageError("It did not answer.", remedy="Try again.")
+        return read(self, name)
+
+    monkeypatch.setattr(LocalLogStore, "read", fail)
+    with pytest.raises(StorageError):
+        verify(sound)
+
+
+def test_progress_is_told_step_by_step(sound):
+    steps = {}
+    verify(sound, progress=lambda step, done, of: steps.setdefault(step, []).append((done, of)))
+    assert steps["commits"] == [(n, 6) for n in range(6)]
+    assert {"checkpoints", "checkpoints against commits", "data files", "checksums"} < steps.keys()
+    assert steps["data files"][-1] == (4, None)
+
+
+def test_so_many_findings_of_a_kind_are_kept_and_all_are_counted(monkeypatch):
+    monkeypatch.setattr(findings_module, "MOST_OF_A_KIND", 2)
+    kept = Findings()
+    for number in range(5):
+        kept.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
+    assert [f.message for f in kept.kept] == ["0", "1"] and kept.counts == {FindingKind.WRONG_SIZE: 5}
+
+
+def test_ranges_of_versions():
+    assert ranges_of([3, 0, 1, 5, 4]) == ((0, 1), (3, 5))
+    assert union([(4, 6), (0, 1), (2, 2), (5, 9)]) == ((0, 2), (4, 9))
+    assert without([(0, 9)], [(0, 0), (3, 4), (9, 12)]) == ((1, 2), (5, 8))
+    assert without([(2, 3)], [(0, 9)]) == ()
+    assert (spelled([(0, 1), (3, 3)]), spelled([])) == ("0-1, 3", "none")
+    assert holds([(1, 2)], 2) and not holds([(1, 2)], 3)

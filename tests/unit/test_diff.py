@@ -1,0 +1,138 @@
+"""What differs between two versions, by kind: files, rows, columns, properties, protocol, metadata."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.inspection.diff import ChangeKind, diff
+from deltalite.protocol.actions import DomainMetadata, Protocol
+from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
+from tests.unit.builders import add, load, metadata, new_store, put_raw, remove, vector
+
+LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
+PLAIN = Protocol(min_reader_version=1, min_writer_version=2)
+
+
+def between(first, second, *, protocol=PLAIN):
+    """The difference of two versions made of these actions."""
+    store = new_store()
+    put_raw(store, 0, [protocol, *first])
+    put_raw(store, 1, second)
+    return diff(load(store, 0), load(store, 1))
+
+
+def schemas(before, after, **configuration):
+    protocol = Protocol(min_reader_version=2, min_writer_version=5) if configuration else PLAIN
+    sides = [metadata(configuration, schema=StructType(tuple(side))) for side in (before, after)]
+    return [
+        (c.kind.value, c.subject, c.aspect, c.before, c.after)
+        for c in between([sides[0]], [sides[1]], protocol=protocol).schema
+    ]
+
+
+def test_files_and_rows_are_those_of_one_side_only_whatever_happened_in_between():
+    files = [add(name, stats='{"numRecords":5}', size_bytes=size) for name, size in (("a", 10), ("b", 20))]
+    found = between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
+    assert (found.files.added["path"].to_pylist(), found.files.removed["path"].to_pylist()) == (["c"], ["a"])
+    assert (found.files.kept, found.files.added_bytes, found.files.removed_bytes) == (1, 7, 10)
+    rows = found.rows
+    assert (rows.before, rows.after, rows.in_added_files, rows.in_removed_files) == (10, 7, 2, 5)
+    assert not found.is_empty and found.schema == found.properties == found.protocol == found.metadata == ()
+
+
+def test_another_deletion_vector_of_a_file_is_told_from_another_file():
+    marked = add("a", stats='{"numRecords":5}', deletion_vector=vector("x" * 20))
+    first = [metadata(), add("a", stats='{"numRecords":5}')]
+    found = between(first, [remove("a"), marked])
+    assert (found.files.vectors_changed, found.files.kept, found.rows.before, found.rows.after) == (1, 0, 5, 4)
+
+
+def test_rows_are_unknown_where_one_file_does_not_count_them():
+    found = between([metadata(), add("a", stats='{"numRecords":5}')], [add("b")])
+    assert (found.rows.before, found.rows.after, found.rows.in_added_files) == (5, None, None)
+    assert found.rows.in_removed_files == 0
+
+
+def test_two_versions_that_differ_in_nothing_are_empty():
+    assert between([metadata(), add("a")], [remove("b")]).is_empty
+
+
+def test_columns_come_go_and_change_at_every_depth():
+    def nested(*members):
+        return MapType(TEXT, ArrayType(StructType(members)))
+
+    before = [
+        StructField("id", LONG),
+        StructField("gone", TEXT),
+        StructField("wide", PrimitiveType("integer"), nullable=False),
+        StructField("deep", nested(StructField("x", LONG))),
+    ]
+    after = [
+        StructField("id", LONG, metadata={"comment": "the key", "k": 1}),
+        StructField("wide", LONG),
+        StructField("deep", nested(StructField("x", LONG), StructField("y", TEXT))),
+        StructField("new", ArrayType(TEXT, contains_null=False)),
+    ]
+    assert schemas(before, after) == [
+        ("removed", "gone", None, "string", None),
+        ("changed", "id", "comment", None, "the key"),
+        ("changed", "id", "metadata", {}, {"k": 1}),
+        ("changed", "wide", "type", "int", "bigint"),
+        ("changed", "wide", "nullability", "not null", "nullable"),
+        ("added", "deep.value.element.y", None, None, "string"),
+        ("added", "new", None, None, "array<string not null>"),
+    ]
+
+
+def test_an_order_that_changed_is_said_and_one_that_only_grew_is_not():
+    a, b, c = (StructField(name, LONG) for name in "abc")
+    assert schemas([a, b], [b, a]) == [("changed", "order of columns", None, "a, b", "b, a")]
+    assert schemas([a, b], [a, c, b]) == [("added", "c", None, None, "bigint")]
+
+
+def mapped(name, number, data_type=LONG):
+    return StructField(name, data_type, metadata={FIELD_ID: number, PHYSICAL_NAME: f"col-{number}"})
+
+
+def test_a_rename_is_told_from_a_drop_and_an_add_where_columns_are_mapped():
+    members = StructType((mapped("x", 3),))
+    renamed = StructType((mapped("y", 3),))
+    mode = {"delta.columnMapping.mode": "name"}
+    assert schemas([mapped("a", 1), mapped("s", 2, members)], [mapped("b", 1), mapped("s", 2, renamed)], **mode) == [
+        ("renamed", "a", None, "a", "b"),
+        ("renamed", "s.x", None, "s.x", "s.y"),
+    ]
+    assert schemas([mapped("a", 1)], [mapped("a", 4)], **mode) == [
+        ("removed", "a", None, "bigint", None),
+        ("added", "a", None, None, "bigint"),
+    ]
+    assert schemas([StructField("a", LONG)], [StructField("b", LONG)])[0][0] == "removed"
+
+
+def test_properties_protocol_and_metadata_differ_by_key():
+    later = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants", "domainMetadata"))
+    told = DomainMetadata(domain="d", configuration="{}", removed=False)
+    found = between(
+        [metadata({"a": "1", "b": "2"}, name="old")],
+        [later, told, metadata({"b": "3", "c": "4"}, name="new", id="other", partition_columns=("day",))],
+    )
+    assert [(c.kind, c.subject, c.before, c.after) for c in found.properties] == [
+        (ChangeKind.REMOVED, "a", "1", None), (ChangeKind.CHANGED, "b", "2", "3"), (ChangeKind.ADDED, "c", None, "4"),
+    ]  # fmt: skip
+    assert [(c.kind.value, c.subject) for c in found.protocol] == [
+        ("changed", "minWriterVersion"), ("added", "domainMetadata"), ("removed", "appendOnly"),
+    ]  # fmt: skip
+    assert [(c.kind.value, c.subject, c.before, c.after) for c in found.metadata] == [
+        ("changed", "id", "t", "other"), ("changed", "name", "old", "new"),
+        ("changed", "partitionColumns", [], ["day"]), ("added", "d", None, "{}"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (1, 0)])
+def test_it_may_go_backwards(pair):
+    store = new_store()
+    put_raw(store, 0, [PLAIN, metadata(), add("a")])
+    put_raw(store, 1, [add("b")])
+    found = diff(load(store, pair[0]), load(store, pair[1]))
+    assert (found.files.added.num_rows, found.files.removed.num_rows) == ((1, 0) if pair == (0, 1) else (0, 1))
