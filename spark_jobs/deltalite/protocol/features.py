@@ -135,10 +135,11 @@ FEATURES = {
             requested=_when(props.ENABLE_TYPE_WIDENING),
         ),
         Feature(name="typeWidening-preview", is_reader_feature=True, active=_always),
-        Feature(name="variantType", is_reader_feature=True, active=_always, requested=_has_type("variant")),
-        Feature(name="variantType-preview", is_reader_feature=True, active=_always),
-        Feature(name="variantShredding", is_reader_feature=True, active=_always),
-        Feature(name="variantShredding-preview", is_reader_feature=True, active=_always),
+        # Engines list these for tables without any such column, which ask nothing of a writer.
+        Feature(name="variantType", is_reader_feature=True, active=_has_type("variant")),
+        Feature(name="variantType-preview", is_reader_feature=True, active=_has_type("variant")),
+        Feature(name="variantShredding", is_reader_feature=True, active=_has_type("variant")),
+        Feature(name="variantShredding-preview", is_reader_feature=True, active=_has_type("variant")),
         *(
             Feature(name=name, is_reader_feature=True, active=_always, unreadable=_BY_CATALOG)
             for name in ("catalogManaged", "catalogOwned", "catalogOwned-preview")
