@@ -26,7 +26,7 @@ class Source:
         columns = self.relation.columns
         typed = lambda row: ", ".join(ex.typed_text(row[name], kind) for name, kind in columns.items())
         rows = ", ".join(f"({typed(row)})" for row in self.relation.rows or [dict.fromkeys(columns)])
-        names = ", ".join(self.spelled[name] for name in columns)
+        names = ", ".join(ex.quoted(self.spelled[name]) for name in columns)
         return f"SELECT * FROM VALUES {rows} AS v({names})" + ("" if self.relation.rows else " WHERE false")
 
 

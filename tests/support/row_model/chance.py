@@ -28,9 +28,16 @@ POOLS: Mapping[str, Sequence[Any]] = {
     "part": ("u", "U v", "50%/=k"),
     "flag": (True, False),
 }
-COLUMNS: Mapping[str, Kind] = {"k": "long", "name": "string", "x": "double", "s": STRUCT}
+ODD = "x.y"
+"""A name that must be quoted."""
 WIDER_STRUCT: Kind = (*STRUCT, ("c", "int"))
-_SPELLED = {"k": ("k", "K"), "name": ("Name", "NAME", "name"), "x": ("x",), "s": ("s", "S"), "p": ("p", "P")}
+_SPELLED = {
+    "k": ("k", "K"),
+    "name": ("Name", "NAME", "name"),
+    ODD: (ODD, ODD.upper()),
+    "s": ("s", "S"),
+    "p": ("p", "P"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +102,8 @@ def tables(rnd: Random, features: Features | None = None, *, plain: bool = False
     if not plain:
         drawn = rnd.randint(0, 7)
         features = replace(features, mapped=drawn == 0, marked=features.vectors or drawn in (0, 1, 2))
-    columns = {**COLUMNS, "x": "number"} if plain else dict(COLUMNS)
+    double: dict[str, Kind] = {"x": "number"} if plain else {rnd.choice(("x", ODD)): "double"}
+    columns: dict[str, Kind] = {"k": "long", "name": "string", **double, "s": STRUCT}
     partition = rnd.choice((None, None, "part", "long"))
     if partition is not None:
         columns["p"] = partition
@@ -125,7 +133,7 @@ def sources(rnd: Random, target: Mapping[str, Kind], *, evolve: bool = False, pl
         if rnd.choice((True, False)):
             columns["s"] = WIDER_STRUCT
         if rnd.randint(0, 2) == 0:
-            del columns["x"]
+            del columns[next(name for name, kind in columns.items() if kind == "double")]
     elif not plain:
         drawn = rnd.randint(0, 9)
         if drawn in (0, 1):
@@ -160,7 +168,7 @@ def scopes(
             if isinstance(kind, tuple) and not plain:
                 paths += [((name, member), of) for member, of in kind]
             for path, of in paths:
-                text = ".".join(path if plain else (rnd.choice((p, p.upper())) for p in path))
+                text = _spelled_path(rnd, path, plain=plain)
                 found.append(ex.column(view, path, of, f"{view}.{text}" if prefixed else text))
     return Scope(columns=tuple(found), plain=plain)
 
@@ -239,8 +247,14 @@ def assignments(
             paths += [((name, member), of) for member, of in chosen]
         else:
             paths.append(((name,), kind))
-    spelled = lambda path: ".".join(path if plain else (rnd.choice((p, p.upper())) for p in path))
-    return tuple(Assignment(path=path, text=spelled(path), value=expressions(rnd, scope, kind)) for path, kind in paths)
+    return tuple(
+        Assignment(path=path, text=_spelled_path(rnd, path, plain=plain), value=expressions(rnd, scope, kind))
+        for path, kind in paths
+    )
+
+
+def _spelled_path(rnd: Random, path: tuple[str, ...], *, plain: bool) -> str:
+    return ".".join(ex.quoted(name if plain else rnd.choice((name, name.upper()))) for name in path)
 
 
 def clauses(

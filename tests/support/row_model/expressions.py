@@ -58,6 +58,11 @@ def sql_type(kind: Kind) -> str:
     return f"STRUCT<{', '.join(f'{name}: {sql_type(member)}' for name, member in kind)}>"
 
 
+def quoted(name: str) -> str:
+    """A name as SQL needs it."""
+    return name if name.isidentifier() else f"`{name}`"
+
+
 def literal(value: Any, kind: Kind) -> Expr:
     """A constant as people write it: a number is no wider than it must be."""
     return Expr(sql=_text(value, kind), kind=kind, value=lambda _rows: value)
