@@ -3,7 +3,9 @@
 Rendered parameters come in any type: `"{{ params.n }}"` is the text `7`, the number 7 under
 `render_template_as_native_obj`, and there the JSON in `'{"a": 1}'` is a dictionary and an empty text is None. Each
 value is therefore fitted to the type that the request's dataclass declares for it, without loss, or refused with the
-parameter's name. Only the type is decided here; whether the values make sense together is the request's own question.
+parameter's name (`when_matched[1].update`). A structure may also come as the text of its JSON, which is what `tojson`
+makes of it in a template. Only the type is decided here; whether the values make sense together is the request's own
+question.
 """
 
 from __future__ import annotations
@@ -23,17 +25,21 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 _TRUTH = {"true": True, "false": False}
-_NATIVE_HELP = "Where a template makes it, set render_template_as_native_obj=True on the DAG."
+_NATIVE_HELP = (
+    "Where a template makes it, let the template make JSON (`tojson`), or set render_template_as_native_obj=True."
+)
 
 
 def record(name: str, values: object, wanted: type[T]) -> T:
     """A `wanted` dataclass from a mapping of its fields; a field that already has a dataclass's type is kept.
 
     Raises:
-        InvalidRequestError: not a mapping, an unknown or missing key, or a value of a type that does not fit.
+        InvalidRequestError: not a mapping, an unknown or missing key, a value of a type that does not fit, or values
+            that make no sense together.
     """
     if isinstance(values, wanted):
         return values
+    values = opened(values, Mapping)
     if not isinstance(values, Mapping):
         raise InvalidRequestError(f"{name} is {values!r}, not a mapping.", remedy=_NATIVE_HELP)
     known = [field.name for field in fields(wanted)]  # type: ignore[arg-type]
@@ -42,11 +48,17 @@ def record(name: str, values: object, wanted: type[T]) -> T:
         if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise InvalidRequestError(f"{name} has no '{field.name}'.", remedy=f"Known keys are {', '.join(known)}.")
     hints = get_type_hints(wanted)
-    return wanted(**{key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()})
+    fit = {key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()}
+    try:
+        return wanted(**fit)
+    except InvalidRequestError as error:
+        if not name:
+            raise
+        raise type(error)(f"{name}: {error.problem}", remedy=error.remedy) from error
 
 
 def fitted(name: str, value: object, wanted: Any) -> Any:
-    """`value` as the annotation `wanted` says: a scalar, an enumeration, a list of names, a mapping or a record.
+    """`value` as the annotation `wanted` says: a scalar, an enumeration, a list, a mapping or a record.
 
     Raises:
         InvalidRequestError: the value cannot be of that type without loss.
@@ -54,12 +66,12 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
     if isinstance(wanted, UnionType):
         if value is None:
             return None
-        (wanted,) = (one for one in get_args(wanted) if one is not NoneType)
+        wanted = _alternative(value, [one for one in get_args(wanted) if one is not NoneType])
     match get_origin(wanted) or wanted:
         case kind if kind is Mapping:
             return _mapping(name, value, get_args(wanted)[1])
         case kind if kind in (tuple, Sequence):
-            return _names(name, value)
+            return _list(name, value, get_args(wanted)[0])
         case kind if kind is bool:
             return _truth(name, value)
         case kind if kind is int:
@@ -72,6 +84,23 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
             return record(name, value, wanted)
 
 
+def opened(value: object, kind: type | tuple[type, ...]) -> object:
+    """What a text says as JSON, where that is of a kind; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        said: object = json.loads(value)
+    except ValueError:
+        return value
+    return said if isinstance(said, kind) else value
+
+
+def _alternative(value: object, types: list[Any]) -> Any:
+    """Of several types the one that the value is meant to be: a mapping is no text, and anything else may be one."""
+    is_mapping = isinstance(opened(value, Mapping), Mapping)
+    return next((one for one in types if (get_origin(one) is Mapping) is is_mapping), types[0])
+
+
 def _refuse_unknown(name: str, unknown: list[str], known: list[str]) -> None:
     if unknown:
         raise InvalidRequestError(
@@ -82,15 +111,20 @@ def _refuse_unknown(name: str, unknown: list[str], known: list[str]) -> None:
 def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:
     if value is None:
         return {}
+    value = opened(value, Mapping)
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{name} is {value!r}, not a mapping.", remedy=_NATIVE_HELP)
     return {str(key): fitted(f"{name}.{key}", one, wanted) for key, one in value.items()}
 
 
-def _names(name: str, value: object) -> tuple[str, ...]:
+def _list(name: str, value: object, wanted: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    value = opened(value, list)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
-        raise InvalidRequestError(f"{name} is {value!r}, not a list.", remedy=f"Write ['a', 'b']. {_NATIVE_HELP}")
-    return tuple(_text(name, one) for one in value)
+        example = "['a', 'b']" if wanted is str else "[{...}, {...}]"
+        raise InvalidRequestError(f"{name} is {value!r}, not a list.", remedy=f"Write {example}. {_NATIVE_HELP}")
+    return tuple(fitted(f"{name}[{number}]", one, wanted) for number, one in enumerate(value))
 
 
 def _truth(name: str, value: object) -> bool:

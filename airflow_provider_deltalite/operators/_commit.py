@@ -29,16 +29,37 @@ _GENERATION_KEY = "deltalite_generation"
 class DeltaCommitOperator(DeltaSubmitOperator):
     """Run one request that ends in a commit, once for each run of the task.
 
+    :param user_metadata: A text that the table's history shows beside the run. (templated)
+    :param conflict_retries: How many times the same job plans the operation again when another writer's commit
+        contradicts it. (templated)
+    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
     :param on_rerun: What the task does when it is cleared: ``skip``, ``write`` or ``replace``. (templated)
     :param kwargs: Parameters of ``DeltaSubmitOperator``.
     """
 
     request_class: ClassVar[type[CommitRequest]]
 
-    template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "on_rerun")
+    template_fields: Sequence[str] = (
+        *DeltaSubmitOperator.template_fields,
+        "user_metadata",
+        "conflict_retries",
+        "conflict_seconds",
+        "on_rerun",
+    )
 
-    def __init__(self, *, on_rerun: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        user_metadata: str | None = None,
+        conflict_retries: int = 3,
+        conflict_seconds: int = 600,
+        on_rerun: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.user_metadata = user_metadata
+        self.conflict_retries = conflict_retries
+        self.conflict_seconds = conflict_seconds
         self.on_rerun = on_rerun
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  operators decide by it

@@ -15,12 +15,12 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException, Asset
 
 from airflow_provider_deltalite.failures import airflow_failures
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from airflow_provider_deltalite.rendered import record
 from airflow_provider_deltalite.shipping import ShippedJob, shipped
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 
-class DeltaSubmitOperator(SparkSubmitOperator):
+class DeltaSubmitOperator(SqlTemplatedOperator):
     """Run one request as a Spark job.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
@@ -55,7 +55,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
     _shipped: ShippedJob
 
     template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
+        *SqlTemplatedOperator.template_fields,
         "table",
         "storage_conn_id",
         "single_writer",
@@ -129,6 +129,7 @@ class DeltaSubmitOperator(SparkSubmitOperator):
                 "application_args and java_class belong to the job, which is this operator's own.",
                 remedy="Leave them out; settings for Spark go into `conf`.",
             )
+        self.refuse_what_is_no_sql()
         request = record("", self.request_parameters(), self.request_class)
         refuse_version(request.table)
         for address in self.addresses(request):

@@ -1,8 +1,9 @@
 """What a job says back: the result of an operation, and the marker line that carries it over stdout.
 
 A marker line is `prefix checksum json`, at most `MARKER_BYTES` long, because longer lines were seen torn by the JVM's
-concurrent logging. A line whose checksum does not match is no marker: the reader then asks the table's log, which holds
-the same facts. Standard library only.
+concurrent logging; what would be longer, as the many metrics of a merge are, is packed (zlib, base64). A line whose
+checksum does not match is no marker: the reader then asks the table's log, which holds the same facts. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -75,19 +77,20 @@ class JobError:
 
 
 def result_marker(result: OperationResult) -> str | None:
-    """The marker line for `result`, or None where it would be too long: the log then says the same."""
-    line = _marker(_RESULT, result.as_dict())
-    return line if len(line.encode()) <= MARKER_BYTES else None
+    """The marker line for `result`, or None where it would be too long even packed: the log then says the same."""
+    body = json.dumps(result.as_dict(), separators=(",", ":"))
+    lines = (_marker(_RESULT, text) for text in (body, _packed(body)))
+    return next((line for line in lines if len(line.encode()) <= MARKER_BYTES), None)
 
 
 def error_marker(kind: str, message: str) -> str:
     """The marker line for an error; a long message is cut, not lost: the traceback is in the task's log."""
     for keep in range(min(len(message), MARKER_BYTES), -1, -50):
         cut = message if keep >= len(message) else message[:keep] + " ..."
-        line = _marker(_ERROR, {"kind": kind, "message": cut})
+        line = _marker(_ERROR, _error_body(kind, cut))
         if len(line.encode()) <= MARKER_BYTES:
             return line
-    return _marker(_ERROR, {"kind": kind, "message": ""})
+    return _marker(_ERROR, _error_body(kind, ""))
 
 
 def parse_marker(line: str) -> OperationResult | JobError | None:
@@ -96,14 +99,25 @@ def parse_marker(line: str) -> OperationResult | JobError | None:
         prefix, checksum = start.groups()
         text = line[start.end() :].rstrip()
         if checksum == _checksum(text):
-            body = json.loads(text)
+            body = json.loads(text if text.startswith("{") else _unpacked(text))
             return OperationResult.from_dict(body) if prefix == _RESULT else JobError(**body)
     return None
 
 
-def _marker(prefix: str, body: Mapping[str, Any]) -> str:
-    text = json.dumps(body, separators=(",", ":"))
+def _marker(prefix: str, text: str) -> str:
     return f"{prefix} {_checksum(text)} {text}"
+
+
+def _error_body(kind: str, message: str) -> str:
+    return json.dumps({"kind": kind, "message": message}, separators=(",", ":"))
+
+
+def _packed(body: str) -> str:
+    return b64encode(zlib.compress(body.encode(), 9)).decode()
+
+
+def _unpacked(text: str) -> bytes:
+    return zlib.decompress(b64decode(text))
 
 
 def _checksum(text: str) -> str:

@@ -1,8 +1,7 @@
 """Every example DAG, run as a user would run it: `dag.test()` with a real database, real tasks and a real Spark.
 
 The runs are few, because each costs a JVM; they are made once for this module, and the tests look at what they left.
-What
-must be in the table is computed from the feed by other means: Python's own reader of CSV, and its decimals.
+What must be in the table is computed from the feed by other means: Python's own reader of CSV, and its decimals.
 """
 
 from __future__ import annotations
@@ -55,10 +54,13 @@ def example(dag_id: str):
     return bag.dags[dag_id]
 
 
-def run(dag, day: date, *, at: timedelta = timedelta(days=1)) -> Run:
-    """Run a DAG for a day; `at` is when, after its beginning, and makes the run's id."""
+def run(dag, day: date, *, at: timedelta = timedelta(days=1), conf: dict[str, Any] | None = None) -> Run:
+    """Run a DAG for a day; `at` is when, after its beginning, and makes the run's id.
+
+    What mapped tasks returned is a list, in their order.
+    """
     midnight = datetime.combine(day, time(tzinfo=UTC))
-    done = dag.test(logical_date=midnight, run_after=midnight + at)
+    done = dag.test(logical_date=midnight, run_after=midnight + at, run_conf=conf)
     tasks = done.get_task_instances()
     return Run(
         run_id=done.run_id,
@@ -281,3 +283,153 @@ def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(base, ingested):
     assert run(example("lake_checkpoints"), FIRST).state == "success"
     assert [read_last_checkpoint(LocalLogStore(str(table))).version for table in tables] == newest
     assert [DeltaTable(str(table)).version for table in tables] == newest  # nothing was committed
+
+
+def changed(customer: str, hour: int, *, day: date, country: str = "DE", deleted: bool | None = None) -> dict[str, Any]:
+    """A change of a customer, as the source delivers it."""
+    at = datetime.combine(day, time(hour), UTC)
+    named = {"customer": customer, "email": f"{hour}@{day}", "country": country, "changed_at": at.isoformat()}
+    return named if deleted is None else named | {"deleted": deleted}
+
+
+FORGOTTEN = next(
+    order["customer"] for order in expected_orders(FIRST).values() if order["note"] and "'" in (order["customer"] or "")
+)
+CHANGES = {
+    FIRST: [
+        changed("Anna", 8, day=FIRST),
+        changed("Anna", 9, day=FIRST, country="FR"),
+        changed("Søren", 8, day=FIRST, deleted=False),
+        changed(FORGOTTEN, 8, day=FIRST),
+        changed("nobody", 8, day=FIRST, deleted=True),
+        changed("'", 8, day=FIRST),
+    ],
+    SECOND: [
+        changed("Søren", 9, day=SECOND, deleted=True),
+        changed("Anna", 1, day=FIRST, country="US"),  # late: the table has a newer one
+        changed("'", 1, day=FIRST, deleted=True),  # late, too
+        changed("太郎", 7, day=SECOND),
+        changed(FORGOTTEN, 7, day=SECOND, country="IE"),
+    ],
+}
+
+
+def expected_customers() -> dict[str, dict[str, Any]]:
+    """The newest change of each customer that is not deleted."""
+    newest: dict[str, dict[str, Any]] = {}
+    for change in [*CHANGES[FIRST], *CHANGES[SECOND]]:
+        known = newest.get(change["customer"])
+        if known is None or known["changed_at"] < change["changed_at"]:
+            newest[change["customer"]] = change
+    kept = [change for change in newest.values() if not change.get("deleted")]
+    return {
+        change["customer"]: {
+            "customer": change["customer"],
+            "email": change["email"],
+            "country": change["country"],
+            "changed_at": datetime.fromisoformat(change["changed_at"]),
+        }
+        for change in kept
+    }
+
+
+@pytest.fixture(scope="module")
+def upserted(base) -> dict[date, Run]:
+    """The runs of `customers_upsert` for two days."""
+    for day, changes in CHANGES.items():
+        folder = base / "landing" / "customers" / day.isoformat()
+        folder.mkdir(parents=True)
+        (folder / "changes.json").write_text("\n".join(map(json.dumps, changes)) + "\n", encoding="utf-8")
+    return {day: run(example("customers_upsert"), day) for day in (FIRST, SECOND)}
+
+
+def test_the_changes_of_each_day_are_in_the_table(base, upserted):
+    rows = DeltaTable(
+        str(base / "lake" / "customers"), version=upserted[SECOND].returned["merge"]["version"]
+    ).to_arrow()
+    assert {row["customer"]: row for row in rows.to_pylist()} == expected_customers()
+    assert rows.num_rows == len(expected_customers())
+
+
+def test_a_merge_says_what_it_did_to_how_many_rows(base, upserted):
+    merged = [upserted[day].returned["merge"] for day in (FIRST, SECOND)]
+    assert [upserted[day].state for day in (FIRST, SECOND)] == ["success", "success"]
+    assert {(one["operation"], one["committed"], one["skipped"]) for one in merged} == {("MERGE", True, False)}
+    counts = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    assert [[one["metrics"][name] for name in counts] for one in merged] == [[5, 4, 0, 0], [5, 1, 1, 1]]
+
+
+def test_those_who_follow_the_customers_see_each_change(base, upserted):
+    table, version = DeltaTable(str(base / "lake" / "customers")), upserted[SECOND].returned["merge"]["version"]
+    changes = [row for batch in table.changes(version, version) for row in batch.to_pylist()]
+    assert sorted((row["_change_type"], row["customer"], row["country"]) for row in changes) == [
+        ("delete", "Søren", "DE"),
+        ("insert", "太郎", "DE"),
+        ("update_postimage", FORGOTTEN, "IE"),
+        ("update_preimage", FORGOTTEN, "DE"),
+    ]
+
+
+@pytest.fixture
+def lake(base, ingested, upserted, tmp_path, monkeypatch) -> Path:
+    """A copy of the tables for a test that changes them, named to the DAGs."""
+    copy = shutil.copytree(base / "lake", tmp_path / "lake")
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(copy))
+    return copy
+
+
+def rows(table: Path) -> list[dict[str, Any]]:
+    """All rows of a table, in a fixed order."""
+    return sorted(DeltaTable(str(table)).to_arrow().to_pylist(), key=repr)
+
+
+def test_a_customer_who_asks_is_forgotten_in_both_tables(lake):
+    orders, customers = rows(lake / "orders"), rows(lake / "customers")
+    assert {FORGOTTEN} < {row["customer"] for row in customers}
+    done = run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN})
+    assert done.state == "success"
+    assert rows(lake / "customers") == [row for row in customers if row["customer"] != FORGOTTEN]
+    theirs = {"customer": None, "note": None}
+    expected = [row | theirs if row["customer"] == FORGOTTEN else row for row in orders]
+    assert rows(lake / "orders") == sorted(expected, key=repr) != orders
+    assert done.returned["delete"]["metrics"]["numDeletedRows"] == 1
+    changed_orders = sum(row["customer"] == FORGOTTEN for row in orders)
+    assert done.returned["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
+    for table in ("orders", "customers"):
+        said = json.loads(DeltaTable(str(lake / table)).history(limit=1)[0]["userMetadata"])
+        assert said["user_metadata"] == "the customer asked to be forgotten"
+
+
+def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
+    orders = lake / "orders"
+    before = {row["order_id"]: row for row in rows(orders)}
+    corrected = {day: sorted(key for key, row in before.items() if row["day"] == day)[:2] for day in (FIRST, SECOND)}
+    for day, (cancelled, cheaper) in corrected.items():
+        folder = base / "landing" / "corrections" / SECOND.isoformat() / f"day={day}"
+        folder.mkdir(parents=True)
+        lines = ["order_id,amount,cancelled", f"{cancelled},,true", f"{cheaper},1.25,false", "99,5.00,false"]
+        (folder / "corrections.csv").write_text("\n".join(lines) + "\n")
+
+    done = run(example("orders_merge_by_day"), SECOND)
+
+    assert done.state == "success"
+    newest = DeltaTable(str(orders)).version
+    merged = sorted(done.returned["merge"], key=lambda one: one["version"])
+    assert [(one["version"], one["metrics"]["numTargetRowsDeleted"]) for one in merged] == [
+        (newest - 1, 1),
+        (newest, 1),
+    ]
+    assert {one["app_id"].split("/")[3] for one in merged} == {"0", "1"}
+    for cancelled, cheaper in corrected.values():
+        del before[cancelled]
+        before[cheaper]["amount"] = Decimal("1.25")
+    assert {row["order_id"]: row for row in rows(orders)} == before
+    touched = [days_of(orders, one["version"]) for one in merged]
+    assert sorted(touched, key=repr) == [{str(FIRST)}, {str(SECOND)}]
+
+
+def days_of(table: Path, version: int) -> set[str]:
+    """The days whose files a version took out of the table, or put into it."""
+    lines = (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    files = [body.get("add") or body.get("remove") for line in lines if (body := json.loads(line))]
+    return {file["partitionValues"]["day"] for file in files if file}

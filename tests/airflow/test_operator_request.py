@@ -10,7 +10,13 @@ import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
+from airflow_provider_deltalite.operators.delta import (
+    DeltaCheckpointOperator,
+    DeltaDeleteOperator,
+    DeltaMergeOperator,
+    DeltaUpdateOperator,
+    DeltaWriteOperator,
+)
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 
@@ -78,9 +84,17 @@ def test_every_parameter_arrives_in_the_request():
 
 @pytest.mark.parametrize(
     ("operator", "more"),
-    [(DeltaWriteOperator, {"source", "on_rerun", "storage_conn_id"}), (DeltaCheckpointOperator, {"storage_conn_id"})],
+    [
+        (DeltaWriteOperator, {"source", "on_rerun", "storage_conn_id"}),
+        (DeltaMergeOperator, {"source", "on_rerun", "storage_conn_id"}),
+        (DeltaDeleteOperator, {"on_rerun", "storage_conn_id"}),
+        (DeltaUpdateOperator, {"on_rerun", "storage_conn_id"}),
+        (DeltaCheckpointOperator, {"storage_conn_id"}),
+    ],
 )
-def test_every_field_of_the_request_is_templated(operator, more):
+def test_every_field_of_the_request_is_templated_and_shown_as_what_it_is(operator, more):
+    assert set(operator.template_fields_renderers) <= set(operator.template_fields)
+    assert operator.sql_texts | operator.sql_structures <= set(operator.template_fields)
     wanted = {field.name for field in dataclasses.fields(operator.request_class)} - _NOT_TEMPLATED_BY_DESIGN
     assert wanted | more <= set(operator.template_fields)
     assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
@@ -161,12 +175,13 @@ def test_values_of_python_become_what_spark_reads():
         ({"source": {"format": "delta", "path": "/x", "version_as_of": True}}, "not a whole number"),
         (
             {"source": {"format": "delta", "path": "/x", "changes_from_version": "3", "changes_to_version": 2}},
-            "changes from version 3 to 2",
+            "sources.source: The source asks for changes from version 3 to 2",
         ),
         ({"source": {"format": "csv", "options": "header"}}, "options is 'header', not a mapping"),
         ({"table": "/lake/orders@v3"}, "names a version, and only the newest can be written"),
         ({"mode": "upsert"}, "mode is 'upsert'. Choose one of 'append', 'overwrite', 'error', 'ignore'"),
         ({"partition_by": "day"}, "partition_by is 'day', not a list"),
+        ({"partition_by": ["day", {1}]}, r"partition_by\[1\] is .*, not a text"),
         ({"merge_schema": "perhaps"}, "merge_schema is 'perhaps', not true or false"),
         ({"query": {1, 2}}, "query is .*, not a text"),
         ({"replace_where": "a = 1"}, "replace_where needs mode 'overwrite'"),
@@ -177,6 +192,22 @@ def test_values_of_python_become_what_spark_reads():
 def test_what_cannot_be_meant_is_refused_by_name(parameters, said):
     with pytest.raises(InvalidRequestError, match=said):
         write(**parameters)
+
+
+class Nothing:
+    """What another task returned, as Airflow resolves it: nothing."""
+
+    def resolve(self, context):
+        return None
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("parameter", ["replace_where", "query"])
+def test_sql_that_came_out_empty_is_refused_and_not_taken_for_left_out(native, parameter):
+    with pytest.raises(InvalidRequestError, match=f"{parameter} was given, and came out empty"):
+        write(native=native, mode="overwrite", **{parameter: Nothing()})
+    with pytest.raises(InvalidRequestError, match=f"{parameter}`? is empty"):
+        write(native=native, mode="overwrite", rendered_with={"a": ""}, **{parameter: "{{ a }}"})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sys
 from datetime import datetime
 from airflow.sdk import DAG
 from airflow.providers.common.compat.sdk import BaseHook
-from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaMergeOperator, DeltaWriteOperator
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
 from airflow_provider_deltalite.hooks.delta import DeltaHook
@@ -20,6 +20,10 @@ BaseHook.get_connection = refuse
 with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)):
     load = DeltaWriteOperator(task_id="load", table="/lake/a", source={"format": "csv"}, conn_id="missing")
     DeltaVersionSensor(task_id="wait", table="/lake/a", after_version="{{ 1 }}", deferrable=True) >> load
+    load >> DeltaDeleteOperator(task_id="forget", table="/lake/a", condition="id = {{ 1 }}")
+    load >> DeltaMergeOperator.partial(
+        task_id="merge", table="/lake/a", source={"format": "csv"}, when_matched=[{"update": "*"}]
+    ).expand(on=["target.id = source.id AND target.day = '1'", "target.id = source.id AND target.day = '2'"])
 print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy") if name in sys.modules])
 """
 

@@ -89,7 +89,7 @@ def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_
     assert argv[argv.index("--conf") + 1] == "spark.x=1"
     assert argv[argv.index("--driver-memory") + 1] == "2G"
     library, mine = argv[argv.index("--py-files") + 1].split(",")
-    assert mine == "/mine.py" and "deltalite/requests.py" in zipfile.ZipFile(library).namelist()
+    assert mine == "/mine.py" and "deltalite/requests/__init__.py" in zipfile.ZipFile(library).namelist()
     assert argv[-2].endswith("/deltalite/jobs/write.py")
     assert spark_submit.env["PYSPARK_PYTHON"] == sys.executable
     request = WriteRequest.from_json((table.root.parent.parent / "kept").read_text())

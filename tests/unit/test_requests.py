@@ -8,7 +8,18 @@ from dataclasses import replace
 import pytest
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests import OnRerun, PartitionOverwrite, RunIdentity, Source, WriteMode, WriteRequest
+from deltalite.requests import (
+    DeleteRequest,
+    MergeClause,
+    MergeRequest,
+    OnRerun,
+    PartitionOverwrite,
+    RunIdentity,
+    Source,
+    UpdateRequest,
+    WriteMode,
+    WriteRequest,
+)
 
 CSV = Source(format="csv", path="/in/*.csv", options={"header": "true"}, schema="id BIGINT")
 DELTA = Source(format="delta", path="/lake/a", version_as_of=0)
@@ -156,3 +167,155 @@ def test_what_json_leaves_out_has_its_default():
     assert WriteRequest.from_json(edited(identity="GONE", partition_by="GONE")) == replace(
         WriteRequest(**FULL), identity=None, partition_by=None
     )
+
+
+AGAIN = RunIdentity(app_id="ns/d", txn_version=1, on_rerun=OnRerun.WRITE, details={"try": 2})
+COMMITTED = {"identity": AGAIN, "user_metadata": "who", "conflict_retries": 0, "conflict_seconds": 5}
+UPSERT = {
+    "table": "/lake/t",
+    "sources": {"source": CSV},
+    "on": "target.id = source.id",
+    "when_matched": (MergeClause(update="*"),),
+}
+EVERY_CLAUSE = {
+    "sources": {"a": CSV, "b": DELTA},
+    "query": "SELECT * FROM a JOIN b",
+    "when_matched": (
+        MergeClause(delete=True, condition="source.gone"),
+        MergeClause(update={"a.b": "target.a.b + 1", "c": "'ü'"}, condition="source.n > 1"),
+        MergeClause(update="*"),
+    ),
+    "when_not_matched": (MergeClause(insert={"id": "source.id"}, condition="source.x"), MergeClause(insert="*")),
+    "when_not_matched_by_source": (
+        MergeClause(update={"stale": "true"}, condition="target.day < DATE'2026-01-01'"),
+        MergeClause(delete=True),
+    ),
+    "schema_evolution": True,
+}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        DeleteRequest(table="/lake/t"),
+        DeleteRequest(table="/lake/ü t", condition="id = 'ü'", single_writer=True, **COMMITTED),
+        UpdateRequest(table="/lake/t", set={"a.b": "a.b + 1", "c": "NULL"}),
+        UpdateRequest(table="/lake/t", set={"c": "'*'"}, condition="c IS NULL", **COMMITTED),
+        MergeRequest(**UPSERT),
+        MergeRequest(**UPSERT | EVERY_CLAUSE, **COMMITTED),
+        MergeRequest(**UPSERT | {"when_matched": (), "when_not_matched": (MergeClause(insert="*"),)}),
+    ],
+    ids=lambda request: request.kind,
+)
+def test_a_request_that_changes_rows_comes_back_from_its_json_equal(request_):
+    text = request_.to_json()
+    assert "\n" not in text
+    assert type(request_).from_json(text) == request_
+    assert type(request_).from_json(text).to_json() == text
+
+
+def test_one_kind_of_request_is_not_taken_for_another():
+    with pytest.raises(InvalidRequestError, match=r"reads delete requests.* got 'update'"):
+        DeleteRequest.from_json(UpdateRequest(table="/t", set={"a": "1"}).to_json())
+
+
+REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda **more: DeleteRequest(**{"table": "/t", **more}), "operation is 'delete'"),
+        (lambda **more: UpdateRequest(**{"table": "/t", "set": {"a": "1"}, **more}), "operation is 'update'"),
+        (lambda **more: MergeRequest(**UPSERT | more), "operation is 'merge'"),
+    ],
+)
+def test_what_every_commit_refuses_is_refused_of_those_that_change_rows(make, says):
+    for change, refused in [
+        (REPLACES, f"on_rerun='replace' takes back an earlier append, and the {says}"),
+        ({"table": ""}, "names no table"),
+        ({"conflict_retries": -1}, "conflict_retries is -1"),
+        ({"conflict_seconds": -1}, "conflict_seconds is -1"),
+    ]:
+        with pytest.raises(InvalidRequestError, match=refused) as caught:
+            make(**change)
+        assert caught.value.remedy
+
+
+def update(**changes):
+    return lambda: UpdateRequest(**{"table": "/t", "set": {"a": "1"}} | changes)
+
+
+def clause(**values):
+    return lambda: MergeClause(**values)
+
+
+def merge(**changes):
+    return lambda: MergeRequest(**UPSERT | {"when_matched": ()} | changes)
+
+
+DELETE, ALL = MergeClause(delete=True), MergeClause(update="*")
+SOME = MergeClause(delete=True, condition="x")
+INSERT = MergeClause(insert="*")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: DeleteRequest(table="/t", condition=""), "condition is empty. .*to delete every row"),
+        (lambda: DeleteRequest(table="/t", condition=" \n"), "condition is empty"),
+        (update(condition=" "), "condition is empty. .*to update every row"),
+        (update(set={}), "set names no column"),
+        (update(set={" ": "1"}), "set has ' ': '1'"),
+        (update(set={"a": ""}), "set has 'a': ''"),
+        (update(set={"a": "1", "A": "2"}), "set names a column twice, in another case: a, A"),
+        (clause(), "has no action"),
+        (clause(condition="x"), "has no action"),
+        (clause(update="*", delete=True), "has update and delete"),
+        (clause(update={"a": "1"}, insert="*", delete=True), "has update and insert and delete"),
+        (clause(update="a = 1"), "update is 'a = 1'. .*expressions by column"),
+        (clause(insert=""), "insert is ''"),
+        (clause(update={}), "update names no column"),
+        (clause(insert={"a": " "}), "insert has 'a': ' '"),
+        (clause(insert={"a": "1", "A": "1"}), "insert names a column twice"),
+        (clause(delete=True, condition=""), "condition is empty. .*for every row"),
+        (merge(), "no clause, so it would do nothing"),
+        (merge(when_matched=(DELETE,), on=" "), "`on` is empty"),
+        (merge(when_matched=(DELETE,), sources={}), "no source"),
+        (merge(when_matched=(DELETE,), sources={"a": CSV, "b": CSV}), "2 sources and no query"),
+        (merge(when_matched=(DELETE,), query=" "), "`query` is empty"),
+        (merge(when_matched=(SOME, INSERT)), r"when_matched\[1\] is insert, and only update or delete"),
+        (merge(when_not_matched=(DELETE,)), r"when_not_matched\[0\] is delete, and only insert"),
+        (merge(when_not_matched=(ALL,)), r"when_not_matched\[0\] is update, and only insert"),
+        (merge(when_not_matched_by_source=(INSERT,)), r"by_source\[0\] is insert, and only update or delete"),
+        (merge(when_not_matched_by_source=(SOME, ALL)), r"by_source\[1\] updates every column from the source"),
+        (merge(when_matched=(SOME, DELETE, ALL)), r"when_matched\[1\] has no condition and takes every row"),
+        (merge(when_not_matched=(INSERT, INSERT)), r"when_not_matched\[0\] has no condition"),
+        (merge(when_not_matched_by_source=(DELETE, SOME)), r"by_source\[0\] has no condition"),
+    ],
+)
+def test_what_no_table_could_make_sense_of_is_refused_with_a_remedy(make, says):
+    with pytest.raises(InvalidRequestError, match=says) as caught:
+        make()
+    assert caught.value.remedy
+
+
+def merge_json(**changes):
+    body = json.loads(MergeRequest(**UPSERT).to_json())
+    return json.dumps({k: v for k, v in (body | changes).items() if v != "GONE"})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (merge_json(on="GONE"), "malformed: .*'on'"),
+        (merge_json(when_matched=[{"upsert": "*"}]), "malformed: .*'upsert'"),
+        (merge_json(when_matched=["*"]), "malformed"),
+        (merge_json(when_matched=[{"update": {"a": 1}}]), "malformed"),
+        (merge_json(when_matched=[{"update": "*", "insert": "*"}]), "has update and insert"),
+        (merge_json(when_matched="GONE"), "no clause"),
+    ],
+)
+def test_the_json_of_a_merge_is_as_strictly_read(text, says):
+    with pytest.raises(InvalidRequestError, match=says):
+        MergeRequest.from_json(text)

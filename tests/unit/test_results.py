@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -47,8 +48,32 @@ def test_a_line_of_anything_else_is_no_marker(line):
     assert parse_marker(line) is None
 
 
+MERGE_METRICS = """
+numSourceRows numTargetRowsInserted numTargetRowsUpdated numTargetRowsDeleted numTargetRowsCopied numOutputRows
+numTargetRowsMatchedUpdated numTargetRowsMatchedDeleted numTargetRowsNotMatchedBySourceUpdated
+numTargetRowsNotMatchedBySourceDeleted numTargetFilesAdded numTargetFilesRemoved numTargetBytesAdded
+numTargetBytesRemoved numTargetChangeFilesAdded numTargetDeletionVectorsAdded numTargetDeletionVectorsRemoved
+numTargetDeletionVectorsUpdated executionTimeMs materializeSourceTimeMs scanTimeMs rewriteTimeMs
+""".split()  # noqa: SIM905  a list of names reads best as text
+
+
+def test_a_merge_of_a_large_table_still_says_all_its_metrics():
+    app_id = "airflow-production/customers_upsert/merge_the_changes/117/scheduled__2026-01-01T00:00:00+00:00"
+    merged = replace(
+        RESULT,
+        table="abfss://lake@account.dfs.core.windows.net/gold/customers",
+        operation="MERGE",
+        app_id=app_id,
+        metrics={name: 123_456_789_012 + 7_919 * at for at, name in enumerate(MERGE_METRICS)},
+    )
+    line = result_marker(merged)
+    assert len(line.encode()) <= MARKER_BYTES < len(json.dumps(merged.as_dict()))
+    assert parse_marker(line) == parse_marker(f"26/01/01 INFO Hook: {line}\r\n") == merged
+    assert parse_marker(line[:-1]) is None
+
+
 def test_a_result_that_is_too_long_for_a_line_is_left_to_the_log():
-    long = OperationResult(**{**RESULT.as_dict(), "table": "/lake/" + "x" * MARKER_BYTES})
+    long = replace(RESULT, table="/lake/" + "".join(chr(0x4E00 + 37 * n % 20_000) for n in range(MARKER_BYTES)))
     assert result_marker(long) is None
     fitting = OperationResult(**{**RESULT.as_dict(), "table": "/" + "x" * 500})
     assert len(result_marker(fitting).encode()) <= MARKER_BYTES

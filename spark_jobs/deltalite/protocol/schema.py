@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,6 +132,20 @@ class StructType:
 
 
 DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+
+def member_at(schema: StructType, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
+    """The names of a path as the schema spells them, and the type there; None where there is no such member."""
+    data_type: DataType = schema
+    spelled = []
+    for name in path:
+        found = data_type.find(name) if isinstance(data_type, StructType) else None
+        if found is None:
+            return None
+        spelled.append(found.name)
+        data_type = found.type
+    return tuple(spelled), data_type
+
 
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 

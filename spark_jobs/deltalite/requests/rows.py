@@ -1,4 +1,9 @@
-"""What tasks ask for that change rows where they stand: delete, update and merge."""
+"""What tasks ask for that change rows where they stand: delete, update and merge.
+
+Conditions and values are Spark SQL, whose meaning is the command's question; here is decided what no table could make
+sense of: an empty predicate, which is never taken for "every row", a clause without an action or out of its place, one
+that another one hides. Problems name a clause as its author would, `when_matched[1]`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ class RowsRequest(CommitRequest):
         yield from CommitRequest.contradictions(self)
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
-                f"on_rerun='replace' takes back an earlier append, and this is a {self.kind}.",
+                f"on_rerun='replace' takes back an earlier append, and the operation is '{self.kind}'.",
                 "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
             )
 
@@ -59,7 +64,7 @@ class UpdateRequest(RowsRequest):
         """What cannot be meant, most telling first."""
         yield from RowsRequest.contradictions(self)
         yield from _empty_condition("condition", self.condition, "to update every row")
-        yield from _empty_assignments("set", self.set)
+        yield from _wrong_assignments("set", self.set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +80,13 @@ class MergeClause:
     delete: bool = False
 
     def __post_init__(self) -> None:
-        given = [name for name in ("update", "insert", "delete") if getattr(self, name) not in (None, False)]
-        if len(given) != 1:
-            raise InvalidRequestError(
-                f"A clause of the merge has {' and '.join(given) or 'no action'}.",
-                remedy="Give it one of update, insert and delete.",
-            )
-        for name in given:
-            values = getattr(self, name)
-            if isinstance(values, str) and values != ALL_COLUMNS:
-                raise InvalidRequestError(
-                    f"A clause of the merge has {name} {values!r}.",
-                    remedy=f"Give expressions by column, or '{ALL_COLUMNS}' for all columns of the source.",
-                )
-            for problem, remedy in () if isinstance(values, str | bool) else _empty_assignments(name, values):
-                raise InvalidRequestError(problem, remedy=remedy)
-        for problem, remedy in _empty_condition("The condition of a clause", self.condition, "for every row"):
+        for problem, remedy in _wrong_clause(self):
             raise InvalidRequestError(problem, remedy=remedy)
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The names of what is given of `update`, `insert` and `delete`: exactly one, in a clause that exists."""
+        return tuple(name for name in ("update", "insert", "delete") if getattr(self, name) not in (None, False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +137,43 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
+    """What a clause cannot mean, wherever it stands."""
+    if len(clause.actions) != 1:
+        yield (
+            f"The clause has {' and '.join(clause.actions) or 'no action'}.",
+            "Give it one of update, insert and delete.",
+        )
+        return
+    (action,) = clause.actions
+    match getattr(clause, action):
+        case True | "*":
+            pass
+        case str() as text:
+            yield (
+                f"{action} is {text!r}.",
+                f"Give expressions by column, or '{ALL_COLUMNS}' for all columns of the source.",
+            )
+        case assignments:
+            yield from _wrong_assignments(action, assignments)
+    yield from _empty_condition("condition", clause.condition, "for every row")
+
+
 def _wrong_clauses(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
-    for number, clause in enumerate(clauses, 1):
-        allowed = _ACTIONS[name]
-        if not any(getattr(clause, action) not in (None, False) for action in allowed):
-            yield f"{name} has a clause ({number}) that is no {' or '.join(allowed)}.", "Move it, or change its action."
+    """What the clauses of a kind cannot mean; they are numbered as in the list that the author wrote."""
+    allowed = _ACTIONS[name]
+    for number, clause in enumerate(clauses):
+        if not set(clause.actions) <= set(allowed):
+            (action,) = clause.actions
+            yield f"{name}[{number}] is {action}, and only {' or '.join(allowed)} can be there.", "Move or change it."
         if name == "when_not_matched_by_source" and clause.update == ALL_COLUMNS:
             yield (
-                f"{name} has a clause ({number}) that updates every column from the source, which has no row for it.",
+                f"{name}[{number}] updates every column from the source, which has no row for it.",
                 "Name the columns and their values.",
             )
-        if clause.condition is None and number < len(clauses):
+        if clause.condition is None and number < len(clauses) - 1:
             yield (
-                f"{name} has clauses after one without a condition ({number}), which takes every row.",
+                f"{name}[{number}] has no condition and takes every row, so the clauses after it do nothing.",
                 "Give each clause but the last a condition.",
             )
 
@@ -164,9 +183,14 @@ def _empty_condition(name: str, condition: str | None, meaning: str) -> Iterator
         yield f"{name} is empty.", f"Give a predicate, or leave it out {meaning}."
 
 
-def _empty_assignments(name: str, values: Assignments) -> Iterator[Contradiction]:
+def _wrong_assignments(name: str, values: Assignments) -> Iterator[Contradiction]:
     if not values:
-        yield f"{name} names no column.", "Give an expression for each column that changes."
+        yield f"{name} names no column.", "Give an expression for each column that gets a value."
     for column, expression in values.items():
         if not column.strip() or not expression.strip():
             yield f"{name} has {column!r}: {expression!r}.", "Give the column a name, and an SQL expression."
+    if len({column.lower() for column in values}) < len(values):
+        yield (
+            f"{name} names a column twice, in another case: {', '.join(values)}.",
+            "Name each column once: columns of a table do not differ in case alone.",
+        )

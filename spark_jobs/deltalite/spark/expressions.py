@@ -8,7 +8,6 @@ compared with another value of the row, anything that gives another value each t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any, Self
@@ -19,12 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import DeltaLiteError, InvalidRequestError, UnsupportedFeatureError
 from deltalite.protocol.schema import DataType, StructType
+from deltalite.spark.catalyst import kind_of, nodes_of, query_execution
 from deltalite.spark.errors import first_line
+from deltalite.spark.moving import moving_part
 from deltalite.spark.types import from_spark, spark_type, to_spark
 
 _IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
 _IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
-_OF_THE_MOMENT = re.compile(r"^(Now|CurrentTimestamp|CurrentDate|CurrentTime|LocalTimestamp)$")
 Failure = Callable[[str], DeltaLiteError]
 """Makes the error from what is wrong with an expression."""
 
@@ -68,8 +68,12 @@ class Expressions:
         if node.dataType().typeName() not in ("boolean", "void"):
             raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
         self._check(node, failure, varies=False)
-        if self._is_repeated and _is_of_the_moment(node):
-            raise failure("it asks for the time, which is another one at each look. Write the time itself into it.")
+        moving = moving_part(nodes_of(node), text) if self._is_repeated else None
+        if moving is not None:
+            raise failure(
+                f"it asks for {moving}, which may be another value each time it is computed. Write the value itself; a "
+                "DAG can template it, as in TIMESTAMP '{{ ts }}'."
+            )
         return F.expr(text)
 
     def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
@@ -77,7 +81,7 @@ class Expressions:
         node = self._resolved(F.expr(text), failure)
         self._check(node, failure, varies=True)
         found = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
-        return F.expr(text), found, not node.deterministic() or _is_of_the_moment(node)
+        return F.expr(text), found, not node.deterministic() or moving_part(nodes_of(node), text) is not None
 
     def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
         """An expression as a value of the type, and the columns that it reads, in lower case.
@@ -89,20 +93,19 @@ class Expressions:
 
     def _resolved(self, column: Column, failure: Failure) -> Any:
         try:
-            frame: Any = self._rows.select(column.alias("value"))
+            frame = self._rows.select(column.alias("value"))
         except (AnalysisException, ParseException) as error:
             raise failure(first_line(error)) from error
-        plan = frame._jdf.queryExecution().analyzed()
+        plan = query_execution(frame).analyzed()
         # A generator, a window function or an aggregate brings along a step of its own.
-        own: Any = self._rows._jdf
         is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
-        if not is_plain or not plan.children().apply(0).equals(own.queryExecution().analyzed()):
+        if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
             raise failure("it gives no single value for a row.")
         return plan.expressions().apply(0)
 
     def _check(self, node: Any, failure: Failure, *, varies: bool) -> frozenset[str]:
-        nodes = json.loads(node.toJSON())
-        kinds = [str(n["class"]).rpartition(".")[2] for n in nodes]
+        nodes = nodes_of(node)
+        kinds = [kind_of(n) for n in nodes]
         found = next((kind for kind in kinds if self._forbidden.search(kind)), None)
         if found is not None:
             raise failure(f"it may not use {found}.")
@@ -111,10 +114,6 @@ class Expressions:
         return frozenset(
             str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
         )
-
-
-def _is_of_the_moment(node: Any) -> bool:
-    return any(_OF_THE_MOMENT.search(str(n["class"]).rpartition(".")[2]) for n in json.loads(node.toJSON()))
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:

@@ -8,12 +8,9 @@ and their rows by others.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -39,10 +36,12 @@ from deltalite.columnar.predicate import (
     literal_fits,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.schema import DataType, StructType, parse_type
+from deltalite.protocol.schema import DataType, StructType, member_at, parse_type
+from deltalite.spark.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.columns import TARGET
 from deltalite.spark.errors import first_line
 from deltalite.spark.expressions import no_rows
+from deltalite.spark.moving import moving_part
 from deltalite.spark.session import settings
 
 _COMPARISONS = {
@@ -59,21 +58,7 @@ _MIRRORED = {
     Operator.GT: Operator.LT,
     Operator.GT_EQ: Operator.LT_EQ,
 }
-# What of Catalyst asks when, or by whom, it is computed, and how SQL calls it.
-_MOVING = {
-    "CurrentDate": "current_date()",
-    "CurrentTime": "current_time()",
-    "CurrentTimestamp": "current_timestamp()",
-    "CurrentUser": "current_user()",
-    "LocalTimestamp": "localtimestamp()",
-    "Now": "now()",
-}
-# Texts that Spark takes for a time when it makes one of them. The parser itself does so after the name of a type, and
-# leaves no trace of it.
-_MOVING_TEXT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_MOVING_LITERAL = re.compile(rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_MOVING_TEXT.pattern}", re.IGNORECASE)
-_MAKES_TIMES = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
-_KEEP_IN_LISTS = {"spark.sql.optimizer.inSetConversionThreshold": "100000"}
+KEEP_IN_LISTS: Mapping[str, str] = {"spark.sql.optimizer.inSetConversionThreshold": "100000"}
 
 
 def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, parameter: str) -> Predicate:
@@ -84,21 +69,24 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
             row, whenever it is computed.
     """
     rows = no_rows(spark, schema).alias(TARGET)
-    with settings(spark, _KEEP_IN_LISTS):
+    with settings(spark, KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
-        plan = _plan(filtered)
-        _check_deterministic(plan.analyzed(), text, parameter)
-        optimized = _optimized(plan, text, parameter)
+        _check_deterministic(query_execution(filtered).analyzed(), text, parameter)
+        optimized = optimized_plan(filtered, text, parameter)
         match optimized.getClass().getSimpleName():
             case "Filter":
-                nodes = iter(json.loads(optimized.condition().toJSON()))
-                return _Reader(schema, _zone(spark)).read(nodes)
+                return predicate_of(spark, optimized.condition(), schema)
             case "LocalRelation":
                 return Constant(truth=False)
             case "LogicalRDD":
                 return Constant(truth=True)
             case _:
                 return Unknown(frozenset((name,) for name in schema.names))
+
+
+def predicate_of(spark: SparkSession, condition: Any, schema: StructType) -> Predicate:
+    """The predicate that an optimized condition of Catalyst's is on rows of `schema`."""
+    return _Reader(schema, _zone(spark)).read(ConditionNode.parse(condition))
 
 
 def _filtered(rows: DataFrame, text: str, parameter: str) -> DataFrame:
@@ -111,15 +99,14 @@ def _filtered(rows: DataFrame, text: str, parameter: str) -> DataFrame:
         ) from error
 
 
-def _plan(frame: DataFrame) -> Any:
-    execution: Any = frame._jdf
-    return execution.queryExecution()
+def optimized_plan(frame: DataFrame, text: str, parameter: str) -> Any:
+    """The plan after constant folding, which computes what the text says of values alone, such as a cast.
 
-
-def _optimized(plan: Any, text: str, parameter: str) -> Any:
-    """The plan after constant folding, which computes what the text says of values alone, such as a cast."""
+    Raises:
+        InvalidRequestError: a value cannot be computed.
+    """
     try:
-        return plan.optimizedPlan()
+        return query_execution(frame).optimizedPlan()
     except PySparkException as error:
         raise InvalidRequestError(
             f"{parameter} cannot be computed: {first_line(error)}", remedy=f"Correct {parameter}: {text!r}."
@@ -134,29 +121,20 @@ def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
         raise InvalidRequestError(
             f"{parameter} is not deterministic: {text!r}.", remedy="Leave out rand(), uuid() and the like."
         )
-    nodes = json.loads(condition.toJSON())
-    kinds = [_kind(node) for node in nodes]
+    nodes = nodes_of(condition)
+    kinds = [kind_of(node) for node in nodes]
     if any("Subquery" in kind or kind == "Exists" for kind in kinds):
         raise InvalidRequestError(
             f"{parameter} holds a subquery: {text!r}.",
             remedy="Compute the values first and write them into the predicate.",
         )
-    moving = next((_MOVING[kind] for kind in kinds if kind in _MOVING), None) or _moving_text(nodes, text)
+    moving = moving_part(nodes, text)
     if moving is not None:
         raise InvalidRequestError(
             f"{parameter} asks for {moving}, which may be another value each time it is computed, as one task does "
             f"several times: {text!r}.",
             remedy="Write the value itself. A DAG can template it, as in TIMESTAMP '{{ ts }}' or DATE '{{ ds }}'.",
         )
-
-
-def _moving_text(nodes: list[dict[str, Any]], text: str) -> str | None:
-    """The text, such as 'today', of which the predicate makes another time each day; None where there is none."""
-    # In pre-order the first child of an expression follows it.
-    made_of = [child for node, child in pairwise(nodes) if _kind(node) in _MAKES_TIMES and _kind(child) == "Literal"]
-    found = [_MOVING_TEXT.match(str(child.get("value"))) for child in made_of]
-    said = next(filter(None, [*found, _MOVING_LITERAL.search(text)]), None)
-    return None if said is None else f"'{said[1]}'"
 
 
 def _zone(spark: SparkSession) -> ZoneInfo | None:
@@ -178,10 +156,10 @@ class _Reader:
         self._schema = schema
         self._zone = zone
 
-    def read(self, nodes: Iterator[dict[str, Any]]) -> Predicate:
-        return self._predicate(_tree(nodes))
+    def read(self, condition: ConditionNode) -> Predicate:
+        return self._predicate(condition)
 
-    def _predicate(self, node: _Node) -> Predicate:
+    def _predicate(self, node: ConditionNode) -> Predicate:
         match node.kind, node.children:
             case "And", [left, right]:
                 return And((self._predicate(left), self._predicate(right)))
@@ -193,9 +171,9 @@ class _Reader:
                 try:
                     return self._leaf(node)
                 except _UnreadError:
-                    return Unknown(frozenset(_attributes(node)))
+                    return Unknown(frozenset(node.attributes()))
 
-    def _leaf(self, node: _Node) -> Predicate:
+    def _leaf(self, node: ConditionNode) -> Predicate:
         match node.kind, node.children:
             case "IsNull", [child]:
                 return IsNull(self._column(child)[0])
@@ -216,27 +194,20 @@ class _Reader:
             case _:
                 raise _UnreadError
 
-    def _comparison(self, operator: Operator, left: _Node, right: _Node) -> Predicate:
+    def _comparison(self, operator: Operator, left: ConditionNode, right: ConditionNode) -> Predicate:
         if left.kind == "Literal":
             left, right, operator = right, left, _MIRRORED.get(operator, operator)
         column, data_type = self._column(left)
         return Comparison(column=column, operator=operator, literal=self._literal(right, data_type))
 
-    def _column(self, node: _Node) -> tuple[Path, DataType]:
-        path = _path(node)
-        if path is None:
+    def _column(self, node: ConditionNode) -> tuple[Path, DataType]:
+        path = node.path()
+        found = None if path is None else member_at(self._schema, path)
+        if found is None:
             raise _UnreadError
-        data_type: DataType = self._schema
-        spelled = []
-        for name in path:
-            field = data_type.find(name) if isinstance(data_type, StructType) else None
-            if field is None:
-                raise _UnreadError
-            spelled.append(field.name)
-            data_type = field.type
-        return tuple(spelled), data_type
+        return found
 
-    def _literal(self, node: _Node, data_type: DataType) -> Any:
+    def _literal(self, node: ConditionNode, data_type: DataType) -> Any:
         if node.kind != "Literal" or node.body.get("value") is None:
             raise _UnreadError
         if not isinstance(node.body["dataType"], str) or parse_type(node.body["dataType"]) != data_type:
@@ -280,42 +251,6 @@ class _Reader:
         if first.utcoffset() != second.utcoffset():
             raise _UnreadError
         return first.astimezone(UTC)
-
-
-class _Node:
-    """An expression with its children."""
-
-    __slots__ = ("body", "children", "kind")
-
-    def __init__(self, body: dict[str, Any], children: list[_Node]) -> None:
-        self.body = body
-        self.children = children
-        self.kind = _kind(body)
-
-
-def _tree(nodes: Iterator[dict[str, Any]]) -> _Node:
-    body = next(nodes)
-    return _Node(body, [_tree(nodes) for _ in range(body["num-children"])])
-
-
-def _kind(body: dict[str, Any]) -> str:
-    return str(body["class"]).rpartition(".")[2]
-
-
-def _path(node: _Node) -> Path | None:
-    if node.kind == "AttributeReference":
-        return (node.body["name"],)
-    if node.kind == "GetStructField" and node.body.get("name"):
-        parent = _path(node.children[0])
-        return None if parent is None else (*parent, node.body["name"])
-    return None
-
-
-def _attributes(node: _Node) -> Iterator[Path]:
-    if node.kind == "AttributeReference":
-        yield (node.body["name"],)
-    for child in node.children:
-        yield from _attributes(child)
 
 
 def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:

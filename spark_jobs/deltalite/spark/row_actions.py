@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.columnar.statistics import parse_column_list
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
-from deltalite.protocol.schema import DataType, StructType
+from deltalite.protocol.schema import DataType, StructType, member_at
 from deltalite.spark.assigning import assigned
 from deltalite.spark.columns import TARGET, quoted
 from deltalite.spark.conforming import conformed_columns
@@ -172,21 +172,13 @@ class RowActions:
         path = paths[0] if len(paths) == 1 else ()
         if path and path[0].lower() == TARGET and self._schema.find(path[0]) is None:
             path = path[1:]
-        found: list[str] = []
-        data_type: DataType = self._schema
-        for part in path:
-            field = data_type.find(part) if isinstance(data_type, StructType) else None
-            if field is None:
-                found = []
-                break
-            found.append(field.name)
-            data_type = field.type
-        if not found:
+        found = member_at(self._schema, path) if path else None
+        if found is None:
             raise InvalidRequestError(
                 f"{parameter} gives a value to {name!r}, which is no column of the table.",
                 remedy=f"The table has the columns {', '.join(self._schema.names)}; a member of a struct is a.b.",
             )
-        return tuple(found)
+        return found[0]
 
     def _by_column(self, given: Mapping[Path, Given], parameter: str) -> dict[str, dict[Path, Given]]:
         """The values of each column: for it as a whole under (), or for its members."""
