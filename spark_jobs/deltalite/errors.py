@@ -18,7 +18,8 @@
     │   ├── SchemaMismatchError
     │   ├── ConstraintViolationError
     │   ├── AppendOnlyError
-    │   └── RerunRefusedError
+    │   ├── RerunRefusedError
+    │   └── MultipleMatchesError
     ├── SourceError                          the input of a task is missing or cannot be read
     ├── StorageError                         storage did not answer; worth another try
     │   ├── StoragePermissionError
@@ -169,6 +170,12 @@ class RerunRefusedError(RefusedWriteError):
     """The files of the earlier run cannot be replaced, because a later operation has rewritten them."""
 
     exit_code = 54
+
+
+class MultipleMatchesError(RefusedWriteError):
+    """Several rows of a merge's source match one row of the table, and which of them should change it is not said."""
+
+    exit_code = 55
 
 
 class SourceError(DeltaLiteError):

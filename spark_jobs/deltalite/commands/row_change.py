@@ -7,7 +7,7 @@ table keeps deleted rows, and what its change feed needs, is no part of the plan
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ class RowChange:
     """What an operation does. `gone` are files that leave as a whole, whose rows nobody needs to look at.
 
     `gathers` says that rows for one partition come from many tasks and are to be brought together. `row_level` is that
-    of `Proposal`.
+    of `Proposal`. `counts` are metrics of what was found, with Spark's names.
     """
 
     target: WriteTarget
@@ -57,6 +57,7 @@ class RowChange:
     inserts: NewRows | None = None
     gathers: bool = False
     row_level: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def changes_rows(self) -> bool:

@@ -17,6 +17,7 @@ from deltalite.commands.change_files import change_files
 from deltalite.commands.committing import committed, now_ms, operation_result
 from deltalite.commands.identity import transaction
 from deltalite.commands.kept_rows import KeptRows, StagedRows
+from deltalite.commands.own_sources import own_sources, pinned_sources
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.rerun import files_of_earlier_run
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
@@ -44,10 +45,9 @@ from deltalite.spark.identity import numbered
 from deltalite.spark.opening import writable_store
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
-from deltalite.spark.sources import delta_version, query_rows
+from deltalite.spark.sources import query_rows
 from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.spark.types import from_spark
-from deltalite.storage.locations import is_same_place
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Proposal, ReadSet
@@ -79,7 +79,7 @@ def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
 
 def _rebase(request: WriteRequest) -> Rebase:
     """Rows that come from the table itself are others on a newer snapshot; any others stay what they are."""
-    return Rebase.REPLAN if _own_sources(request) else Rebase.REPLAN_AND_KEEP_ROWS
+    return Rebase.REPLAN if own_sources(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
 def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows) -> OperationResult:
@@ -208,8 +208,7 @@ class _Write:
         """The sources, of which those that are the table itself are read at the version that the write rests on."""
         if self._base is None:
             return self._request.sources
-        own, version = _own_sources(self._request), self._base.version
-        return {name: _pinned(s, version) if name in own else s for name, s in self._request.sources.items()}
+        return pinned_sources(self._request.sources, self._request.table, self._base.version)
 
     def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
         """What every row has to keep."""
@@ -299,28 +298,9 @@ class _Write:
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
         """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
-        if _own_sources(self._request):
+        if own_sources(self._request.sources, self._request.table):
             return ReadSet(whole_table=True)
         return ReadSet() if replaced is None else replaced.reads
-
-
-def _own_sources(request: WriteRequest) -> tuple[str, ...]:
-    """The names of the sources that read the table itself as it is now."""
-    found = []
-    for name, source in request.sources.items():
-        if source.format.lower() == "delta":
-            wanted = delta_version(source)
-            versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
-            if versions == (None, None, None) and is_same_place(wanted.path, request.table):
-                found.append(name)
-    return tuple(found)
-
-
-def _pinned(source: Source, version: int) -> Source:
-    """A source of format `delta` up to a version, or at it."""
-    if source.changes_from_version is not None:
-        return replace(source, changes_to_version=version)
-    return replace(source, version_as_of=version)
 
 
 def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:

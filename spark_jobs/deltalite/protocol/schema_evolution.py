@@ -50,6 +50,17 @@ def evolved_schema(table: StructType, data: StructType, *, merge_schema: bool, m
     return _merged(table, data, (), merge_schema=merge_schema, made=made)
 
 
+def with_new_columns(table: StructType, data: StructType) -> StructType:
+    """The table's schema with the columns, and at every depth the members, that only the data has, behind its own.
+
+    Types stay as they are in the table.
+
+    Raises:
+        SchemaMismatchError: a new column has no type.
+    """
+    return _with_new(table, data, ())
+
+
 def fits(have: DataType, want: DataType) -> bool:
     """Whether every value of the simple type `have` is a value of `want`, exactly."""
     if have in (want, VOID) or is_widening(have, want):
@@ -81,6 +92,28 @@ def _merged(
             remedy="Set merge_schema=True to add them, or leave them out in `query`.",
         )
     return StructType((*fields, *new_table_schema(StructType(tuple(added)), path)))
+
+
+def _with_new(table: StructType, data: StructType, path: tuple[str, ...]) -> StructType:
+    fields = []
+    for own in table:
+        theirs = data.find(own.name)
+        where = (*path, own.name)
+        fields.append(own if theirs is None else replace(own, type=_type_with_new(own.type, theirs.type, where)))
+    added = StructType(tuple(f for f in data if table.find(f.name) is None))
+    return StructType((*fields, *new_table_schema(added, path)))
+
+
+def _type_with_new(own: DataType, theirs: DataType, path: tuple[str, ...]) -> DataType:
+    match own, theirs:
+        case StructType(), StructType():
+            return _with_new(own, theirs, path)
+        case ArrayType(element, contains_null), ArrayType(their_element):
+            return ArrayType(_type_with_new(element, their_element, (*path, "element")), contains_null)
+        case MapType(key, value, contains_null), MapType(_, their_value):
+            return MapType(key, _type_with_new(value, their_value, (*path, "value")), contains_null)
+        case _:
+            return own
 
 
 def _merged_type(own: DataType, theirs: DataType, path: tuple[str, ...], merge_schema: bool) -> DataType:  # noqa: FBT001

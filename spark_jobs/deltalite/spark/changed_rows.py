@@ -10,7 +10,7 @@ MergeIntoCommand, CDC.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.change_feed import CHANGE_TYPE
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns import named, unused_name
+from deltalite.spark.computed_once import computed_once
 from deltalite.spark.conforming import conformed_columns
 from deltalite.spark.joining import broadcast_if_small
 from deltalite.spark.row_actions import ActionKind, RowAction, of_target
@@ -34,12 +35,17 @@ class RowColumns:
     action: str
     new: str
     key: str
+    pair_file: str
+    pair_row: str
+    pair_action: str
+    pair_new: str
 
     @classmethod
     def beside(cls, *schemas: StructType) -> RowColumns:
         """Names that no column of the schemas has."""
-        all_columns = StructType(tuple(field for schema in schemas for field in schema))
-        return cls(**{stem: unused_name(all_columns, stem) for stem in ("file", "row", "action", "new", "key")})
+        by_name = {field.name.lower(): field for schema in schemas for field in schema}
+        all_columns = StructType(tuple(by_name.values()))
+        return cls(**{own.name: unused_name(all_columns, own.name) for own in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +82,7 @@ class ChangedRows:
             named(names.file),
             named(names.row),
             named(names.action),
-            _new_row(named(names.action), actions, schema).alias(names.new),
+            new_row(named(names.action), actions, schema).alias(names.new),
         )
         return cls(frame=frame, schema=schema, columns=names, actions=actions)
 
@@ -87,7 +93,7 @@ class ChangedRows:
 
     def fixed(self, count: int) -> ChangedRows:
         """The same, with the rows that change, `count` of them, computed once for all that follows."""
-        kept = self.changed.localCheckpoint()
+        kept = computed_once(self.changed)
         names = self.columns
         plain = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
         return replace(self, frame=broadcast_if_small(kept, count), untouched=plain)
@@ -153,7 +159,7 @@ class NewRows:
 
     def fixed(self) -> NewRows:
         """The same, computed once for all that follows."""
-        return replace(self, frame=self.frame.localCheckpoint())
+        return replace(self, frame=computed_once(self.frame))
 
 
 def united(parts: Sequence[DataFrame]) -> DataFrame:
@@ -161,13 +167,10 @@ def united(parts: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, parts)
 
 
-def _new_row(action: Column, actions: Mapping[int, RowAction], schema: StructType) -> Column:
-    """The new row of an update, null for any other row."""
-    updates = {n: a for n, a in actions.items() if a.kind is ActionKind.UPDATE}
-    found: Column | None = None
-    for number, one in updates.items():
-        is_it = action == number
-        found = F.when(is_it, one.new_row) if found is None else found.when(is_it, one.new_row)
-    if found is None:
-        return F.lit(None).cast(to_spark(schema))
+def new_row(action: Column, actions: Mapping[int, RowAction], schema: StructType) -> Column:
+    """The new row that the action of this number makes, null for one that makes none, and for no action."""
+    found = F.when(F.lit(False), F.lit(None).cast(to_spark(schema)))
+    for number, own in actions.items():
+        if own.values:
+            found = found.when(action == number, own.new_row)
     return found

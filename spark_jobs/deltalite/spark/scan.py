@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -54,6 +55,7 @@ _ONE_SLASH = re.compile(r"^file:/+")
 _PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/]*)?(/.*)", re.DOTALL)
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
@@ -73,11 +75,17 @@ def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None)
 class AddressedRows:
     """Rows that say where they stand: after the table's columns, their file as Spark spells it and their position.
 
-    `numbers` has for each spelling the number of the file in the table of files that was scanned.
+    `numbers` has for each spelling the number of the file in `files`, those that are scanned.
     """
 
     frame: DataFrame
+    files: pa.Table
     numbers: Mapping[str, int]
+
+    def by_path(self, found: Mapping[str, _T]) -> dict[str, _T]:
+        """By the path of each file in the log what was found under its spelling."""
+        paths = self.files["path"]
+        return {paths[self.numbers[file]].as_py(): own for file, own in found.items()}
 
 
 def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
@@ -94,7 +102,7 @@ def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, 
         rows=live_rows(snapshot.store, files),
         address=_Address(file=file, row=row, numbers=numbers),
     )
-    return AddressedRows(frame=frame, numbers=numbers)
+    return AddressedRows(frame=frame, files=files, numbers=numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,207 @@
+"""The merge command: rows of a source update, delete and insert rows of a table.
+
+The order. 1 The source is computed once, so that every look at it sees the same rows. 2 What ON says of the table, and
+the keys that the source has, rule out files. 3 The rest is matched, reading only the columns that ON and the conditions
+name. 4 The files in which a row changes are read a second time, whole, and written: a table's row meets its pair by its
+place, so the table itself is never shuffled. Rows of the source without a match are added beside them. What is not said
+to be one of several rows that match is refused. delta-spark: MergeIntoCommand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.predicate import Constant, Or, Predicate, conjunction
+from deltalite.columnar.skipping import FileTest, prune
+from deltalite.commands.change_rows import change_rows
+from deltalite.commands.merge_report import described
+from deltalite.commands.own_sources import own_sources, pinned_sources
+from deltalite.commands.row_change import RowChange, TouchedRows
+from deltalite.commands.write_target import evolved_target
+from deltalite.log.file_table import key_column
+from deltalite.requests import MergeRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.changed_rows import NewRows, RowColumns
+from deltalite.spark.computed_once import computed_once
+from deltalite.spark.errors import computing, reading_table
+from deltalite.spark.join_condition import join_condition
+from deltalite.spark.matching import Matches, SourceRows, check_single_matches, matches
+from deltalite.spark.merge_clauses import MergeActions, evolved, merge_actions
+from deltalite.spark.merging import counts_without_match, inserted_rows, merged_rows
+from deltalite.spark.predicates import parse_predicate
+from deltalite.spark.row_actions import ActionKind, RowAction
+from deltalite.spark.scan import AddressedRows, scan_addressed
+from deltalite.spark.source_keys import source_keys
+from deltalite.spark.sources import query_rows
+from deltalite.spark.types import from_spark
+from deltalite.txn.proposal import ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BY_SOURCE = "when_not_matched_by_source"
+
+
+def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
+    """Merge, or report what an earlier try of the same run did (`skipped`).
+
+    Raises:
+        InvalidRequestError: ON, a condition or a value is wrong, or a column does not exist.
+        SourceError: the source cannot be read or computed.
+        MultipleMatchesError: it is not said which row of the source changes a row of the table.
+        SchemaMismatchError: a value has a type that the column cannot take, or the source lacks a column.
+        ConstraintViolationError: a new row breaks a rule of the table.
+        DeltaLiteError: as `change_rows`.
+    """
+    source = _Source(spark, request)
+    return change_rows(spark, request, partial(_plan, spark, request, source), partial(described, request))
+
+
+class _Source:
+    """The rows of the source, which outlive an attempt unless they come from the table itself."""
+
+    def __init__(self, spark: SparkSession, request: MergeRequest) -> None:
+        self._spark = spark
+        self._request = request
+        self._computed: DataFrame | None = None
+
+    def rows(self, base: Snapshot) -> DataFrame:
+        request = self._request
+        if self._computed is None or own_sources(request.sources, request.table):
+            sources = pinned_sources(request.sources, request.table, base.version)
+            with query_rows(self._spark, sources, request.query) as frame:
+                from_spark(frame.schema)  # two columns of one name are refused
+                self._computed = computed_once(frame)
+        return self._computed
+
+
+@contextmanager
+def _plan(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
+    with _Merge(spark, request, base, source.rows(base)).change() as change:
+        yield change
+
+
+class _Merge:
+    """One merge on one snapshot."""
+
+    def __init__(self, spark: SparkSession, request: MergeRequest, base: Snapshot, incoming: DataFrame) -> None:
+        self._spark = spark
+        self._request = request
+        self._base = base
+        given = from_spark(incoming.schema)
+        self._target = evolved_target(base, evolved(request, base.schema, given))
+        schema, rules = self._target.schema, self._target.rules
+        self._actions = merge_actions(spark, request, incoming, have=base.schema, schema=schema, rules=rules)
+        self._on = join_condition(spark, request.on, base.schema, incoming)
+        keys = source_keys(incoming, self._on.keys, base.partition_columns)
+        self._may_match = conjunction([self._on.on_target, keys.on_target])
+        self._may_lack_match = self._by_source_predicate()
+        self._columns = RowColumns.beside(base.schema, schema, given)
+        self._source = SourceRows.of(incoming, keys.count, self._columns.key)
+
+    @contextmanager
+    def change(self) -> Iterator[RowChange]:
+        """What the merge does."""
+        base, request, actions, columns = self._base, self._request, self._actions, self._columns
+        rows = self._rows_of(prune(base.files, self._may_match, base.table_schema))
+        with matches(rows.frame, self._source, self._on, request.on, actions.matched, columns, base.store.root) as all_:
+            if not _deletes_whatever_matches(actions):
+                check_single_matches(all_, self._on, columns)
+            pairs = all_.one_for_a_row(columns)
+            counts = {path: Counter(own.by_action) for path, own in rows.by_path(pairs.by_file).items()}
+            for path, own in self._without_match(pairs).items():
+                counts.setdefault(path, Counter()).update(own)
+            test = FileTest(Or((self._may_match, self._may_lack_match)), base.table_schema)
+            total: Counter[int] = sum(counts.values(), Counter())
+            yield RowChange(
+                target=self._target,
+                reads=ReadSet(keys=frozenset(key_column(self._files(counts)).to_pylist()), rows=(test,)),
+                actions=actions.all,
+                columns=columns,
+                gone=self._files(()),
+                touched=self._touched(pairs, [path for path, own in counts.items() if own.total()], total.total()),
+                inserts=self._inserts(pairs),
+                gathers=bool(base.partition_columns),
+                counts=_counted(actions, total, self._source.count),
+            )
+
+    def _without_match(self, pairs: Matches) -> dict[str, dict[int, int]]:
+        """By the path of a file how often each action applies to a row of it that no row of the source matches."""
+        if not self._actions.by_source:
+            return {}
+        rows = self._rows_of(prune(self._base.files, self._may_lack_match, self._base.table_schema))
+        with reading_table(self._base.store.root), computing(_BY_SOURCE, "its conditions"):
+            return rows.by_path(counts_without_match(rows.frame, pairs, self._columns, self._actions.by_source))
+
+    def _touched(self, pairs: Matches, paths: Sequence[str], changed: int) -> TouchedRows | None:
+        if not paths:
+            return None
+        rows = self._rows_of(self._files(paths))
+        merged = merged_rows(
+            rows.frame,
+            pairs,
+            self._columns,
+            have=self._base.schema,
+            schema=self._target.schema,
+            matched=self._actions.matched,
+            by_source=self._actions.by_source,
+        )
+        return TouchedRows(files=rows.files, rows=merged, numbers=rows.numbers, changed=changed)
+
+    def _inserts(self, pairs: Matches) -> NewRows | None:
+        actions = self._actions.not_matched
+        if not actions or not self._source.count:
+            return None
+        return inserted_rows(self._source, pairs, self._columns, schema=self._target.schema, not_matched=actions)
+
+    def _rows_of(self, files: pa.Table) -> AddressedRows:
+        return scan_addressed(self._spark, self._base, files, file=self._columns.file, row=self._columns.row)
+
+    def _files(self, paths: Iterable[str]) -> pa.Table:
+        files = self._base.files
+        return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))
+
+    def _by_source_predicate(self) -> Predicate:
+        """What is true of the rows that the clauses on rows without a match may change."""
+        conditions = [clause.condition for clause in self._request.when_not_matched_by_source]
+        parts = [
+            Constant(truth=True)
+            if text is None
+            else parse_predicate(self._spark, text, self._base.schema, parameter=f"{_BY_SOURCE}[{n}]")
+            for n, text in enumerate(conditions)
+        ]
+        return Or(tuple(parts))
+
+
+def _deletes_whatever_matches(actions: MergeActions) -> bool:
+    """Whether it makes no difference which row of the source matches, or how many do."""
+    match list(actions.matched.values()):
+        case []:
+            return True
+        case [only]:
+            return only.kind is ActionKind.DELETE and only.condition is None
+        case _:
+            return False
+
+
+def _counted(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
+    """Spark's metrics of the rows that were looked at; `rows` has how often each action applies."""
+
+    def number(found: Mapping[int, RowAction], kind: ActionKind) -> int:
+        return sum(rows.get(n, 0) for n, action in found.items() if action.kind is kind)
+
+    return {
+        "numSourceRows": source_rows,
+        "numTargetRowsMatchedUpdated": number(actions.matched, ActionKind.UPDATE),
+        "numTargetRowsMatchedDeleted": number(actions.matched, ActionKind.DELETE),
+        "numTargetRowsNotMatchedBySourceUpdated": number(actions.by_source, ActionKind.UPDATE),
+        "numTargetRowsNotMatchedBySourceDeleted": number(actions.by_source, ActionKind.DELETE),
+    }

@@ -1,0 +1,35 @@
+"""Sources that are the table itself as it is now: they are read at the version that the operation rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deltalite.requests import Source
+from deltalite.spark.sources import delta_version
+from deltalite.storage.locations import is_same_place
+
+
+def pinned_sources(sources: Mapping[str, Source], table: str, version: int) -> dict[str, Source]:
+    """The sources, of which those that are the table itself are read at a version of it."""
+    own = own_sources(sources, table)
+    return {name: _pinned(source, version) if name in own else source for name, source in sources.items()}
+
+
+def own_sources(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
+    """The names of the sources that read the table itself as it is now."""
+    found = []
+    for name, source in sources.items():
+        if source.format.lower() == "delta":
+            wanted = delta_version(source)
+            versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
+            if versions == (None, None, None) and is_same_place(wanted.path, table):
+                found.append(name)
+    return tuple(found)
+
+
+def _pinned(source: Source, version: int) -> Source:
+    """A source of format `delta` up to a version, or at it."""
+    if source.changes_from_version is not None:
+        return replace(source, changes_to_version=version)
+    return replace(source, version_as_of=version)

@@ -1,0 +1,147 @@
+"""Which values the keys of a source have, as a predicate on the target: a file without one of them cannot match.
+
+Of a partition column the values themselves are taken, up to a number; of any other the range from the least to the
+greatest, and of numbers and times, whose keys may lie in a few places far apart, a range for each of these. What the
+driver gets does not grow with the source. delta-spark has no such pruning: it reads every file that ON on the target
+alone does not rule out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.columnar.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Operator,
+    Or,
+    Predicate,
+    conjunction,
+    literal_fits,
+)
+from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
+from deltalite.spark.join_condition import KeyPair
+
+_MOST_VALUES = 1_000
+_MOST_RANGES = 64
+_INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKeys:
+    """How many rows the source has, and what must be true of a row of the target that matches one of them."""
+
+    count: int
+    on_target: Predicate
+
+
+def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
+    """Look at the source, which is read once or twice: it should have been computed."""
+    usable = [key for key in keys if _is_ordered(key.type) and _is_ordered(key.target_type)]
+    wanted: list[Column] = [F.count(F.lit(1))]
+    for key in usable:
+        value = _encoded(key)
+        wanted += [F.min(value), F.max(value), F.count(value)]
+    count, *found = source.agg(*[column.alias(f"c{n}") for n, column in enumerate(wanted)]).collect()[0]
+    if count == 0:
+        return SourceKeys(count=0, on_target=Constant(truth=False))
+    parts = []
+    for n, key in enumerate(usable):
+        low, high, present = found[3 * n : 3 * n + 3]
+        parts.append(_with_nulls(key, _values(source, key, partition_columns, low, high), has_nulls=present < count))
+    return SourceKeys(count=count, on_target=conjunction(parts))
+
+
+def _values(source: DataFrame, key: KeyPair, partition_columns: Sequence[str], low: Any, high: Any) -> Predicate:
+    """What is true of the target's column where it has one of the key's values."""
+    if low is None:
+        return Constant(truth=False)
+    if low == high:
+        return _between(key, low, high)
+    if key.target[0].lower() in {name.lower() for name in partition_columns}:
+        values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
+        some = [row[0] for row in values.limit(_MOST_VALUES + 1).collect()]
+        literals = [_literal(value, key) for value in some]
+        if len(some) <= _MOST_VALUES and all(literal_fits(value, key.target_type) for value in literals):
+            return In(key.target, tuple(literals))
+    return Or(tuple(_between(key, a, b) for a, b in _ranges(source, key, low, high)))
+
+
+def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
+    """Ranges that hold all values: one for each of some places between the least and the greatest that has any."""
+    if isinstance(low, str):
+        return [(low, high)]
+    value = _encoded(key)
+    place = F.floor((value.cast("double") - F.lit(float(low))) * _MOST_RANGES / (float(high) - float(low) or 1.0))
+    found = source.groupBy(place.alias("place")).agg(F.min(value), F.max(value)).where("place IS NOT NULL").collect()
+    return sorted((row[1], row[2]) for row in found)
+
+
+def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
+    """The target's column lies between two encoded values; those that its type does not have are beyond its own."""
+    low, high = _literal(low, key), _literal(high, key)
+    bits = _INTEGERS.get(key.target_type.name) if isinstance(key.target_type, PrimitiveType) else None
+    if bits is not None:
+        low, high = max(low, -(2 ** (bits - 1))), min(high, 2 ** (bits - 1) - 1)
+    if not (literal_fits(low, key.target_type) and literal_fits(high, key.target_type)):
+        return Constant(truth=True)
+    return And(
+        (
+            Comparison(column=key.target, operator=Operator.GT_EQ, literal=low),
+            Comparison(column=key.target, operator=Operator.LT_EQ, literal=high),
+        )
+    )
+
+
+def _with_nulls(key: KeyPair, values: Predicate, *, has_nulls: bool) -> Predicate:
+    return Or((values, IsNull(key.target))) if key.null_safe and has_nulls else values
+
+
+def _is_ordered(data_type: DataType) -> bool:
+    """Whether values of the type come to Python as they are: those of floating point have NaN, and no end."""
+    if isinstance(data_type, DecimalType):
+        return True
+    names = ("string", "date", "timestamp", "timestamp_ntz", *_INTEGERS)
+    return isinstance(data_type, PrimitiveType) and data_type.name in names
+
+
+def _encoded(key: KeyPair) -> Column:
+    """The key's value as Python gets it whatever the year, and whatever its zone."""
+    match key.type:
+        case PrimitiveType("date"):
+            return F.unix_date(key.source)
+        case PrimitiveType("timestamp"):
+            return F.unix_micros(key.source)
+        case PrimitiveType("timestamp_ntz"):
+            return F.timestamp_diff("MICROSECOND", F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'"), key.source)
+        case _:
+            return key.source
+
+
+def _literal(value: Any, key: KeyPair) -> Any:
+    """An encoded value as the predicate has it; the encoded one where Python has none, which fits no column."""
+    try:
+        match key.type:
+            case PrimitiveType("date"):
+                return date(1970, 1, 1) + timedelta(days=value)
+            case PrimitiveType("timestamp"):
+                return _EPOCH + timedelta(microseconds=value)
+            case PrimitiveType("timestamp_ntz"):
+                return _EPOCH.replace(tzinfo=None) + timedelta(microseconds=value)
+            case DecimalType():
+                return Decimal(value)
+            case _:
+                return value
+    except OverflowError:
+        return value
