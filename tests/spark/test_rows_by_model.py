@@ -13,13 +13,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from deltalite.commands.merge import merge
 from hypothesis import event, given, note
 
 from deltalite import DeltaTable
 from deltalite.commands.delete import delete
+from deltalite.commands.merge import merge
 from deltalite.commands.update import update
-from deltalite.errors import DeltaLiteError
+from deltalite.errors import MultipleMatchesError
 from deltalite.requests import DeleteRequest, MergeRequest, UpdateRequest
 from deltalite.spark.changes import changes
 from deltalite.spark.session import settings
@@ -82,9 +82,9 @@ class Stage:
         expected = case.outcome(relation)
         before = DeltaTable(self.path).version
         if isinstance(expected, Ambiguous):
-            with pytest.raises(DeltaLiteError) as refused:
+            with pytest.raises(MultipleMatchesError) as refused:
                 COMMANDS[type(request)](self.spark, request)
-            assert f"{expected.target_rows} " in refused.value.problem
+            assert f" {expected.target_rows} " in refused.value.problem
             assert DeltaTable(self.path).version == before
             event("refused")
             return relation
