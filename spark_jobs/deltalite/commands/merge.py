@@ -128,7 +128,7 @@ class _Merge:
                 columns=columns,
                 gone=self._files(()),
                 touched=self._touched(pairs, [path for path, own in counts.items() if own.total()], total.total()),
-                inserts=self._inserts(pairs),
+                inserts=self._inserts(all_),  # a row of the source may match by a pair that was not kept
                 gathers=bool(base.partition_columns),
                 counts=_counted(actions, total, self._source.count),
             )

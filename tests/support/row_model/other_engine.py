@@ -1,0 +1,74 @@
+"""The same operations by delta-rs, as far as it means the same by them."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tests.support.row_model.cases import Case, Deletion, Merging, Source, Updating
+from tests.support.row_model.expressions import Kind, for_datafusion
+from tests.support.row_model.operations import Assignment, Clause
+
+_ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "number": pa.float64()}
+
+
+@singledispatch
+def perform(case: Case, table: DeltaTable) -> None:
+    """Do it; the table's newest version is the outcome."""
+    raise NotImplementedError(case)
+
+
+@perform.register
+def _(case: Deletion, table: DeltaTable) -> None:
+    table.delete(_sql(case.condition))
+
+
+@perform.register
+def _(case: Updating, table: DeltaTable) -> None:
+    table.update(updates=_set(case.values), predicate=_sql(case.condition))
+
+
+@perform.register
+def _(case: Merging, table: DeltaTable) -> None:
+    merger = table.merge(_arrow(case.source), _sql(case.merge.on) or "", source_alias="source", target_alias="target")
+    for kind, clauses in (
+        ("when_matched", case.merge.matched),
+        ("when_not_matched", case.merge.not_matched),
+        ("when_not_matched_by_source", case.merge.not_matched_by_source),
+    ):
+        for clause in clauses:
+            merger = _with_clause(merger, kind, clause)
+    merger.execute()
+
+
+def _with_clause(merger: Any, kind: str, clause: Clause) -> Any:
+    condition = _sql(clause.condition)
+    if clause.action == "delete":
+        return getattr(merger, f"{kind}_delete")(condition)
+    if clause.values is None:
+        return getattr(merger, f"{kind}_{clause.action}_all")(condition)
+    return getattr(merger, f"{kind}_{clause.action}")(_set(clause.values), condition)
+
+
+def _arrow(source: Source) -> pa.Table:
+    columns = source.relation.columns
+    fields = [pa.field(source.spelled[name], _type(kind)) for name, kind in columns.items()]
+    rows = [{source.spelled[name]: row[name] for name in columns} for row in source.relation.rows]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _type(kind: Kind) -> pa.DataType:
+    if isinstance(kind, tuple):
+        return pa.struct([(name, _type(member)) for name, member in kind])
+    return _ARROW.get(kind, pa.string())
+
+
+def _set(values: tuple[Assignment, ...] | None) -> dict[str, str]:
+    return {given.text: for_datafusion(given.value.sql) for given in values or ()}
+
+
+def _sql(condition: Any) -> str | None:
+    return None if condition is None else for_datafusion(condition.sql)

@@ -1,0 +1,166 @@
+"""Tables of the model on disk, made by hand in a few milliseconds, and what tables hold as the model's rows.
+
+The log of such a table is one commit; its files are Parquet with small statistics, as another engine would leave them,
+and deletion vectors stand in the log. Nothing here starts Spark, and reading goes through Arrow, so that what Spark
+wrote is seen by another reader.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltalite import DeltaTable
+from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.protocol.actions import AddFile, Metadata, Protocol
+from deltalite.protocol.arrow_schema import schema_to_arrow
+from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType, schema_to_json
+from deltalite.storage.local import LocalLogStore
+from tests.support.row_model.chance import Features, File, Table
+from tests.support.row_model.expressions import Kind
+from tests.support.row_model.operations import Relation
+from tests.support.row_model.values import Row
+from tests.support.vectors import inline
+from tests.unit.builders import put
+
+_TYPES = {
+    "long": "long",
+    "int": "integer",
+    "double": "double",
+    "number": "double",
+    "string": "string",
+    "part": "string",
+}
+_CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def make(folder: Path, table: Table) -> str:
+    """Write a table as version 0, and give its address."""
+    folder.mkdir(parents=True)
+    schema, properties = _schema(table), _properties(table.features)
+    adds = [_add(folder, number, file, table, schema, properties) for number, file in enumerate(table.files)]
+    metadata = Metadata(
+        id="random",
+        schema_string=schema_to_json(schema.logical),
+        partition_columns=schema.partition_columns,
+        configuration=properties,
+    )
+    put(LocalLogStore(str(folder)), _protocol(table.features), metadata, *adds, read_version=-1)
+    return str(folder)
+
+
+def read(path: str) -> Relation:
+    """The rows of the newest version; names in lower case, kinds as far as they can be told."""
+    rows = DeltaTable(path).to_arrow()
+    return Relation(
+        columns={name.lower(): str(rows.schema.field(name).type) for name in rows.schema.names}, rows=_rows(rows)
+    )
+
+
+def feed(path: str, first: int, last: int) -> list[tuple[str, Row]]:
+    """The changes of versions, both inclusive."""
+    batches = list(DeltaTable(path, version=last).changes(first, last))
+    return [change for batch in batches for change in as_changes(pa.Table.from_batches([batch]))]
+
+
+def as_changes(rows: pa.Table) -> list[tuple[str, Row]]:
+    """Rows of the change feed."""
+    kinds = rows["_change_type"].to_pylist()
+    return list(zip(kinds, _rows(rows.drop_columns(list(_CHANGE_COLUMNS))), strict=True))
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    return [_lower(row) for row in table.to_pylist()]
+
+
+def _lower(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name.lower(): _lower(member) for name, member in value.items()}
+    return value
+
+
+def _type(kind: Kind, ids: list[int] | None) -> Any:
+    if isinstance(kind, str):
+        return PrimitiveType(_TYPES[kind])
+    return StructType(tuple(_field(name, member, ids) for name, member in kind))
+
+
+def _field(name: str, kind: Kind, ids: list[int] | None) -> StructField:
+    if ids is None:
+        return StructField(name, _type(kind, ids))
+    ids[0] += 1
+    number = ids[0]
+    return StructField(name, _type(kind, ids), metadata={FIELD_ID: number, PHYSICAL_NAME: f"col-{number}"})
+
+
+def _schema(table: Table) -> TableSchema:
+    ids = [0] if table.features.mapped else None
+    logical = StructType(tuple(_field(table.spelled[name], kind, ids) for name, kind in table.columns.items()))
+    return TableSchema(
+        logical=logical,
+        partition_columns=() if table.partition is None else (table.spelled[table.partition],),
+        mode=MappingMode.NAME if table.features.mapped else MappingMode.NONE,
+    )
+
+
+def _properties(features: Features) -> dict[str, str]:
+    properties = {}
+    if features.vectors:
+        properties["delta.enableDeletionVectors"] = "true"
+    if features.feed:
+        properties["delta.enableChangeDataFeed"] = "true"
+    if features.mapped:
+        properties |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "20"}
+    return properties
+
+
+def _protocol(features: Features) -> Protocol:
+    for_both = ["deletionVectors"] * features.marked + ["columnMapping"] * features.mapped
+    if not for_both:
+        return Protocol(min_reader_version=1, min_writer_version=4 if features.feed else 2)
+    return Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=tuple(for_both),
+        writer_features=(*for_both, *["changeDataFeed"] * features.feed),
+    )
+
+
+def _add(
+    folder: Path, number: int, file: File, table: Table, schema: TableSchema, properties: dict[str, str]
+) -> AddFile:
+    name = f"{number}.parquet"
+    names = [n for n in table.columns if n != table.partition]
+    rows = [[row[n] for n in names] for row in file.rows]
+    fields = list(schema_to_arrow(schema.data))
+    columns = [pa.array([_stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(fields)]
+    pq.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields)), folder / name)
+    stats = json.loads(statistics_json(pq.read_metadata(folder / name), indexed_columns(schema, properties)))
+    stats["tightBounds"] = not file.deleted  # they know nothing of what was deleted since
+    partition = {key: _partition_text(file, table) for key in schema.partition_keys.values()}
+    return AddFile(
+        path=name,
+        partition_values=partition,
+        size_bytes=(folder / name).stat().st_size,
+        modification_time_ms=0,
+        data_change=True,
+        stats=json.dumps(stats) if file.stats else None,
+        deletion_vector=inline(file.deleted) if file.deleted else None,
+    )
+
+
+def _partition_text(file: File, table: Table) -> str | None:
+    value = file.rows[0][table.partition or ""]
+    return None if value is None else str(value)
+
+
+def _stored(value: Any, data_type: pa.DataType) -> Any:
+    """A struct's members by their physical names, which stand in the model's order."""
+    if not isinstance(value, dict):
+        return value
+    return {data_type.field(at).name: member for at, member in enumerate(value.values())}
