@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as OtherTable
 from deltalake import QueryBuilder, write_deltalake
-from deltalite.commands.merge import merge
 
 from deltalite import DeltaTable
 from deltalite.commands.delete import delete
+from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.protocol.actions import Protocol
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, Source, UpdateRequest
