@@ -76,7 +76,7 @@ def _attempt(
         _check_may_remove(base, change)
         done_now = carried_out(spark, base, change, stack) if change.changes_rows else None
         operation = describe(change, done_now)
-        if request.identity is None and _is_empty(done_now):
+        if request.identity is None and _is_empty(change, done_now):
             version = base.version
             return operation_result(
                 store, request, operation.name, version=version, read_version=version, committed=False
@@ -91,32 +91,29 @@ def _attempt(
         return committed(spark, store, request, proposal, done_now.files if done_now is not None else ())
 
 
-def _is_empty(done: CarriedOut | None) -> bool:
+def _is_empty(change: RowChange, done: CarriedOut | None) -> bool:
     """Whether a commit would say nothing."""
-    return done is None or not (done.adds or done.removes or done.target.changed_metadata)
+    has_files = done is not None and bool(done.adds or done.removes)
+    return not has_files and change.target.changed_metadata is None
 
 
 def _proposal(
     request: RowsRequest, base: Snapshot, change: RowChange, done: CarriedOut | None, operation: Operation
 ) -> Proposal:
-    proposal = Proposal(
+    target = change.target if done is None else done.target
+    return Proposal(
         operation=operation,
+        adds=() if done is None else done.adds,
+        removes=() if done is None else done.removes,
+        changes=() if done is None else done.changes,
+        protocol=target.changed_protocol,
+        metadata=target.changed_metadata,
         txn=transaction(request.identity, now_ms=now_ms()),
         reads=change.reads,
         read_version=base.version,
         read_protocol=base.protocol,
         read_metadata=base.metadata,
         row_level=change.row_level,
-    )
-    if done is None:
-        return proposal
-    return replace(
-        proposal,
-        adds=done.adds,
-        removes=done.removes,
-        changes=done.changes,
-        protocol=done.target.changed_protocol,
-        metadata=done.target.changed_metadata,
     )
 
 
