@@ -50,7 +50,8 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
     if any(isinstance(one, str) for one in values):
         return with_new_columns(table, source)
     named = {column.strip("`").lower() for one in values if not isinstance(one, str) for column in one}
-    return with_new_columns(table, StructType(tuple(f for f in source if f.name.lower() in named)))
+    new = (f for f in source if f.name.lower() in named and table.find(f.name) is None)
+    return with_new_columns(table, StructType(tuple(new)))
 
 
 def merge_actions(
