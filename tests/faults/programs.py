@@ -1,7 +1,7 @@
 """What is killed: tasks as Airflow runs them. Each takes a session (None without Spark), a table and its arguments.
 
 `plain` is a task down to its rows, without Spark: it looks whether its run is done, writes a file, commits, and does
-what follows a commit. `write` is the product's own command. A command that comes later is one more function here.
+what follows a commit. The others are the product's own commands. One that comes later is one more function here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
-from tests.support.tables import request
+from tests.support.tables import delete_rows, request, update_rows
 from tests.unit.builders import metadata, struct
 
 
@@ -82,3 +82,13 @@ def checkpoint(_spark, table):
 def write(spark, table, *, query, run, **options):
     """The write command."""
     write_command(spark, request(table, query, run=run, **options))
+
+
+def delete(spark, table, *, condition, run):
+    """The delete command."""
+    delete_rows(spark, table, condition, run=run)
+
+
+def update(spark, table, *, values, condition, run):
+    """The update command."""
+    update_rows(spark, table, values, condition, run=run)

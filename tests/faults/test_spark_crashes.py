@@ -1,4 +1,4 @@
-"""The write command is killed wherever it changes a file, in every mode, and run again: its rows are there once."""
+"""Commands are killed wherever they change a file, in every mode, and run again: what they do is done once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ MODES = {
     "ignore": ({"mode": "ignore"}, OLD, CHANGES),
 }
 """What is asked for, the rows that come of it, and the steps at which it is killed."""
-# A rewrite of rows that a predicate chooses (merge, delete, update) is one line here, with its program.
+FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
+CHANGED = {
+    "delete": ({"condition": "id IN (1, 50)"}, [(2, "a")]),
+    "update": ({"condition": "id IN (1, 50)", "values": {"id": "id + 10"}}, [(2, "a"), (11, "a"), (60, "b")]),
+}
+"""What is asked of each command that changes rows, and the rows that come of it."""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +61,25 @@ def test_a_write_is_killed_wherever_it_changes_a_file(site, spark, tmp_path, mod
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     moved = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
     assert moved == {"ignore": 0, "rows that match": 3}.get(mode, 2)
+
+
+@pytest.mark.parametrize("properties", [{}, FEED, VECTORS, FEED | VECTORS], ids=["plain", "feed", "vectors", "both"])
+@pytest.mark.parametrize("command", CHANGED)
+def test_rows_are_changed_by_a_command_that_is_killed_wherever_it_changes_a_file(
+    site, spark, tmp_path, command, properties
+):
+    task, after = CHANGED[command]
+    template = tmp_path / "template"
+    properties = properties | {"delta.checkpointInterval": "1"}
+    put(spark, template, literals(OLD), partition_by=("day",), properties=properties)
+    # Each change of a file where vectors are written, which are not moved into place.
+    kinds = CHANGES if VECTORS.items() <= properties.items() and command == "delete" else MOVES
+    steps = killed_everywhere(
+        site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=kinds, run=RUN, **task
+    )
+    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    if kinds is CHANGES:
+        assert any("deletion_vector" in step for step in steps)
 
 
 def test_the_first_write_of_a_table_is_killed_wherever_it_changes_a_file(site, tmp_path):

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
+from deltalite.commands.delete import delete
+from deltalite.commands.update import update
 from deltalite.commands.write import write
-from deltalite.requests import OnRerun, RunIdentity, Source, WriteRequest
+from deltalite.requests import DeleteRequest, OnRerun, RunIdentity, Source, UpdateRequest, WriteRequest
 from deltalite.snapshot import Snapshot
 from deltalite.spark.errors import reading_table
 from deltalite.spark.scan import scan_addressed
@@ -31,16 +33,21 @@ HERE = Source(format="text", path=__file__)
 
 def request(table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any) -> WriteRequest:
     """Write the rows of `query`; `run` is the app id, `generation` and `on_rerun` belong to it."""
-    identity = None
-    if run is not None:
-        identity = RunIdentity(
-            app_id=run,
-            txn_version=options.pop("generation", 0),
-            on_rerun=OnRerun(options.pop("on_rerun", "skip")),
-            details={"dag_id": "dag", "try_number": 1},
-        )
     options.setdefault("sources", {"source": HERE})
-    return WriteRequest(table=str(table), query=query, identity=identity, **options)
+    return WriteRequest(table=str(table), query=query, **_identified(run, options))
+
+
+def _identified(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a request, with those that belong to a run as its identity."""
+    if run is None:
+        return options
+    identity = RunIdentity(
+        app_id=run,
+        txn_version=options.pop("generation", 0),
+        on_rerun=OnRerun(options.pop("on_rerun", "skip")),
+        details={"dag_id": "dag", "try_number": 1},
+    )
+    return {**options, "identity": identity}
 
 
 def put(
@@ -48,6 +55,26 @@ def put(
 ) -> OperationResult:
     """Run the write command for `request`."""
     return write(spark, request(table, query, run=run, **options))
+
+
+def delete_rows(
+    spark: SparkSession, table: Path | str, condition: str | None = None, *, run: str | None = None, **options: Any
+) -> OperationResult:
+    """Run the delete command."""
+    return delete(spark, DeleteRequest(table=str(table), condition=condition, **_identified(run, options)))
+
+
+def update_rows(
+    spark: SparkSession,
+    table: Path | str,
+    values: dict[str, str],
+    condition: str | None = None,
+    *,
+    run: str | None = None,
+    **options: Any,
+) -> OperationResult:
+    """Run the update command; `values` has the SQL for each column."""
+    return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **_identified(run, options)))
 
 
 def values(names: str, *rows: str) -> str:

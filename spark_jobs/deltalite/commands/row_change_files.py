@@ -27,7 +27,7 @@ from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
 from deltalite.spark.changed_rows import ChangedRows, NewRows, united
 from deltalite.spark.conforming import conformed
-from deltalite.spark.errors import reading_table
+from deltalite.spark.errors import computing_rows, reading_table
 from deltalite.spark.folders import folder_of
 from deltalite.spark.joining import gathered
 from deltalite.spark.row_actions import ActionKind
@@ -77,8 +77,9 @@ class _Writer:
         rows = None if touched is None else touched.rows
         has_feed = self._needs_change_files()
         if has_feed and touched is not None:
-            rows = touched.rows.fixed(touched.changed)
-            inserts = None if inserts is None else inserts.fixed()
+            with computing_rows():
+                rows = touched.rows.fixed(touched.changed)
+                inserts = None if inserts is None else inserts.fixed()
         written = self._data(rows, inserts)
         marked = self._marked(touched, rows) if touched is not None and rows is not None and self._marks else None
         removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])

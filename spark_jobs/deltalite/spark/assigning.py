@@ -41,7 +41,7 @@ def assigned(
     """
     match have, want:
         case _ if have == VOID:
-            return F.lit(None).cast(spark_type(want))
+            return value.cast(spark_type(want))  # NULL, or what raises an error
         case StructType(), StructType():
             return _struct(value, have, want, path, fills=fills)
         case ArrayType(element), ArrayType(wanted):

@@ -65,7 +65,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
     if found := _OF_THE_DATA.search(text):
         return SourceError(
             f"Nothing was written: a row cannot be computed. {_one_line(found[0])}",
-            remedy="Correct the input, or use try_cast, try_divide and the like in `query`.",
+            remedy="Correct the input, or use try_cast, try_divide and the like.",
         )
     if (folder := _NO_FOLDER.search(text)) and _has_long_name(folder[1]):
         return SourceError(
@@ -73,7 +73,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
             remedy="Partition by another column, or shorten the value in `query`.",
         )
     if found := _OF_THE_QUERY.search(text):
-        return InvalidRequestError(f"The rows cannot be written: {_one_line(found[0])}", remedy="Correct `query`.")
+        return InvalidRequestError(f"The rows cannot be written: {_one_line(found[0])}", remedy="Correct the SQL.")
     return None
 
 
@@ -90,6 +90,15 @@ def computing(parameter: str, text: str) -> Iterator[None]:
             f"{parameter} cannot be computed for every row of the table: {_one_line(found[0])}",
             remedy=f"Correct {parameter}: {text!r}; try_cast and the like give null instead.",
         ) from error
+
+
+@contextmanager
+def computing_rows() -> Iterator[None]:
+    """What a query runs in that computes rows to be written: one that fails for good is typed (`data_error`)."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise data_error(error) or error from error
 
 
 @contextmanager

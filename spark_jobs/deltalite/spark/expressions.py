@@ -3,7 +3,8 @@
 They come from two places. What a table carries in its metadata was written by whoever may write to the table, so it may
 only compute: no functions that Spark does not bring along, none that call into Java. What a request brings may use the
 functions of its own session. Neither may hold a subquery or an aggregate, nor, where it is evaluated more than once or
-compared with another value of the row, anything that gives another value each time.
+compared with another value of the row, anything that gives another value each time. A request does not speak of all
+columns at once (`*`): rows have columns of ours beside the table's where it is evaluated.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.errors import DeltaLiteError, InvalidRequestError, UnsupportedFeatureError
+from deltalite.errors import DeltaLiteError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.protocol.schema import DataType, StructType
 from deltalite.spark.catalyst import kind_of, nodes_of, query_execution
+from deltalite.spark.columns import SOURCE, TARGET
 from deltalite.spark.errors import first_line
 from deltalite.spark.moving import moving_part
 from deltalite.spark.types import from_spark, spark_type, to_spark
@@ -68,6 +70,7 @@ class Expressions:
         if node.dataType().typeName() not in ("boolean", "void"):
             raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
         self._check(node, failure, varies=False)
+        self._check_no_star(text, failure)
         moving = moving_part(nodes_of(node), text) if self._is_repeated else None
         if moving is not None:
             raise failure(
@@ -80,7 +83,11 @@ class Expressions:
         """An expression, its type, and whether it may give another value each time it is evaluated."""
         node = self._resolved(F.expr(text), failure)
         self._check(node, failure, varies=True)
-        found = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
+        self._check_no_star(text, failure)
+        try:
+            found = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
+        except SchemaMismatchError as error:
+            raise failure(f"it is {node.dataType().simpleString()}, which no column can hold.") from error
         return F.expr(text), found, not node.deterministic() or moving_part(nodes_of(node), text) is not None
 
     def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
@@ -114,6 +121,23 @@ class Expressions:
         return frozenset(
             str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
         )
+
+    def _check_no_star(self, text: str, failure: Failure) -> None:
+        if self._is_repeated and means_all_columns(self._rows.sparkSession, text):
+            raise failure("it means all columns at once (*). Name them.")
+
+
+def means_all_columns(spark: SparkSession, text: str) -> bool:
+    """Whether an expression holds a `*` that stands for the columns of rows; `s.*` is for the members of a struct."""
+    session: Any = spark
+    parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
+    stars = [n for n in nodes_of(parsed) if "UnresolvedStar" in kind_of(n)]
+    return any(_is_of_rows(star.get("target")) for star in stars)
+
+
+def _is_of_rows(qualifier: Any) -> bool:
+    names = re.sub(r"[\[\]`\s]", "", str(qualifier or "")).lower()
+    return names in ("", TARGET, SOURCE)
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:

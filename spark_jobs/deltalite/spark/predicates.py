@@ -40,7 +40,7 @@ from deltalite.protocol.schema import DataType, StructType, member_at, parse_typ
 from deltalite.spark.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.columns import TARGET
 from deltalite.spark.errors import first_line
-from deltalite.spark.expressions import no_rows
+from deltalite.spark.expressions import means_all_columns, no_rows
 from deltalite.spark.moving import moving_part
 from deltalite.spark.session import settings
 
@@ -72,6 +72,10 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
     with settings(spark, KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
         _check_deterministic(query_execution(filtered).analyzed(), text, parameter)
+        if means_all_columns(spark, text):
+            raise InvalidRequestError(
+                f"{parameter} means all columns at once (*): {text!r}.", remedy="Name the columns that it is about."
+            )
         optimized = optimized_plan(filtered, text, parameter)
         match optimized.getClass().getSimpleName():
             case "Filter":

@@ -168,7 +168,10 @@ class RowActions:
 
     def _path(self, name: str, parameter: str) -> Path:
         """The column, or the member of one, in the table's spelling."""
-        paths = parse_column_list(name)
+        try:
+            paths = parse_column_list(name)
+        except InvalidRequestError:
+            paths = []
         path = paths[0] if len(paths) == 1 else ()
         if path and path[0].lower() == TARGET and self._schema.find(path[0]) is None:
             path = path[1:]
@@ -176,7 +179,8 @@ class RowActions:
         if found is None:
             raise InvalidRequestError(
                 f"{parameter} gives a value to {name!r}, which is no column of the table.",
-                remedy=f"The table has the columns {', '.join(self._schema.names)}; a member of a struct is a.b.",
+                remedy=f"The table has the columns {', '.join(self._schema.names)}; a member of a struct is a.b, and a "
+                "name with dots or commas in it stands in backticks.",
             )
         return found[0]
 

@@ -1,0 +1,302 @@
+"""DELETE: rows for which the condition is true go, whatever the table is like, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as OtherTable
+from deltalake import QueryBuilder
+
+from deltalite import DeltaTable
+from deltalite.errors import AppendOnlyError, CorruptDataFileError, InvalidRequestError, TableNotFoundError
+from tests.support.tables import (
+    data_file,
+    data_files,
+    delete_rows,
+    everything,
+    hand_made,
+    ordered,
+    put,
+    rows,
+    schema_json,
+    spark_rows,
+    values,
+)
+from tests.support.vectors import inline
+
+pytestmark = pytest.mark.spark
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
+OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
+
+
+def theirs(table):
+    found = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
+    return ordered(tuple(row.values()) for row in pa.table(found.read_all()).to_pylist())
+
+
+def made(spark, table, properties=None, **options):
+    lines = [str(row)[1:-1].replace("None", "NULL") for row in OLD]
+    put(spark, table, values("id, x, day", *lines), properties=properties or {}, **options)
+    return table
+
+
+def feed(table, version):
+    found = DeltaTable(str(table)).changes(from_version=version, to_version=version)
+    return ordered((r["_change_type"], r["id"], r["x"], r["day"]) for batch in found for r in batch.to_pylist())
+
+
+STEPS = [
+    ("x = NULL OR x < 0", []),
+    ("Target.X > 9 AND `day` = 'a'", [1]),
+    ("NOT (x > 0)", [3]),
+    ("x IS NULL AND target.id < 5", [2]),
+    ("day <=> NULL AND x = 8", [7]),
+    ("day IS NULL", [6]),
+    ("id >= 0 AND x <> 0 AND 10 / x > 1", [4]),
+    ("false", []),
+    ("day = 'b' OR NULL", [5]),
+]
+"""Conditions one after the other, and the ids that each of them takes."""
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_rows_for_which_the_condition_is_true_go(spark, tmp_path, kind, partition_by):
+    table = made(spark, tmp_path / "t", KINDS[kind], partition_by=partition_by)
+    left = {row[0]: row for row in OLD}
+    for condition, gone in STEPS:
+        done = delete_rows(spark, table, condition)
+        assert done.committed is bool(gone), condition
+        expected = [left.pop(number) for number in gone]
+        assert rows(table) == ordered(left.values()) == theirs(table), condition
+        if gone:
+            info = commit_info(table, done.version)
+            assert done.metrics["numDeletedRows"] == len(gone), condition
+            assert json.loads(info["operationParameters"]["predicate"]) == [condition]
+            assert not info["isBlindAppend"]
+            if "feed" in kind:
+                assert feed(table, done.version) == ordered(("delete", *row) for row in expected), condition
+            if "vectors" in kind:
+                assert done.metrics["numAddedFiles"] == done.metrics["numCopiedRows"] == 0
+                assert all("tightBounds" in add["stats"] for add in adds(table, done.version))
+    assert spark_rows(spark, table) == []
+    assert not any(table.glob("_deltalite_staging*"))
+
+
+def commit_info(table, version):
+    return next(a["commitInfo"] for a in actions(table, version) if "commitInfo" in a)
+
+
+def actions(table, version):
+    return [json.loads(line) for line in (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()]
+
+
+def adds(table, version):
+    return [a["add"] for a in actions(table, version) if "add" in a]
+
+
+def test_whole_files_leave_unread(spark, tmp_path):
+    """By a partition, by no condition at all, by one that is always true: no data file is opened."""
+    table = made(spark, tmp_path / "t", FEED, partition_by=("day",))
+    for name in data_files(table):
+        (table / name).write_bytes(b"")
+    done = delete_rows(spark, table, "day = 'a' AND (id > 0 OR TRUE)")
+    assert done.metrics["numRemovedFiles"] == 1 and done.metrics["numDeletedRows"] == 3
+    assert not adds(table, 1) and not any("cdc" in action for action in actions(table, 1))
+    assert delete_rows(spark, table, "true").metrics["numDeletedRows"] == 4
+    assert commit_info(table, 2)["operationParameters"] == {"predicate": '["true"]'}
+    put(spark, table, values("id, x, day", "9, 9, 'z'"))
+    delete_rows(spark, table)
+    assert commit_info(table, 4)["operationParameters"] == {"predicate": "[]"}
+    assert rows(table) == theirs(table) == []
+    assert not delete_rows(spark, table).committed and not delete_rows(spark, table, "id = 9").committed
+
+
+REFUSED = {
+    "x IN (SELECT 1)": "InSubquery",
+    "x > (SELECT 1)": "ScalarSubquery",
+    "EXISTS (SELECT 1)": "Exists",
+    "rand() > 0.5": "not deterministic",
+    "now() > TIMESTAMP'2020-01-01'": "now",
+    "sum(x) > 1": "no single value",
+    "row_number() OVER (ORDER BY id) > 1": "no single value",
+    "id": "int, not boolean",
+    "nope = 1": "nope",
+    "to_json(struct(*)) LIKE '%deltalite%'": r"all columns at once \(\*\)",
+    "to_json(struct(target.* EXCEPT (id))) LIKE '%deltalite%'": r"all columns at once \(\*\)",
+    "_metadata.row_index = 0": "_metadata",
+    "__deltalite_file IS NOT NULL": "__deltalite_file",
+    "id = 1; DROP TABLE t": "Syntax error",
+    "10 / x > 1": "Division by zero",
+    "to_date(day) = DATE'{{ ds }}'": "condition",
+}
+
+
+@pytest.mark.parametrize("condition", REFUSED)
+def test_a_condition_that_is_no_answer_for_every_row_is_refused(spark, refusing, condition):
+    before = everything(refusing)
+    with pytest.raises(InvalidRequestError, match=REFUSED[condition]) as refused:
+        delete_rows(spark, refusing, condition)
+    assert "condition" in str(refused.value)
+    assert everything(refusing) == before
+
+
+@pytest.fixture(scope="module")
+def refusing(spark, tmp_path_factory):
+    return made(spark, tmp_path_factory.mktemp("refusing") / "t", VECTORS)
+
+
+def test_a_star_means_all_columns_and_ours_too_but_not_inside_a_struct(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, "SELECT id, struct(id AS a) AS s FROM range(3)")
+    with pytest.raises(InvalidRequestError, match="replace_where means all columns"):
+        put(spark, table, "SELECT 1L AS id, struct(1L AS a) AS s", mode="overwrite",
+            replace_where="to_json(struct(*)) LIKE '%deltalite%'")  # fmt: skip
+    delete_rows(spark, table, "to_json(struct(s.*)) = '{\"a\":2}'")
+    assert [row[0] for row in rows(table)] == [0, 1]
+
+
+ODD = [("id", "long"), ("big", "decimal(38,0)"), ("day", "string")]
+NINES = "9" * 37 + "8"
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """Files as other engines leave them, with vectors, without statistics, elsewhere, with tags."""
+    table, elsewhere = tmp_path / "t", tmp_path / "other place"
+    schema = pa.schema([("id", pa.int64()), ("big", pa.decimal128(38, 0))])
+
+    def file(name, ids, folder=table):
+        column = [Decimal(NINES)] * len(ids)
+        return data_file(folder, name, pa.table({"id": ids, "big": column}, schema))
+
+    counts = '{"numRecords": 4, "minValues": {"id": 0, "big": %s}, "maxValues": {"big": %s, "id": 3}, "extra": [1, 2]}'
+    described = [
+        file("1.parquet", [0, 1, 2, 3]) | {"stats": counts % (NINES, NINES), "deletionVector": inline([0])},
+        file("2.parquet", [10, 11, 12]) | {"tags": {"INSERTION_TIME": "5", "own": "é"}},
+        file("a b%2F.parquet", [20, 21, 22]) | {"stats": '{"nullCount": {"id": 0}}', "deletionVector": inline([2])},
+        file("4.parquet", [30, 31], elsewhere),
+    ]
+    described[3]["path"] = (elsewhere / "4.parquet").as_uri()
+    adds = [add | {"partitionValues": {"day": day}} for add, day in zip(described, "aabb", strict=True)]
+    configuration = VECTORS | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1"}
+    hand_made(table, schema_json(*ODD), adds, ("day",), features=("deletionVectors", "v2Checkpoint"),
+              configuration=configuration)  # fmt: skip
+    return table
+
+
+def ids(table):
+    return sorted(row[0] for row in rows(table))
+
+
+def test_files_of_other_engines_keep_all_that_is_said_of_them(spark, odd, way):
+    done = delete_rows(spark, odd, "id IN (1, 11, 20, 30)")
+    assert ids(odd) == [2, 3, 10, 12, 21, 31]
+    found = {add["path"].rpartition("/")[2]: add for add in adds(odd, 1)}
+    assert found["1.parquet"]["stats"].count(NINES) == 2 and '"extra":[1, 2]' in found["1.parquet"]["stats"]
+    assert json.loads(found["1.parquet"]["stats"])["numRecords"] == 4
+    assert found["2.parquet"]["tags"] == {"INSERTION_TIME": "5", "own": "é"}
+    assert json.loads(found["2.parquet"]["stats"]) == {"numRecords": 3, "tightBounds": False}
+    assert json.loads(found["a%20b%252F.parquet"]["stats"])["numRecords"] == 3
+    assert found["4.parquet"]["path"].startswith("file:///")
+    assert {name: add["deletionVector"]["cardinality"] for name, add in found.items()} == {
+        "1.parquet": 2, "2.parquet": 1, "a%20b%252F.parquet": 2, "4.parquet": 1,
+    }  # fmt: skip
+    gone = {a["remove"]["path"]: a["remove"].get("deletionVector") for a in actions(odd, 1) if "remove" in a}
+    assert gone["1.parquet"] == inline([0]) and len(gone) == 4
+    assert done.metrics["numRemovedFiles"] == 0 and done.metrics["numDeletedRows"] == 4
+    done = delete_rows(spark, odd, "id IN (2, 3, 10, 12, 21)")
+    assert not adds(odd, 2) and done.metrics["numRemovedFiles"] == 3, "what loses its last row only leaves"
+    assert ids(odd) == ids_by_spark(spark, odd) == [31]
+    delete_rows(spark, odd, "day = 'b'")
+    assert ids(odd) == [] and any((odd / "_delta_log").glob("*.checkpoint*"))
+
+
+def ids_by_spark(spark, table):
+    return sorted(row[0] for row in spark_rows(spark, table))
+
+
+def test_without_vectors_files_of_other_engines_are_rewritten(spark, odd):
+    log = odd / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"delta.enableDeletionVectors": "true"', '"mine": "x"'))
+    done = delete_rows(spark, odd, "id IN (1, 11, 20, 21)")
+    assert not any("deletionVector" in add for add in adds(odd, 1))
+    assert ids(odd) == [2, 3, 10, 12, 30, 31] == ids_by_spark(spark, odd)
+    assert done.metrics["numRemovedFiles"] == 3 and done.metrics["numCopiedRows"] == 4
+    # Files that do not say how many rows they have are counted where that is needed, and not for a number alone.
+    assert "numDeletedRows" not in delete_rows(spark, odd, "day = 'b'").metrics
+
+
+def test_a_file_that_is_not_there_is_named(spark, odd):
+    (odd / "1.parquet").unlink()
+    before = everything(odd)
+    with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
+        delete_rows(spark, odd, "id = 1")
+    assert everything(odd) == before
+    assert delete_rows(spark, odd, "id = 11").committed, "statistics leave no doubt"
+
+
+def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
+    table = made(spark, tmp_path / "t", VECTORS)
+    first = delete_rows(spark, table, "id = 99", run="r")
+    assert first.committed and not first.skipped and first.version == 1
+    assert [set(action) for action in actions(table, 1)] == [{"commitInfo"}, {"txn"}]
+    put(spark, table, values("id, x, day", "99, 9, 'z'"))
+    again = delete_rows(spark, table, "id = 99", run="r")
+    assert again.skipped and again.version == 1 and (99, 9, "z") in rows(table)
+    cleared = delete_rows(spark, table, "id = 99", run="r", generation=1, on_rerun="write")
+    assert cleared.committed and cleared.version == 3 and rows(table) == ordered(OLD)
+    assert delete_rows(spark, table, "id = 1", run="r", generation=1, on_rerun="write").skipped
+    with pytest.raises(InvalidRequestError, match="on_rerun='replace'"):
+        delete_rows(spark, table, "id = 1", run="r", generation=2, on_rerun="replace")
+    assert not delete_rows(spark, table, "id = 99").committed and DeltaTable(str(table)).version == 3
+
+
+def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
+    table = made(spark, tmp_path / "t", {"delta.appendOnly": "true"}, partition_by=("day",))
+    before = everything(table)
+    for condition in (None, "day = 'a'", "id = 1"):
+        with pytest.raises(AppendOnlyError, match="append-only"):
+            delete_rows(spark, table, condition)
+    assert not delete_rows(spark, table, "id = 99").committed and everything(table) == before
+    with pytest.raises(TableNotFoundError):
+        delete_rows(spark, tmp_path / "nowhere", "id = 1")
+    assert not (tmp_path / "nowhere").exists()
+
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.parquet.enableVectorizedReader": "false",
+}
+
+
+@pytest.mark.parametrize("kind", ["plain", "vectors"])
+def test_settings_of_a_session_do_not_matter(spark, tmp_path, kind):
+    """Moments as partitions, in a session with another clock, names with dots, and names that SQL text may use."""
+    table, other = tmp_path / "t", spark.newSession()
+    for key, value in SETTINGS.items():
+        other.conf.set(key, value)
+    at = "TIMESTAMP'2026-{0} 03:00:00Z'"
+    query = " UNION ALL ".join(
+        f"SELECT {n} AS `a.b`, {n} AS `target`, {n} AS source, {n} AS __deltalite_file, struct({n} AS `x.y`) AS `s t`, "
+        f"{at.format(day)} AS at"
+        for n, day in enumerate(["01-01", "01-02", "07-01"])
+    )
+    put(spark, table, query, partition_by=("at",), properties={**KINDS[kind], "delta.columnMapping.mode": "name"})
+    delete_rows(other, table, "at = TIMESTAMP'2025-12-31 22:00:00'")
+    assert [row[0] for row in rows(table)] == [1, 2]
+    delete_rows(other, table, "target.`a.b` = 1 AND `s t`.`x.y` = 1 AND source = 1 AND __deltalite_file = `target`")
+    assert [row[0] for row in rows(table)] == [2] == ids_by_spark(spark, table)
+    delete_rows(other, table, "1 / (`a.b` - 2) IS NULL AND at >= TIMESTAMP'2026-06-30 23:00:00'")
+    assert rows(table) == []

@@ -1,0 +1,303 @@
+"""UPDATE: rows for which the condition is true get the values that were asked for, and nothing else changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as OtherTable
+from deltalake import QueryBuilder
+from pyspark.sql import Row
+
+from deltalite import DeltaTable
+from deltalite.errors import (
+    AppendOnlyError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    SourceError,
+)
+from tests.spark.test_write_column_rules import empty_table, field
+from tests.support.tables import delete_rows, everything, put, rows, spark_rows, update_rows, values
+
+pytestmark = pytest.mark.spark
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+NAMED, BY_ID = {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}
+KINDS = {
+    "plain": {},
+    "vectors": VECTORS,
+    "feed": FEED,
+    "vectors and feed": {**VECTORS, **FEED},
+    "named, vectors and feed": {**VECTORS, **FEED, **NAMED},
+    "by id, feed": {**FEED, **BY_ID},
+}
+OLD = """SELECT * FROM VALUES
+    (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
+    (2, NULL, 'a', NULL, 2.25BD),
+    (3, 0, 'b', named_struct('p', 3, 'q', NULL), NULL),
+    (4, 7, NULL, named_struct('p', NULL, 'q', named_struct('r', NULL)), 0BD)
+    AS rows(id, x, day, s, d)"""
+
+
+def plain(value):
+    """A value without the types of the library that gave it."""
+    if isinstance(value, Row):
+        value = value.asDict()
+    return {name: plain(own) for name, own in value.items()} if isinstance(value, dict) else value
+
+
+def table_of(found):
+    return {row[0]: tuple(map(plain, row[1:])) for row in found}
+
+
+def theirs(table):
+    found = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
+    return table_of(tuple(row.values()) for row in pa.table(found.read_all()).to_pylist())
+
+
+def struct(p, r=None, *, q=True):
+    return {"p": p, "q": {"r": r} if q else None}
+
+
+START = {
+    1: (10, "a", struct(1, "u"), Decimal("1.50")),
+    2: (None, "a", None, Decimal("2.25")),
+    3: (0, "b", struct(3, q=False), None),
+    4: (7, None, struct(None), Decimal("0.00")),
+}
+STEPS = [
+    (
+        {"x": "id * 100", "d": "d + 0.01"},
+        "x > 5 OR x < 0",
+        {1: (100, "a", START[1][2], Decimal("1.51")), 4: (400, None, START[4][2], Decimal("0.01"))},
+    ),
+    ({"x": "length(day)", "Day": "CAST(x AS STRING)"}, "target.id = 1", {1: (1, "100", START[1][2], Decimal("1.51"))}),
+    (
+        {"s.p": "coalesce(s.p, 0) + 1", "S.q.r": "'new'"},
+        "id IN (2, 3)",
+        {2: (None, "a", struct(1, "new"), Decimal("2.25")), 3: (0, "b", struct(4, "new"), None)},
+    ),
+    (
+        {"s": "named_struct('q', s.q, 'p', 2BD)", "day": "NULL"},
+        "id = 1",
+        {1: (1, None, struct(2, "u"), Decimal("1.51"))},
+    ),
+    ({"x": "10 / x"}, "x <> 0 AND day IS NULL AND id = 1", {1: (10, None, struct(2, "u"), Decimal("1.51"))}),
+    (
+        {"x": "-1"},
+        "day <=> NULL",
+        {1: (-1, None, struct(2, "u"), Decimal("1.51")), 4: (-1, None, START[4][2], Decimal("0.01"))},
+    ),
+    ({"x": "5"}, "x = NULL", {}),
+    ({"target.s": "NULL", "day": "DATE'2026-01-02'"}, "true", None),
+]
+"""Updates one after the other, and what becomes of the rows that each of them touches."""
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_get_the_values_that_were_asked_for(spark, tmp_path, kind, partition_by):
+    table, now = tmp_path / "t", dict(START)
+    put(spark, table, OLD, properties=KINDS[kind], partition_by=partition_by)
+    assert table_of(rows(table)) == now
+    for assignments, condition, new in STEPS:
+        changed = all_of(now) if new is None else new
+        done = update_rows(spark, table, assignments, condition)
+        before, now = now, now | changed
+        assert done.committed is bool(changed)
+        assert table_of(rows(table)) == now == table_of(spark_rows(spark, table)), condition
+        if "delta.columnMapping.mode" not in KINDS[kind]:
+            assert theirs(table) == now, condition
+        if changed:
+            assert done.metrics["numUpdatedRows"] == len(changed)
+            assert "vectors" not in kind or done.metrics["numCopiedRows"] == 0
+            assert "vectors" in kind or done.metrics["numCopiedRows"] >= 0
+        if changed and "feed" in kind:
+            sides = {"update_preimage": before, "update_postimage": now}
+            assert feed(table, done.version) == {
+                side: {n: rows_then[n] for n in changed} for side, rows_then in sides.items()
+            }, condition
+    assert not any(table.glob("_deltalite_staging*"))
+
+
+def all_of(found):
+    return {number: (x, "2026-01-02", None, d) for number, (x, _, _, d) in found.items()}
+
+
+def feed(table, version):
+    found = {}
+    for batch in DeltaTable(str(table)).changes(from_version=version, to_version=version):
+        for row in batch.to_pylist():
+            kind = found.setdefault(row["_change_type"], {})
+            assert row["id"] not in kind
+            kind[row["id"]] = (row["x"], row["day"], row["s"], row["d"])
+    return found
+
+
+REFUSED = {
+    "more digits than the column has": ({"d": "1.005"}, "id = 1", SourceError, "'d' is decimal.* value 1.005"),
+    "a fraction": ({"x": "x / 4"}, "id = 1", SourceError, "'x' is int, and the value 2.5"),
+    "too large": ({"x": "3000000000"}, None, SourceError, "'x' is int, and the value 3000000000"),
+    "a fraction inside": ({"s.p": "2.5"}, "id = 1", SourceError, r"'s\.p' is int, and the value 2.5"),
+    "another one each time, and never whole": ({"x": "rand() + 0.1"}, None, SourceError, "'x' is int"),
+    "an error": ({"x": "10 / x"}, "x = 0", SourceError, "Division by zero"),
+    "an error that was asked for": ({"x": "raise_error('boo')"}, "id = 1", SourceError, "boo"),
+    "text for a number": ({"x": "'5'"}, None, SchemaMismatchError, "'x' is int, and its value is string"),
+    "a struct without a member": ({"s": "named_struct('p', 1)"}, None, SchemaMismatchError, "members p, q"),
+    "no column": ({"nope": "1"}, None, InvalidRequestError, "'nope', which is no column"),
+    "no member": ({"s.z": "1"}, None, InvalidRequestError, r"'s\.z', which is no column"),
+    "no name": ({"`x": "1"}, None, InvalidRequestError, "set gives a value to '`x'"),
+    "a column twice": ({"target.x": "1", "X": "2"}, None, InvalidRequestError, "the column X twice"),
+    "a struct and its member": ({"s": "NULL", "s.p": "1"}, None, InvalidRequestError, "one of which holds the other"),
+    "a subquery": ({"x": "(SELECT 1)"}, None, InvalidRequestError, "value of x .*ScalarSubquery"),
+    "an aggregate": ({"x": "max(x)"}, None, InvalidRequestError, "no single value"),
+    "a window": ({"x": "sum(x) OVER ()"}, None, InvalidRequestError, "no single value"),
+    "a generator": ({"x": "explode(array(1))"}, None, InvalidRequestError, "no single value"),
+    "all columns": ({"day": "to_json(struct(*))"}, None, InvalidRequestError, "all columns at once"),
+    "a type that is not stored": ({"x": "INTERVAL 1 DAY"}, None, InvalidRequestError, "interval day"),
+    "no SQL": ({"x": "x +"}, None, InvalidRequestError, "value of x"),
+    "no condition": ({"x": "1"}, "id", InvalidRequestError, "condition .*int, not boolean"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+@pytest.mark.parametrize("kind", ["plain", "vectors and feed"])
+def test_a_value_that_a_column_cannot_hold_is_refused_and_nothing_is_left(spark, tables, kind, why):
+    table, (assignments, condition, error, match) = tables[kind], REFUSED[why]
+    before = everything(table)
+    with pytest.raises(error, match=match):
+        update_rows(spark, table, assignments, condition)
+    assert everything(table) == before
+
+
+@pytest.fixture(scope="module")
+def tables(spark, tmp_path_factory):
+    made = {kind: tmp_path_factory.mktemp("refusing") / "t" for kind in ("plain", "vectors and feed")}
+    for kind, table in made.items():
+        put(spark, table, OLD, properties=KINDS[kind])
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, kind):
+    spark.udf.register("deltalite_twice", lambda x: None if x is None else x * 2, "int")
+    table = tmp_path / "t"
+    put(spark, table, "SELECT CAST(id AS INT) AS id, 0 AS x, '' AS day, NULL AS s, 0BD AS d FROM range(50)"
+        .replace("NULL AS s", "struct(1 AS p) AS s"), properties=KINDS[kind])  # fmt: skip
+    done = update_rows(
+        spark, table, {"x": "CAST(rand() * 1000000 AS INT)", "day": "uuid()"}, "deltalite_twice(id) < 80"
+    )
+    assert done.metrics["numUpdatedRows"] == 40
+    now = table_of(rows(table))
+    assert sum(row[1] == "" for row in now.values()) == 10 and len({row[1] for row in now.values()}) == 41
+    if "feed" in kind:
+        assert feed(table, 1)["update_postimage"] == {n: row for n, row in now.items() if row[1]}
+
+
+def ruled_table(folder, *, vectors):
+    """Every rule that a column can have, and a row that was let in before there was a constraint."""
+    configuration = {"delta.constraints.positive": "x > 0", **(VECTORS if vectors else {})}
+    features = ["checkConstraints", "generatedColumns", "allowColumnDefaults", "identityColumns"]
+    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False,
+                "delta.identity.highWaterMark": 2}  # fmt: skip
+    table = empty_table(
+        folder,
+        {"name": "n", "type": "long", "nullable": True, "metadata": identity},
+        field("x", "integer"),
+        field("at", "timestamp"),
+        field("day", "date", delta__generationExpression="CAST(at AS DATE)"),
+        field("name", "string", nullable=False, CURRENT_DEFAULT="'none'"),
+        features=features,
+        partition_columns=["day"],
+        configuration=configuration,
+    )
+    log = table / "_delta_log" / f"{0:020}.json"
+    if vectors:
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        lines[0]["protocol"] |= {"minReaderVersion": 3, "readerFeatures": ["deletionVectors"]}
+        lines[0]["protocol"]["writerFeatures"].append("deletionVectors")
+        log.write_text("\n".join(map(json.dumps, lines)))
+    return table
+
+
+@pytest.mark.parametrize("vectors", [False, True], ids=["plain", "vectors"])
+def test_the_rules_of_columns_hold_for_rows_that_change(spark, tmp_path, vectors):
+    table = ruled_table(tmp_path / "t", vectors=vectors)
+    put(spark, table, "SELECT id AS x, TIMESTAMP'2026-01-01 05:00:00' AS at FROM VALUES (1), (2) AS r(id)")
+    start = rows(table)
+    assert [row[4] for row in start] == ["none", "none"] and {row[3] for row in start} == {dt.date(2026, 1, 1)}
+    before = everything(table)
+    for assignments, error, match in [
+        ({"x": "x - 1"}, ConstraintViolationError, r'positive.*"x":0'),
+        ({"name": "NULL"}, ConstraintViolationError, "'name' is NOT NULL"),
+        ({"day": "DATE'2026-01-02'"}, ConstraintViolationError, "'day' is generated as .CAST.at AS DATE"),
+        ({"n": "7"}, InvalidRequestError, "'n', an identity column"),
+    ]:
+        with pytest.raises(error, match=match):
+            update_rows(spark, table, assignments, "x = 1")
+        assert everything(table) == before
+    update_rows(spark, table, {"at": "at + INTERVAL 1 DAY"}, "x = 1")
+    found = {row[1]: (row[0], row[3], row[4]) for row in rows(table)}
+    ids = {row[1]: row[0] for row in start}
+    assert found == {1: (ids[1], dt.date(2026, 1, 2), "none"), 2: (ids[2], dt.date(2026, 1, 1), "none")}
+    update_rows(spark, table, {"day": "DATE'2026-01-01'", "at": "TIMESTAMP'2026-01-01 00:00:00'"}, "x = 1")
+    assert {row[3] for row in rows(table)} == {dt.date(2026, 1, 1)}
+    put(spark, table, "SELECT 3 AS x, TIMESTAMP'2026-01-03 05:00:00' AS at")
+    assert len({row[0] for row in rows(table)}) == 3, "an update moves no counter"
+
+
+def test_rows_that_stay_are_not_held_against_rules_that_came_after_them(spark, tmp_path):
+    table = ruled_table(tmp_path / "t", vectors=False)
+    put(spark, table, "SELECT x, TIMESTAMP'2026-01-01' AS at, 'a' AS name FROM VALUES (5), (6) AS r(x)")
+    for file in (table / "_delta_log").iterdir():
+        if file.suffix == ".json":
+            file.write_text(file.read_text().replace("x > 0", "10 / (x - 5) > 0"))
+        else:
+            file.unlink()  # a checksum has the rule as it was
+    update_rows(spark, table, {"x": "x + 1"}, "x = 6")
+    assert sorted(row[1] for row in rows(table)) == [5, 7]
+    with pytest.raises(ConstraintViolationError, match="positive"):
+        update_rows(spark, table, {"x": "-x"}, "x = 7")
+
+
+def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id, x", "1, 1", "2, 2"))
+    assert update_rows(spark, table, {"x": "0"}, "id = 9", run="r").version == 1
+    put(spark, table, values("id, x", "9, 9"))
+    again = update_rows(spark, table, {"x": "0"}, "id = 9", run="r")
+    assert again.skipped and (9, 9) in rows(table)
+    done = update_rows(spark, table, {"x": "x + 1"}, run="r", generation=1, on_rerun="write", user_metadata="note")
+    assert done.metrics["numUpdatedRows"] == 3 and rows(table) == [(1, 2), (2, 3), (9, 10)]
+    assert update_rows(spark, table, {"x": "x + 1"}, run="r", generation=1, on_rerun="write").skipped
+    assert not update_rows(spark, table, {"x": "0"}, "false").committed
+    history = DeltaTable(str(table)).history()
+    assert history[0]["operation"] == "UPDATE" and history[0]["operationParameters"] == {"predicate": "[]"}
+
+
+def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id, x", "1, 1"), properties={"delta.appendOnly": "true"})
+    before = everything(table)
+    with pytest.raises(AppendOnlyError):
+        update_rows(spark, table, {"x": "0"})
+    assert everything(table) == before
+
+
+def test_what_is_marked_is_marked_once(spark, tmp_path, way):
+    """Updates and deletes, one after the other, of rows of one file, whose vector grows."""
+    table = tmp_path / "t"
+    put(spark, table, "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(100000)", properties=VECTORS)
+    expected = dict.fromkeys(range(100_000), 0)
+    for low, high in [(0, 10), (32_760, 32_775), (5, 40_000), (99_999, 100_000), (0, 3)]:
+        update_rows(spark, table, {"x": "x + 1"}, f"id >= {low} AND id < {high}")
+        expected |= {n: expected[n] + 1 for n in range(low, high) if n in expected}
+        delete_rows(spark, table, f"id = {high - 1}")
+        del expected[high - 1]
+    assert dict(rows(table)) == expected
+    assert {n: x[0] for n, x in theirs(table).items()} == expected

@@ -1,0 +1,124 @@
+"""Files whose rows are marked: each comes back with all marks, or leaves for good; only vectors of a commit stay."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.commands import marked_files as module
+from deltalite.commands.marked_files import VectorFiles
+from deltalite.errors import CorruptDataFileError, StorageError
+from deltalite.log.file_table import ADD_TYPES, table_of
+from deltalite.protocol.actions import AddFile
+from deltalite.storage.memory import MemoryLogStore
+from tests.support.vectors import inline
+
+
+def positions(*rows):
+    return pa.array(rows, pa.int64())
+
+
+def files(*described):
+    """A table of files: (path, number of rows or None, rows that are marked already)."""
+    bodies = []
+    for path, count, marked in described:
+        body = {"path": path, "partitionValues": {"day": "a"}, "size": 9, "modificationTime": 5, "dataChange": True,
+                "tags": {"own": "x"}, "clusteringProvider": "liquid"}  # fmt: skip
+        body["stats"] = None if count is None else json.dumps({"numRecords": count})
+        body["deletionVector"] = inline(marked) if marked else None
+        bodies.append(body)
+    return table_of(bodies, ADD_TYPES, AddFile)
+
+
+@pytest.fixture
+def store():
+    return MemoryLogStore()
+
+
+def vectors_in(store):
+    return [name for name in stored(store) if "deletion_vector" in name]
+
+
+def stored(store):
+    return sorted(store.files)
+
+
+def test_a_file_comes_back_with_all_its_marks_and_all_that_is_said_of_it(store):
+    table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
+    with VectorFiles(store) as vectors:
+        found = vectors.marked(table, [(0, positions(0, 9)), (2, positions(4))])
+        vectors.keep()
+    assert found.touched == [0, 2] and found.rows == 3
+    assert (found.vectors_added, found.vectors_updated, found.vectors_removed) == (2, 1, 1)
+    first, other = found.adds
+    assert (first.path, other.path) == ("1.parquet", "3.parquet")
+    assert deleted_rows(store, first.deletion_vector).to_pylist() == [0, 3, 9]
+    assert deleted_rows(store, other.deletion_vector).to_pylist() == [4]
+    assert first.deletion_vector["cardinality"] == 3
+    assert (first.tags, first.clustering_provider, first.modification_time_ms, first.size_bytes) == (
+        {"own": "x"}, "liquid", 5, 9,
+    )  # fmt: skip
+    assert first.partition_values == {"day": "a"} and first.data_change
+    assert json.loads(first.stats) == {"numRecords": 10, "tightBounds": False}
+    assert len(vectors_in(store)) == 1
+
+
+def test_a_file_that_loses_its_last_row_only_leaves(store):
+    table = files(("1.parquet", 3, [1]), ("2.parquet", 2, []))
+    with VectorFiles(store) as vectors:
+        found = vectors.marked(table, [(0, positions(0, 2)), (1, positions(0, 1))])
+    assert found.touched == [0, 1] and found.adds == [] and stored(store) == []
+    assert (found.rows, found.vectors_added, found.vectors_removed) == (4, 0, 1)
+
+
+def test_a_file_that_does_not_say_how_many_rows_it_has_is_asked(store):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1, 2, 3]}), sink)
+    store.write("a b.parquet", sink.getvalue().to_pybytes())
+    table = files(("a%20b.parquet", None, []))
+    with VectorFiles(store) as vectors:
+        (add,) = vectors.marked(table, [(0, positions(1))]).adds
+        assert json.loads(add.stats)["numRecords"] == 3
+        assert vectors.marked(table, [(0, positions(0, 1, 2))]).adds == []
+        with pytest.raises(CorruptDataFileError, match=r"gone\.parquet"):
+            vectors.marked(files(("gone.parquet", None, [])), [(0, positions(1))])
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 100])
+def test_a_file_of_vectors_has_no_more_than_its_share(store, monkeypatch, size):
+    monkeypatch.setattr(module, "_POSITIONS_IN_A_FILE", size)
+    table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
+    marks = [(n, positions(n, n + 1)) for n in range(5)]
+    with VectorFiles(store) as vectors:
+        found = vectors.marked(table, iter(marks))
+        vectors.keep()
+    assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in found.adds] == [
+        [n, n + 1] for n in range(5)
+    ]
+    assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]
+
+
+def test_vectors_that_are_not_committed_are_removed_and_others_stay(store):
+    table = files(("1.parquet", 10, []))
+    with VectorFiles(store) as vectors:
+        vectors.marked(table, [(0, positions(1))])
+        assert len(vectors_in(store)) == 1
+    assert vectors_in(store) == []
+    with VectorFiles(store) as vectors:
+        vectors.marked(table, [(0, positions(1))])
+        vectors.leave()
+    assert len(vectors_in(store)) == 1
+
+
+def test_a_vector_that_cannot_be_removed_is_left_to_a_vacuum(store, monkeypatch):
+    def refuse(_name):
+        raise StorageError("no", remedy="none")
+
+    monkeypatch.setattr(store, "delete", refuse)
+    with VectorFiles(store) as vectors:
+        vectors.marked(files(("1.parquet", 10, [])), [(0, positions(1))])
+    assert len(vectors_in(store)) == 1
