@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.storage.trees import Folder
 from deltalite.upkeep.vacuum_names import NamesInLog
-from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, holds_a_log, is_staged
+from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, checksum_of, holds_a_log, is_staged
 
 LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified_ms", pa.int64())])
 PLANNED = pa.schema([("name", pa.string()), ("size", pa.int64())])
@@ -99,7 +99,9 @@ class ListingBuilder:
         files = [] if is_another_table else [f for f in folder.files if not self._hides(f.name)]
         inner = [] if is_another_table else [one for one in folder.folders if not self._hides(one[0])]
         self._times.update(inner)
-        has_more = folder.has_more or len(files) + len(inner) < len(folder.files) + len(folder.folders)
+        companions = {checksum_of(f.name) for f in files}
+        hidden = [f for f in folder.files if self._hides(f.name) and f.name not in companions]
+        has_more = folder.has_more or is_another_table or bool(hidden) or len(inner) < len(folder.folders)
         if folder.name:
             self._folders[folder.name] = _SeenFolder(
                 modified_ms=self._times.get(folder.name, 0), was_empty=not (files or inner), has_more=has_more

@@ -116,6 +116,12 @@ def is_staged(name: str) -> bool:
     return name == STAGING_DIR or name.startswith(f"{STAGING_DIR}/")
 
 
+def checksum_of(name: str) -> str:
+    """The file beside a file in which Hadoop keeps its checksum on local disks; it goes with the file."""
+    folder, slash, base = name.rpartition("/")
+    return f"{folder}{slash}.{base}.crc"
+
+
 def holds_a_log(folder: str) -> bool:
     """Whether a folder, by its name, is the log of another table, which makes the folder above it that table."""
     return folder.endswith(f"/{LOG_DIR}")
