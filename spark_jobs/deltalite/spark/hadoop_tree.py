@@ -18,11 +18,11 @@ from deltalite.spark.folders import folder_of
 from deltalite.spark.hadoop import HADOOP_ERRORS, HadoopFiles, is_missing
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.locations import parse_location
-from deltalite.storage.log_store import StoredFile
 from deltalite.storage.trees import Deletion, Folder, TableTree
 
 _BULK = "fs.capability.bulk.delete"
 _BATCH = 50
+_THREADS = 16
 
 
 def tree_of(spark: SparkSession, root: str) -> TableTree:
@@ -34,6 +34,8 @@ def tree_of(spark: SparkSession, root: str) -> TableTree:
 
 class HadoopTree:
     """A `TableTree` over a folder that Hadoop reaches."""
+
+    threads = _THREADS
 
     def __init__(self, files: HadoopFiles, *, folders_have_times: bool) -> None:
         self._files = files
@@ -60,13 +62,16 @@ class HadoopTree:
                     raise
                 return Folder(name=folder)
         above = f"{folder}/" if folder else ""
-        files = [
-            StoredFile(name=above + e.name, size_bytes=e.size_bytes, modified_ms=e.modified_ms)
-            for e in entries
-            if e.is_file
-        ]
+        files = [e for e in entries if e.is_file]
         folders = [(above + e.name, e.modified_ms if self._folders_have_times else 0) for e in entries if e.is_folder]
-        return Folder(name=folder, files=files, folders=folders, has_more=len(files) + len(folders) < len(entries))
+        return Folder(
+            name=folder,
+            bases=[e.name for e in files],
+            sizes=[e.size_bytes for e in files],
+            times_ms=[e.modified_ms for e in files],
+            folders=folders,
+            has_more=len(files) + len(folders) < len(entries),
+        )
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
         """Delete files, in one request where the storage takes many."""

@@ -14,17 +14,19 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError
-from deltalite.storage.log_store import StoredFile
 from deltalite.storage.trees import Deletion, Folder
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BATCH = 500
+# A disk needs no more than one, and a mount does.
+_THREADS = 4
 
 
 class LocalTree:
     """A `TableTree` over a local folder."""
 
     batch = _BATCH
+    threads = _THREADS
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -36,31 +38,34 @@ class LocalTree:
 
     def list(self, folder: str) -> Folder:
         """What lies in a folder. A name that is no UTF-8, which no log can hold, counts as `has_more`."""
-        files: list[StoredFile] = []
+        bases: list[str] = []
+        sizes: list[int] = []
+        times_ms: list[int] = []
         folders: list[tuple[str, int]] = []
         has_more = False
-        above = f"{folder}/" if folder else ""
         try:
             with os.scandir(os.path.join(self._root, folder)) as entries:
                 for entry in entries:
+                    base = entry.name
                     try:
-                        entry.name.encode()
+                        is_file, is_folder = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+                        if not (is_file or is_folder) or not (base.isascii() or _is_text(base)):
+                            has_more = True
+                            continue
                         status = entry.stat(follow_symlinks=False)
-                    except (UnicodeEncodeError, FileNotFoundError) as error:
-                        has_more = has_more or isinstance(error, UnicodeEncodeError)
+                    except FileNotFoundError:  # gone since it was seen
                         continue
-                    name, modified_ms = above + entry.name, status.st_mtime_ns // 1_000_000
-                    if stat.S_ISREG(status.st_mode):
-                        files.append(StoredFile(name=name, size_bytes=status.st_size, modified_ms=modified_ms))
-                    elif stat.S_ISDIR(status.st_mode):
-                        folders.append((name, modified_ms))
+                    if is_file:
+                        bases.append(base)
+                        sizes.append(status.st_size)
+                        times_ms.append(status.st_mtime_ns // 1_000_000)
                     else:
-                        has_more = True
+                        folders.append((f"{folder}/{base}" if folder else base, status.st_mtime_ns // 1_000_000))
         except (FileNotFoundError, NotADirectoryError):  # removed since it was seen
             return Folder(name=folder)
         except OSError as error:
             raise _typed(error, f"list {folder or self._root}") from error
-        return Folder(name=folder, files=files, folders=folders, has_more=has_more)
+        return Folder(name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more)
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
         """Delete files, folder by folder."""
@@ -109,6 +114,14 @@ class LocalTree:
         except OSError as error:
             return Deletion(failed=1, error=_typed(error, f"delete {base} of {self._root}"))
         return Deletion(deleted=1)
+
+
+def _is_text(base: str) -> bool:
+    try:
+        base.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unlinked(handle: int, base: str) -> bool:

@@ -15,20 +15,20 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from deltalite.errors import DeltaLiteError
-from deltalite.storage.log_store import StoredFile
-
-LISTING_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
     """What lies directly in a folder; the root's name is empty. Times are milliseconds UTC.
 
-    `folders` are the names of those in it, each with the time of its last change, 0 where the storage has none.
+    Of files, which may be very many, `bases` are the names inside the folder, beside their sizes and times. `folders`
+    are the whole names of those in it, each with the time of its last change, 0 where the storage has none.
     """
 
     name: str
-    files: Sequence[StoredFile] = ()
+    bases: Sequence[str] = ()
+    sizes: Sequence[int] = ()
+    times_ms: Sequence[int] = ()
     folders: Sequence[tuple[str, int]] = ()
     has_more: bool = False
 
@@ -57,6 +57,11 @@ class ListedTree(Protocol):
         """The table's address."""
         ...
 
+    @property
+    def threads(self) -> int:
+        """How many requests at once are best."""
+        ...
+
     def list(self, folder: str) -> Folder:
         """What lies in a folder; nothing where there is none.
 
@@ -83,13 +88,14 @@ class TableTree(ListedTree, Protocol):
         ...
 
 
-def walk(tree: ListedTree, visit: Callable[[Folder], Iterable[str]], *, threads: int = LISTING_THREADS) -> None:
+def walk(tree: ListedTree, visit: Callable[[Folder], Iterable[str]]) -> None:
     """List the root, and then each folder that `visit` names when it is given what lies in the one above.
 
     Folders come one at a time, in no order but after the one above; a few for each thread are held at once.
 
     Raises as `ListedTree.list` does: a listing that lacks a part is none.
     """
+    threads = tree.threads
     waiting: deque[str] = deque([""])
     running: set[Future[Folder]] = set()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="list") as pool:

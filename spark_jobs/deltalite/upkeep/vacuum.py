@@ -36,8 +36,6 @@ from deltalite.upkeep.vacuum_names import (
 from deltalite.upkeep.vacuum_plan import PLANNED, ListingBuilder, VacuumPlan, planned
 from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, condemned_name, is_inside
 
-_DELETERS = 8
-
 
 def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> VacuumPlan:
     """What goes by a listing of the whole folder.
@@ -97,11 +95,12 @@ class Swept:
     folders: int
 
 
-def sweep(tree: TableTree, plan: VacuumPlan, *, threads: int = _DELETERS) -> Swept:
+def sweep(tree: TableTree, plan: VacuumPlan) -> Swept:
     """Delete the files of a plan, several batches at a time, then the folders that are left empty.
 
     One file that cannot be deleted keeps no other from going. At most a few batches are held as Python objects.
     """
+    threads = tree.threads
     total = Deletion()
     running: deque[Future[Deletion]] = deque()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="delete") as pool:

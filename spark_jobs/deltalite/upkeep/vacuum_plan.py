@@ -96,24 +96,31 @@ class ListingBuilder:
         These are the ones that are not hidden, and none in a table of its own.
         """
         is_another_table = bool(folder.name) and any(holds_a_log(name) for name, _ in folder.folders)
-        files = [] if is_another_table else [f for f in folder.files if not self._hides(f.name)]
-        inner = [] if is_another_table else [one for one in folder.folders if not self._hides(one[0])]
+        hidden = {base for base in folder.bases if self._hides(folder.name, base)}
+        kept = [] if is_another_table else [at for at, base in enumerate(folder.bases) if base not in hidden]
+        inner = [] if is_another_table else [one for one in folder.folders if not self._hides(*_split(one[0]))]
         self._times.update(inner)
-        companions = {checksum_of(f.name) for f in files}
-        hidden = [f for f in folder.files if self._hides(f.name) and f.name not in companions]
-        has_more = folder.has_more or is_another_table or bool(hidden) or len(inner) < len(folder.folders)
         if folder.name:
+            companions = {checksum_of(folder.bases[at]) for at in kept} if hidden else set()
+            more_files = hidden - companions or len(inner) < len(folder.folders)
             self._folders[folder.name] = _SeenFolder(
-                modified_ms=self._times.get(folder.name, 0), was_empty=not (files or inner), has_more=has_more
+                modified_ms=self._times.get(folder.name, 0),
+                was_empty=not (kept or inner),
+                has_more=folder.has_more or is_another_table or bool(more_files),
             )
-        if files:
-            columns = [[f.name for f in files], [f.size_bytes for f in files], [f.modified_ms for f in files]]
-            arrays = [pa.array(c, t) for c, t in zip(columns, LISTED.types, strict=True)]
+        if kept:
+            columns: tuple[Sequence[object], ...] = (folder.bases, folder.sizes, folder.times_ms)
+            if len(kept) < len(folder.bases):
+                columns = tuple([column[at] for at in kept] for column in columns)
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, LISTED.types, strict=True)]
+            if folder.name:
+                arrays[0] = pc.binary_join_element_wise(folder.name, arrays[0], "/")
             self._tables.append(pa.Table.from_arrays(arrays, schema=LISTED))
         return [name for name, _ in inner]
 
-    def _hides(self, name: str) -> bool:
-        return not is_staged(name) and self.hidden.hides(name.rpartition("/")[2])
+    def _hides(self, above: str, base: str) -> bool:
+        may_be_hidden = base[0] in "._" or base == "metadata"
+        return may_be_hidden and not is_staged(f"{above}/{base}" if above else base) and self.hidden.hides(base)
 
     def listing(self) -> TreeListing:
         """All of it."""
@@ -149,8 +156,7 @@ def _goes(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.Chunke
     )
     is_removed = pc.and_(is_dead, pc.invert(is_new))
     is_old = pc.less(modified_ms, retention.unnamed_before_ms)
-    by_own_time = pc.and_(pc.invert(is_dead), is_old)
-    return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, by_own_time))
+    return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, is_old))
 
 
 def _young_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before_ms: int) -> set[str]:
@@ -177,6 +183,11 @@ def _emptied(
             occupied.add(name)
     above = {parent for name in occupied for parent in _parents(name)}
     return tuple(sorted(folders.keys() - occupied - above, key=lambda name: (-name.count("/"), name)))
+
+
+def _split(name: str) -> tuple[str, str]:
+    above, _, base = name.rpartition("/")
+    return above, base
 
 
 def _parents(name: str) -> Iterator[str]:

@@ -116,10 +116,9 @@ def is_staged(name: str) -> bool:
     return name == STAGING_DIR or name.startswith(f"{STAGING_DIR}/")
 
 
-def checksum_of(name: str) -> str:
-    """The file beside a file in which Hadoop keeps its checksum on local disks; it goes with the file."""
-    folder, slash, base = name.rpartition("/")
-    return f"{folder}{slash}.{base}.crc"
+def checksum_of(base: str) -> str:
+    """The file beside a file of this name in which Hadoop keeps its checksum on local disks; it goes with the file."""
+    return f".{base}.crc"
 
 
 def holds_a_log(folder: str) -> bool:
