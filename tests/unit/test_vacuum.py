@@ -27,8 +27,13 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import LAST_VACUUM, LOG_DIR, commit_name
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import RunIdentity, VacuumRequest
+from deltalite.snapshot import Snapshot
+from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.storage.local_tree import LocalTree
+from deltalite.storage.opening import listed_tree, open_store
 from deltalite.storage.trees import Deletion
+from deltalite.upkeep.vacuum import full_plan
+from deltalite.upkeep.vacuum_rules import retention_of
 from tests.support.table_history import DAYS, TableHistory
 from tests.support.tables import commit, everything
 
@@ -391,6 +396,35 @@ def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeyp
     monkeypatch.setattr(command, "_planned", with_a_rival)
     assert gone(history) == set()
     assert history.read()[3][0] == history.rows_of(3)
+
+
+def test_a_driver_whose_clock_runs_ahead_of_the_storages_deletes_nothing(history, monkeypatch):
+    put(history, "orphan")
+    real = command.now_ms
+    monkeypatch.setattr(command, "now_ms", lambda: real() + 2 * HOUR_MS)
+    with pytest.raises(StorageError, match=r"2\.0 hours ahead"):
+        run(history)
+    assert history.files() == {"orphan"}
+    assert commit(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
+
+
+@pytest.mark.parametrize("kind", ["local", "fsspec"])
+def test_a_plan_is_made_without_spark(history, kind):
+    import fsspec
+
+    history.append(2)
+    history.replace(DAYS[0])
+    dead = put(history, "a b/%41/old.parquet")
+    put(history, "_hidden/old")
+    history.wait(OLD_H)
+    local = fsspec.filesystem("file")
+    store = open_store(str(history.folder)) if kind == "local" else FsspecLogStore(str(history.folder), local)
+    snapshot = Snapshot.load(store)
+    retention = retention_of(snapshot.configuration, None, confirmed=False, now_ms=history.now_ms, table=store.root)
+    plan = full_plan(snapshot, listed_tree(store), retention)
+    expected = gone(history)
+    assert set(plan.files["name"].to_pylist()) == expected and len(expected) == 2 and dead in expected
+    assert plan.largest_folders(1)[0].name == "day=a b"
 
 
 def test_a_lite_vacuum_deletes_what_commits_removed_since_the_last_one(history):

@@ -18,7 +18,9 @@ from deltalite.commands.committing import committed, now_ms, operation_result
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.errors import DeltaLiteError, StorageError
+from deltalite.log.commit_times import commit_file
 from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
@@ -42,6 +44,7 @@ START, END, DRY_RUN = "VACUUM START", "VACUUM END", "VACUUM DRY RUN"
 _SHOWN_FOLDERS = 10
 _SHOWN_FILES = 100
 _MIB = 1024 * 1024
+_MOST_AHEAD_MS = HOUR_MS
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +83,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     if isinstance(begun, OperationResult):
         return begun
     try:
+        _check_clock(store, begun.version)
         swept = sweep(tree, begun.plan)
         _check_complete(swept, store.root)
     except Exception:
@@ -205,6 +209,21 @@ def _say_failed(spark: SparkSession, request: VacuumRequest, store: LogStore) ->
         _end(spark, request, store, "FAILED", {})
     except DeltaLiteError as error:
         _log.warning("That the vacuum of %s failed could not be committed: %s", store.root, error)
+
+
+def _check_clock(store: LogStore, version: int) -> None:
+    """Return where this machine's clock is not far ahead of the storage's, by the time of a commit made just now.
+
+    Files would look older than they are, and those of jobs at work could go.
+    """
+    stored = commit_file(store, version)
+    ahead_ms = 0 if stored is None else now_ms() - stored.modified_ms
+    if ahead_ms > _MOST_AHEAD_MS:
+        raise StorageError(
+            f"The clock of the driver is {ahead_ms / HOUR_MS:.1f} hours ahead of that of {store.root}'s storage, so "
+            "that it cannot be told which files are young; nothing was deleted.",
+            remedy="Set the clock of the machine that runs the driver.",
+        )
 
 
 def _check_complete(swept: Swept, table: str) -> None:
