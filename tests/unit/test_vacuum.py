@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -396,6 +397,38 @@ def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeyp
     monkeypatch.setattr(command, "_planned", with_a_rival)
     assert gone(history) == set()
     assert history.read()[3][0] == history.rows_of(3)
+
+
+def test_commits_that_carry_their_times_are_as_old_as_they_say(tmp_path):
+    """Their files, of a table that was copied, are new: going by these, every commit would be inside the retention."""
+    history = TableHistory(tmp_path / "orders")
+    first = (history.folder / commit_name(0)).read_text().splitlines()
+    protocol, metadata = (json.loads(line) for line in first[1:])
+    protocol["protocol"]["writerFeatures"].append("inCommitTimestamp")
+    metadata["metaData"]["configuration"]["delta.enableInCommitTimestamps"] = "true"
+    history.append()
+    history.replace(None)
+    for version, time_ms in enumerate(history.times):
+        file = history.folder / commit_name(version)
+        info, *rest = file.read_text().splitlines()
+        stated = {"commitInfo": {"inCommitTimestamp": time_ms, **json.loads(info)["commitInfo"]}}
+        rest = [json.dumps(protocol), json.dumps(metadata)] if version == 0 else rest
+        file.write_text("".join(f"{line}\n" for line in (json.dumps(stated), *rest)))
+    history.wait(WEEK_H - 1)
+    assert gone(history, dry_run=True) == set() and run(history, dry_run=True).metrics["numFilesToDelete"] == 0
+    history.wait(2)
+    assert len(gone(history)) == 1
+    assert history.read()[4][0] == history.rows_of(2)
+
+
+def test_two_vacuums_at_once_delete_each_file_once(history):
+    for number in range(300):
+        put(history, f"a/{number}.parquet")
+    asked = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda one: vacuum(None, one, clock_ms=lambda: history.now_ms), asked))
+    assert sum(one.metrics["numDeletedFiles"] for one in done) == 300
+    assert sorted(one.committed for one in done) == [True, True] and history.files() == set()
 
 
 def test_a_driver_whose_clock_runs_ahead_of_the_storages_deletes_nothing(history, monkeypatch):
