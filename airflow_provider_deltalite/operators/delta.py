@@ -10,6 +10,7 @@ from __future__ import annotations
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
 from airflow_provider_deltalite.operators._rows import DeltaDeleteOperator, DeltaUpdateOperator
+from airflow_provider_deltalite.operators._vacuum import DeltaVacuumOperator
 from airflow_provider_deltalite.operators._write import DeltaWriteOperator
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "DeltaDeleteOperator",
     "DeltaMergeOperator",
     "DeltaUpdateOperator",
+    "DeltaVacuumOperator",
     "DeltaWriteOperator",
 ]

@@ -285,6 +285,24 @@ def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(base, ingested):
     assert [DeltaTable(str(table)).version for table in tables] == newest  # nothing was committed
 
 
+def test_each_table_is_vacuumed_in_a_task_of_its_own_and_a_dry_run_only_says_so(base, ingested):
+    tables = [base / "lake" / name for name in ("orders", "order_totals")]
+    if not tables[1].exists():
+        run(example("orders_replace_day"), FIRST)
+    before = [DeltaTable(str(table)).version for table in tables]
+    for table in tables:
+        (table / "orphan.parquet").write_bytes(b"x" * 7)
+        os.utime(table / "orphan.parquet", (0, 0))
+    looked = run(example("lake_vacuum"), FIRST, conf={"dry_run": True})
+    assert looked.state == "success"
+    assert [one["metrics"]["sizeOfDataToDelete"] for one in looked.returned["vacuum"]] == [7, 7]
+    assert [DeltaTable(str(table)).version for table in tables] == before
+    done = run(example("lake_vacuum"), FIRST, at=timedelta(days=2))
+    assert [one["metrics"]["numDeletedFiles"] for one in done.returned["vacuum"]] == [1, 1]
+    assert [one["version"] for one in done.returned["vacuum"]] == [version + 2 for version in before]
+    assert not any((table / "orphan.parquet").exists() for table in tables)
+
+
 def changed(customer: str, hour: int, *, day: date, country: str = "DE", deleted: bool | None = None) -> dict[str, Any]:
     """A change of a customer, as the source delivers it."""
     at = datetime.combine(day, time(hour), UTC)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltalite import DeltaTable
 from deltalite.errors import TableNotFoundError
-from deltalite.protocol.file_names import LAST_CHECKPOINT, LOG_DIR, parse_log_name
+from deltalite.protocol.file_names import LAST_CHECKPOINT, LAST_VACUUM, LOG_DIR, parse_log_name
 from tests.faults.crash_site import EVERYTHING
 from tests.support.tables import ordered, rows
 
@@ -50,7 +50,7 @@ def check_whole(table, *expected):
     for folder, _, names in os.walk(Path(table) / LOG_DIR):
         for name in (name for name in names if not name.startswith(".")):
             full = Path(folder, name).relative_to(table).as_posix()
-            known = parse_log_name(full) is not None or full == LAST_CHECKPOINT or "/_sidecars/" in full
+            known = parse_log_name(full) is not None or full in (LAST_CHECKPOINT, LAST_VACUUM) or "/_sidecars/" in full
             assert known, f"{full} can be seen and is no file of a log"
 
 

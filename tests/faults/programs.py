@@ -13,11 +13,13 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite.commands.vacuum import vacuum as vacuum_command
 from deltalite.commands.write import write as write_command
 from deltalite.errors import TableNotFoundError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
 from deltalite.protocol.feature_enabling import protocol_for
+from deltalite.requests import RunIdentity, VacuumRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
@@ -77,6 +79,14 @@ def data_file(store, ids):
 def checkpoint(_spark, table):
     """A checkpoint of the table as it is."""
     write_checkpoint(Snapshot.load(LocalLogStore(table)), now_ms=now_ms())
+
+
+def vacuum(_spark, table, *, run, mode, hours):
+    """The vacuum command, which needs no session on a local disk."""
+    vacuum_command(None, VacuumRequest(
+        table=table, mode=mode, retention_hours=hours, identity=RunIdentity(app_id=run),
+        confirm_short_retention=None if hours is None else table.rpartition("/")[2],
+    ))  # fmt: skip
 
 
 def write(spark, table, *, query, run, **options):

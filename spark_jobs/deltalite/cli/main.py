@@ -18,7 +18,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from deltalite.cli import changes, detail, diff, files, head, history, schema, verify
+from deltalite.cli import changes, detail, diff, files, head, history, schema, vacuum, verify
 from deltalite.cli.command import Command, add_table_arguments
 from deltalite.cli.output import Output
 from deltalite.cli.values import json_text, printable
@@ -33,6 +33,7 @@ COMMANDS: tuple[Command, ...] = (
     head.COMMAND,
     changes.COMMAND,
     diff.COMMAND,
+    vacuum.COMMAND,
     verify.COMMAND,
 )
 

@@ -16,6 +16,10 @@ from deltalite.protocol.paths import decode_path
 LOG_DIR = "_delta_log"
 SIDECAR_DIR = f"{LOG_DIR}/_sidecars"
 LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
+# Of delta-spark, beside the specification: how far a vacuum has come.
+LAST_VACUUM = f"{LOG_DIR}/_last_vacuum_info"
+# Of this library: files that are being written, before they are moved to where they belong.
+STAGING_DIR = "_deltalite_staging"
 
 
 class LogFileKind(StrEnum):

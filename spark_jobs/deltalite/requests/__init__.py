@@ -9,6 +9,7 @@ from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Requ
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
+from deltalite.requests.vacuum import VacuumMode, VacuumRequest
 from deltalite.requests.write import PartitionOverwrite, WriteMode, WriteRequest
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "RunIdentity",
     "Source",
     "UpdateRequest",
+    "VacuumMode",
+    "VacuumRequest",
     "WriteMode",
     "WriteRequest",
 ]

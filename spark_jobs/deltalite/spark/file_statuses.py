@@ -1,7 +1,7 @@
 """Java's `FileStatus[]` as Python values, in a few calls to the JVM whatever their number.
 
 Hadoop writes each status as a Protocol Buffers message (FileStatusProto) behind its length; of its fields are read:
-1 type (2 is a file), 2 path, 3 length, 7 modification time. The way back is in `native_relation`.
+1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time. The way back is in `native_relation`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_FILE = 2
+_FOLDER, _FILE = 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEntry:
-    """A file or folder as Hadoop lists it. `uri` is unescaped and has its scheme; times are milliseconds UTC."""
+    """A file or folder as Hadoop lists it, or neither: a link.
+
+    `uri` is unescaped and has its scheme; times are milliseconds UTC.
+    """
 
     uri: str
     is_file: bool
+    is_folder: bool
     size_bytes: int
     modified_ms: int
 
@@ -51,6 +55,7 @@ def _parsed(data: bytes) -> Iterator[ListedEntry]:
         yield ListedEntry(
             uri=bytes(fields[2]).decode(),
             is_file=fields.get(1) == _FILE,
+            is_folder=fields.get(1) == _FOLDER,
             size_bytes=int(fields.get(3, 0)),
             modified_ms=int(fields.get(7, 0)),
         )

@@ -24,6 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.protocol.paths import partition_values_of_dir
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 from deltalite.spark.columns import named, quoted
@@ -34,7 +35,6 @@ from deltalite.spark.guards import Guard, guarded, violation
 from deltalite.spark.session import settings
 from deltalite.spark.stored_columns import stored_columns
 
-STAGING_DIR = "_deltalite_staging"
 # Where Hadoop's committer keeps the files of task attempts; one that outlived its job may still write there.
 _ATTEMPTS_DIR = "_temporary"
 _FORMAT_SETTINGS = {

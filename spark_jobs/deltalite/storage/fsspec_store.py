@@ -42,13 +42,7 @@ class FsspecLogStore:
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Files of the folder of `name`, from `name` on, in order of their names."""
         folder, _, first = name.rpartition("/")
-        path = self._path(folder)
-        with self._errors(f"list {folder or self._root}"):
-            self._fs.invalidate_cache(path)
-            try:
-                entries = self._fs.ls(path, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                return
+        path, entries = self.entries(folder)
         found = []
         for entry in entries:
             above, _, base = entry["name"].rpartition("/")
@@ -57,7 +51,17 @@ class FsspecLogStore:
                 found.append((base, entry))
         for base, entry in sorted(found, key=lambda pair: pair[0]):
             full = f"{folder}/{base}" if folder else base
-            yield StoredFile(name=full, size_bytes=entry["size"] or 0, modified_ms=_modified_ms(entry))
+            yield StoredFile(name=full, size_bytes=entry["size"] or 0, modified_ms=modified_ms(entry))
+
+    def entries(self, folder: str) -> tuple[str, list[dict[str, Any]]]:
+        """The path of a folder for fsspec, and what fsspec says of what lies there; nothing where there is none."""
+        path = self._path(folder)
+        with self._errors(f"list {folder or self._root}"):
+            self._fs.invalidate_cache(path)
+            try:
+                return path, self._fs.ls(path, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return path, []
 
     def read(self, name: str) -> bytes | None:
         """The whole file, or None."""
@@ -150,7 +154,7 @@ class _Reader:
         self.closed = True
 
 
-def _modified_ms(entry: dict[str, Any]) -> int:
+def modified_ms(entry: dict[str, Any]) -> int:
     """The time of an entry, 0 where the file system does not say."""
     value = next((entry[key] for key in _TIMES if entry.get(key) is not None), 0)
     if isinstance(value, str):

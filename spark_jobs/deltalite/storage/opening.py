@@ -11,8 +11,10 @@ from typing import Any
 
 from deltalite.errors import UnsupportedStorageError
 from deltalite.storage.local import LocalLogStore
+from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.locations import TableLocation, parse_location
 from deltalite.storage.log_store import LogStore
+from deltalite.storage.trees import ListedTree
 
 # As fsspec spells schemes for which engines have several names.
 _FSSPEC_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
@@ -41,6 +43,21 @@ def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None
     if filesystem is None:
         filesystem = _client(location, storage_options or {})
     return FsspecLogStore(location.path, filesystem)
+
+
+def listed_tree(store: LogStore) -> ListedTree:
+    """The folder of a table that `open_store` has opened, to be listed."""
+    if isinstance(store, LocalLogStore):
+        return LocalTree(store.root)
+    # As in `open_store`.
+    from deltalite.storage.fsspec_store import FsspecLogStore  # noqa: PLC0415
+    from deltalite.storage.fsspec_tree import FsspecTree  # noqa: PLC0415
+
+    if isinstance(store, FsspecLogStore):
+        return FsspecTree(store)
+    raise UnsupportedStorageError(
+        f"{store.root} cannot be listed without Spark.", remedy="Open the table by its address."
+    )
 
 
 def fsspec_uri(location: TableLocation) -> str:

@@ -1,0 +1,249 @@
+"""The vacuum command: files that no version inside the retention needs leave the table's folder.
+
+1 Plan, on a snapshot: what goes. 2 VACUUM START is committed; what was committed in between is read and stays. 3 Files
+go, then empty folders. 4 VACUUM END is committed with the run's `txn`, also where there was nothing to delete; after
+a failure it says so and has none, so that a retry sweeps what is left. A process that is killed leaves a table whose
+versions are whole, and a START without an end. delta-spark: VacuumCommand.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.identity import transaction, user_metadata
+from deltalite.commands.replanning import Rebase, replanned
+from deltalite.errors import DeltaLiteError, StorageError
+from deltalite.log.commit_times import commit_file
+from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.properties import HOUR_MS
+from deltalite.requests import VacuumMode, VacuumRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop_tree import tree_of
+from deltalite.spark.opening import readable_store, writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import Operation, Proposal
+from deltalite.upkeep.last_vacuum import advance_last_vacuum
+from deltalite.upkeep.vacuum import Swept, full_plan, lite_plan, protected_since, sweep
+from deltalite.upkeep.vacuum_plan import VacuumPlan
+from deltalite.upkeep.vacuum_rules import Retention, retention_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+    from deltalite.storage.trees import TableTree
+
+START, END, DRY_RUN = "VACUUM START", "VACUUM END", "VACUUM DRY RUN"
+_SHOWN_FOLDERS = 10
+_SHOWN_FILES = 100
+_MIB = 1024 * 1024
+_MOST_AHEAD_MS = HOUR_MS
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Started:
+    """What is to be deleted, once VACUUM START says so as version `version`."""
+
+    plan: VacuumPlan
+    version: int
+
+
+def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[], int] = now_ms) -> OperationResult:
+    """Delete dead files, or report what an earlier try of the same run did (`skipped`), or what would go (`dry_run`).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table asks of a writer what this release does not know.
+        InvalidRequestError: the retention is shorter than the table's, and was not confirmed.
+        VersionNotFoundError: the log no longer has what a lite vacuum needs.
+        CorruptLogError, CorruptDataFileError: the log cannot be read fully; nothing was deleted.
+        StorageError, StoragePermissionError: a file could not be deleted; all others were.
+    """
+    refuse_version(request.table)
+    if request.dry_run:
+        store = readable_store(spark, request.table)
+        return _dry_run(request, store, tree_of(spark, store.root), clock_ms())
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    tree = tree_of(spark, store.root)
+    begun = replanned(
+        lambda: _begin(spark, request, store, tree, clock_ms()),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+    if isinstance(begun, OperationResult):
+        return begun
+    try:
+        _check_clock(store, begun.version)
+        swept = sweep(tree, begun.plan)
+        _check_complete(swept, store.root)
+    except Exception:
+        _say_failed(spark, request, store)
+        raise
+    result = _end(spark, request, store, "COMPLETED", _metrics(begun.plan, swept))
+    advance_last_vacuum(store, begun.plan.swept_version)
+    return result
+
+
+def _begin(
+    spark: SparkSession, request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int
+) -> _Started | OperationResult:
+    """The plan, announced in the log; the earlier result where this run has ended before."""
+    base = Snapshot.load(store)
+    base.check_log()
+    if request.identity is not None:
+        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
+        if done is not None:
+            return done
+    retention = _retention(request, base, at_ms)
+    plan = _planned(request, base, tree, retention)
+    parameters = {"retentionCheckEnabled": not retention.is_short, "defaultRetentionMillis": retention.table_ms}
+    if retention.specified_ms is not None:
+        parameters["specifiedRetentionMillis"] = retention.specified_ms
+    operation = Operation(
+        name=START,
+        parameters=parameters,
+        metrics={"numFilesToDelete": plan.files.num_rows, "sizeOfDataToDelete": plan.size_bytes},
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )
+    started = committed(spark, store, request, _empty_proposal(base, operation))
+    version = started.version if started.version is not None else base.version
+    return _Started(plan=protected_since(plan, store, base=base.version, head=version - 1), version=version)
+
+
+def _planned(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Retention) -> VacuumPlan:
+    begun = time.monotonic()
+    match request.mode:
+        case VacuumMode.FULL:
+            plan = full_plan(base, tree, retention)
+        case VacuumMode.LITE:
+            plan = lite_plan(base, retention)
+    _log.info(
+        "%s files (%.1f MiB) of %s can go, found in %.1f s; the largest folders:",
+        plan.files.num_rows,
+        plan.size_bytes / _MIB,
+        base.store.root,
+        time.monotonic() - begun,
+    )
+    for folder in plan.largest_folders(_SHOWN_FOLDERS):
+        _log.info("  %10.1f MiB in %s files of %s", folder.size_bytes / _MIB, folder.files, folder.name or "the root")
+    return plan
+
+
+def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int) -> OperationResult:
+    """What would go; nothing is committed, and no earlier run is looked for."""
+    base = Snapshot.load(store)
+    base.check_log()
+    plan = _planned(request, base, tree, _retention(request, base, at_ms))
+    for name in plan.files["name"].slice(0, _SHOWN_FILES).to_pylist():
+        _log.info("  would delete %s", name)
+    if plan.files.num_rows > _SHOWN_FILES:
+        _log.info("  and %s more", plan.files.num_rows - _SHOWN_FILES)
+    return operation_result(
+        store,
+        request,
+        DRY_RUN,
+        version=base.version,
+        read_version=base.version,
+        committed=False,
+        metrics={
+            "numFilesToDelete": plan.files.num_rows,
+            "sizeOfDataToDelete": plan.size_bytes,
+            "numDirectoriesToDelete": len(plan.folders),
+        },
+    )
+
+
+def _retention(request: VacuumRequest, base: Snapshot, at_ms: int) -> Retention:
+    return retention_of(
+        base.configuration,
+        request.retention_hours,
+        confirmed=request.confirms_short_retention,
+        now_ms=at_ms,
+        table=base.store.root,
+    )
+
+
+def _metrics(plan: VacuumPlan, swept: Swept) -> dict[str, int]:
+    """delta-spark's two, of which the second counts the folders that were looked into, and ours."""
+    return {
+        "numDeletedFiles": swept.files.deleted,
+        "numVacuumedDirectories": plan.seen_folders,
+        "numDeletedDirectories": swept.folders,
+        "sizeOfDataToDelete": plan.size_bytes,
+    }
+
+
+def _end(
+    spark: SparkSession, request: VacuumRequest, store: LogStore, status: str, metrics: dict[str, int]
+) -> OperationResult:
+    """Commit VACUUM END on the table as it is now; only a vacuum that is complete records its run."""
+    operation = Operation(
+        name=END,
+        parameters={"status": status},
+        metrics=metrics,
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )
+    identity = request.identity if status == "COMPLETED" else None
+
+    def attempt() -> OperationResult:
+        base = Snapshot.load(store)
+        proposal = _empty_proposal(base, operation, txn=transaction(identity, now_ms=now_ms()))
+        return committed(spark, store, request, proposal)
+
+    return replanned(attempt, rebase=Rebase.REPLAN, retries=request.conflict_retries, seconds=request.conflict_seconds)
+
+
+def _say_failed(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:
+    """Commit that the vacuum failed, if that can be done: what failed matters more."""
+    try:
+        _end(spark, request, store, "FAILED", {})
+    except DeltaLiteError as error:
+        _log.warning("That the vacuum of %s failed could not be committed: %s", store.root, error)
+
+
+def _check_clock(store: LogStore, version: int) -> None:
+    """Return where this machine's clock is not far ahead of the storage's, by the time of a commit made just now.
+
+    Files would look older than they are, and those of jobs at work could go.
+    """
+    stored = commit_file(store, version)
+    ahead_ms = 0 if stored is None else now_ms() - stored.modified_ms
+    if ahead_ms > _MOST_AHEAD_MS:
+        raise StorageError(
+            f"The clock of the driver is {ahead_ms / HOUR_MS:.1f} hours ahead of that of {store.root}'s storage, so "
+            "that it cannot be told which files are young; nothing was deleted.",
+            remedy="Set the clock of the machine that runs the driver.",
+        )
+
+
+def _check_complete(swept: Swept, table: str) -> None:
+    """Return where every file could be deleted; the error is of the class of the first that could not."""
+    first = swept.files.error
+    if first is None:
+        return
+    kind = type(first) if isinstance(first, StorageError) else StorageError
+    raise kind(
+        f"{swept.files.failed} dead files of {table} could not be deleted, {swept.files.deleted} were; the first: "
+        f"{first.problem}",
+        remedy=first.remedy,
+    ) from first
+
+
+def _empty_proposal(base: Snapshot, operation: Operation, txn: SetTransaction | None = None) -> Proposal:
+    return Proposal(
+        operation=operation,
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+        txn=txn,
+    )

@@ -1,0 +1,68 @@
+"""What a vacuum task asks for.
+
+A retention that is shorter than the table's can break queries, streams and time travel of others, so it is confirmed by
+the table's name: what is confirmed for one table says nothing about the next one of a mapped task. Whether it is
+shorter is the command's question, who knows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, choose
+
+
+class VacuumMode(StrEnum):
+    """Where the files to delete are looked for: in the table's folder, or in its log alone."""
+
+    FULL = "full"
+    LITE = "lite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumRequest(CommitRequest):
+    """Delete the files below `table` that no version inside the retention needs.
+
+    `retention_hours` counts back from now, and is the table's `delta.deletedFileRetentionDuration` where None.
+    See `DeltaVacuumOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "vacuum"
+
+    retention_hours: int | None = None
+    dry_run: bool = False
+    mode: VacuumMode = VacuumMode.FULL
+    confirm_short_retention: str | None = None
+
+    def __post_init__(self) -> None:
+        choose(self, "mode", VacuumMode)
+        CommitRequest.__post_init__(self)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from CommitRequest.contradictions(self)
+        if self.retention_hours is not None and self.retention_hours < 0:
+            yield f"retention_hours is {self.retention_hours}.", "Give 0 or more, or leave it out for the table's own."
+        if self.confirm_short_retention is not None and self.confirm_short_retention not in self._names:
+            yield (
+                f"confirm_short_retention names '{self.confirm_short_retention}', and the table is {self.table}.",
+                f"Give '{self._names[-1]}' to confirm a short retention for this table, or leave it out.",
+            )
+        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
+            yield (
+                "on_rerun='replace' takes back an earlier append, and the operation is 'vacuum'.",
+                "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+            )
+
+    @property
+    def confirms_short_retention(self) -> bool:
+        """Whether a retention shorter than the table's was confirmed, by the table's name."""
+        return self.confirm_short_retention is not None
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        """The table's address, and the last part of it."""
+        return self.table, self.table.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,41 @@
+"""The tree of a table on any storage that fsspec reaches: listed, and never cleared, as such tables are only read here.
+
+Listings are never taken from a cache. Object stores have no folders of their own, so that these have no time.
+"""
+
+from __future__ import annotations
+
+from deltalite.storage.fsspec_store import FsspecLogStore, modified_ms
+from deltalite.storage.trees import Folder
+
+_THREADS = 8
+
+
+class FsspecTree:
+    """A `ListedTree` over the folder of a store."""
+
+    threads = _THREADS
+
+    def __init__(self, store: FsspecLogStore) -> None:
+        self._store = store
+
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        return self._store.root
+
+    def list(self, folder: str) -> Folder:
+        """What lies in a folder. Links of file systems that have some count as `has_more`."""
+        path, entries = self._store.entries(folder)
+        inside = [(e["name"].rpartition("/")[2], e) for e in entries if e["name"].strip("/") != path.strip("/")]
+        plain = [(base, e) for base, e in inside if base and not e.get("islink")]
+        files = [(base, e) for base, e in plain if e["type"] == "file"]
+        folders = [base for base, e in plain if e["type"] == "directory"]
+        return Folder(
+            name=folder,
+            bases=[base for base, _ in files],
+            sizes=[e["size"] or 0 for _, e in files],
+            times_ms=[modified_ms(e) for _, e in files],
+            folders=[(f"{folder}/{base}" if folder else base, 0) for base in folders],
+            has_more=len(files) + len(folders) < len(inside),
+        )

@@ -1,0 +1,144 @@
+"""The tree of a table in a local (or mounted) file system.
+
+Files are deleted through their folder, which is opened part by part without following links: a folder that became a
+link after it was listed leads nowhere. Hadoop keeps a checksum in `.name.crc` beside each file that it writes locally;
+it goes with its file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError
+from deltalite.storage.trees import Deletion, Folder
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_BATCH = 500
+# A disk needs no more than one, and a mount does.
+_THREADS = 4
+
+
+class LocalTree:
+    """A `TableTree` over a local folder."""
+
+    batch = _BATCH
+    threads = _THREADS
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    @property
+    def root(self) -> str:
+        """The table's absolute path."""
+        return self._root
+
+    def list(self, folder: str) -> Folder:
+        """What lies in a folder. A name that is no UTF-8, which no log can hold, counts as `has_more`."""
+        bases: list[str] = []
+        sizes: list[int] = []
+        times_ms: list[int] = []
+        folders: list[tuple[str, int]] = []
+        has_more = False
+        try:
+            with os.scandir(os.path.join(self._root, folder)) as entries:
+                for entry in entries:
+                    base = entry.name
+                    try:
+                        is_file, is_folder = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+                        if not (is_file or is_folder) or not (base.isascii() or _is_text(base)):
+                            has_more = True
+                            continue
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:  # gone since it was seen
+                        continue
+                    if is_file:
+                        bases.append(base)
+                        sizes.append(status.st_size)
+                        times_ms.append(status.st_mtime_ns // 1_000_000)
+                    else:
+                        folders.append((f"{folder}/{base}" if folder else base, status.st_mtime_ns // 1_000_000))
+        except (FileNotFoundError, NotADirectoryError):  # removed since it was seen
+            return Folder(name=folder)
+        except OSError as error:
+            raise _typed(error, f"list {folder or self._root}") from error
+        return Folder(name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more)
+
+    def delete_files(self, names: Sequence[str]) -> Deletion:
+        """Delete files, folder by folder."""
+        found = Deletion()
+        for folder, inside in groupby(names, lambda name: name.rpartition("/")[0]):
+            bases = [name.rpartition("/")[2] for name in inside]
+            try:
+                with self._opened(folder) as handle:
+                    for base in bases:
+                        found += self._deleted(handle, base)
+            except (FileNotFoundError, NotADirectoryError):  # gone, or a link by now
+                continue
+            except OSError as error:
+                found += Deletion(failed=len(bases), error=_typed(error, f"open {folder or self._root}"))
+        return found
+
+    def remove_folder(self, name: str) -> bool:
+        """Remove a folder if nothing is in it."""
+        above, _, base = name.rpartition("/")
+        try:
+            with self._opened(above) as handle:
+                os.rmdir(base, dir_fd=handle)
+        except OSError:  # not empty, not there, or not ours to remove
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _opened(self, folder: str) -> Iterator[int]:
+        """A handle of a folder; `NotADirectoryError` where a part of its name is a link."""
+        handle = os.open(self._root, _FOLDER)
+        try:
+            for part in folder.split("/") if folder else ():
+                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _deleted(self, handle: int, base: str) -> Deletion:
+        try:
+            if not _unlinked(handle, base):
+                return Deletion()
+            with contextlib.suppress(OSError):
+                _unlinked(handle, f".{base}.crc")
+        except OSError as error:
+            return Deletion(failed=1, error=_typed(error, f"delete {base} of {self._root}"))
+        return Deletion(deleted=1)
+
+
+def _is_text(base: str) -> bool:
+    try:
+        base.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unlinked(handle: int, base: str) -> bool:
+    """Remove a plain file from a folder; False where there is none of that name."""
+    try:
+        if not stat.S_ISREG(os.stat(base, dir_fd=handle, follow_symlinks=False).st_mode):
+            return False
+        os.unlink(base, dir_fd=handle)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _typed(error: OSError, doing: str) -> DeltaLiteError:
+    if isinstance(error, PermissionError):
+        return StoragePermissionError(
+            f"No permission to {doing}: {error}.",
+            remedy="Give the user that runs the task access to the table's folder.",
+        )
+    return StorageError(f"Could not {doing}: {error}.", remedy="Check the disk and the mount; the task may be retried.")

@@ -1,0 +1,159 @@
+"""Planning a vacuum, full or lite, and deleting what was planned: the steps that read and write, without any commit.
+
+Nothing is planned for a table whose log cannot be read to the end, or that asks more of a writer than this library
+knows; a listing that lacks a part is an error too. The order keeps files of rivals safe: first the snapshot, then the
+log's commits, then the folder, so that whatever is listed and was committed before is known. What is committed later
+is up to the caller, who takes it out with `protected_since`. Protocol: VACUUM Protocol Check.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltalite.errors import CorruptLogError, VersionNotFoundError
+from deltalite.log.action_files import read_actions
+from deltalite.log.listing import list_log
+from deltalite.protocol.actions import AddCDCFile, RemoveFile
+from deltalite.protocol.features import check_writable
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+from deltalite.storage.trees import Deletion, ListedTree, TableTree, walk
+from deltalite.upkeep.last_vacuum import read_last_vacuum
+from deltalite.upkeep.vacuum_names import (
+    DEAD,
+    KeptNames,
+    commits_inside,
+    names_in_log,
+    newest_at,
+    path_and_vector,
+    protect_commits,
+)
+from deltalite.upkeep.vacuum_plan import PLANNED, ListingBuilder, VacuumPlan, planned
+from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, condemned_name, is_inside
+
+
+def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> VacuumPlan:
+    """What goes by a listing of the whole folder.
+
+    Raises:
+        UnsupportedFeatureError: the table asks of a writer what this release does not know.
+        CorruptLogError, CorruptDataFileError: the log cannot be read fully.
+        StorageError, StoragePermissionError: a folder cannot be listed.
+    """
+    check_writable(snapshot.protocol, snapshot.metadata)
+    names = names_in_log(snapshot, commits_inside(snapshot, retention.cutoff_ms), retention.cutoff_ms)
+    swept = newest_at(snapshot, retention.unnamed_before_ms)
+    builder = ListingBuilder(HiddenNames.of(snapshot))
+    walk(tree, builder.add)
+    return planned(builder.listing(), names, retention, swept)
+
+
+def lite_plan(snapshot: Snapshot, retention: Retention) -> VacuumPlan:
+    """What goes by the log alone: what commits removed, or recorded as changes, since the last vacuum.
+
+    Raises:
+        VersionNotFoundError: the log no longer has all commits since then, so that a full vacuum is needed.
+        and as `full_plan`, but for listings.
+    """
+    check_writable(snapshot.protocol, snapshot.metadata)
+    inside = commits_inside(snapshot, retention.cutoff_ms)
+    names = names_in_log(snapshot, inside, retention.cutoff_ms)
+    last = newest_at(snapshot, retention.cutoff_ms)
+    if last is None:
+        return VacuumPlan(files=PLANNED.empty_table())
+    found, swept = _condemned(snapshot, last, retention.cutoff_ms)
+    hidden = HiddenNames.of(snapshot)
+    swept_names = {name: size for name, size in found.items() if not hidden.hides_any_part(name)}
+    files = pa.table({"name": list(swept_names), "size": list(swept_names.values())}, schema=PLANNED)
+    return VacuumPlan(files=files, swept_version=swept).without(names)
+
+
+def protected_since(plan: VacuumPlan, store: LogStore, *, base: int, head: int) -> VacuumPlan:
+    """The plan without the files that the commits after version `base`, up to `head` (inclusive), name.
+
+    Raises:
+        CorruptLogError: a commit cannot be read.
+    """
+    if head <= base:
+        return plan
+    commits = list_log(store, base + 1).commits
+    kept = KeptNames()
+    protect_commits(store, [commits[version] for version in sorted(commits) if base < version <= head], kept)
+    return plan.without(kept.found(DEAD.empty_table()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What was deleted of a plan."""
+
+    files: Deletion
+    folders: int
+
+
+def sweep(tree: TableTree, plan: VacuumPlan) -> Swept:
+    """Delete the files of a plan, several batches at a time, then the folders that are left empty.
+
+    One file that cannot be deleted keeps no other from going. At most a few batches are held as Python objects.
+    """
+    threads = tree.threads
+    total = Deletion()
+    running: deque[Future[Deletion]] = deque()
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="delete") as pool:
+        for names in _batches(plan.files, tree.batch):
+            if len(running) >= 2 * threads:
+                total += running.popleft().result()
+            running.append(pool.submit(tree.delete_files, names))
+        for future in running:
+            total += future.result()
+    return Swept(files=total, folders=sum(tree.remove_folder(name) for name in plan.folders))
+
+
+def _batches(files: pa.Table, size: int) -> Iterator[list[str]]:
+    for at in range(0, files.num_rows, size):
+        yield files["name"].slice(at, size).to_pylist()
+
+
+def _condemned(snapshot: Snapshot, last: int, cutoff_ms: int) -> tuple[dict[str, int], int]:
+    """What the commits up to `last` that no vacuum has seen removed before a moment, by name, with sizes.
+
+    Also the version up to which that is all: a remove that says a later time than its commit's is left for another day.
+    """
+    store = snapshot.store
+    commits = list_log(store, 0).commits
+    known = read_last_vacuum(store)
+    oldest = min(commits)
+    first = oldest if known is None else min(known, snapshot.version) + 1
+    if first < oldest or (known is None and oldest > 0):
+        since = "none is known" if known is None else f"the last one reached version {known}"
+        raise VersionNotFoundError(
+            f"A lite vacuum of {store.root} needs all commits since the last vacuum ({since}), and the log begins with "
+            f"version {oldest}.",
+            remedy="Run a full vacuum once (mode='full'); lite ones can follow it.",
+        )
+    found: dict[str, int] = {}
+    swept = last
+    for version in range(first, last + 1):
+        commit = commits.get(version)
+        if commit is None:
+            raise CorruptLogError(
+                f"The log of {store.root} lacks commit {version}, though it has older and newer ones.",
+                remedy="Restore the commit from a backup, or run a full vacuum.",
+            )
+        for kind, body in read_actions(store, commit.name, commit.size_bytes):
+            if kind not in (RemoveFile.action, AddCDCFile.action):
+                continue
+            path, vector = path_and_vector(body, commit.name)
+            if kind == RemoveFile.action and (body.get("deletionTimestamp") or 0) >= cutoff_ms:
+                swept = min(swept, version - 1)
+                continue
+            name = condemned_name(path, store.root)
+            if name is not None:
+                found[name] = body.get("size") or 0
+            if vector is not None and is_inside(vector):
+                found.setdefault(vector, 0)
+    return found, swept

@@ -1,0 +1,215 @@
+"""The names that the log knows: those that must stay, and those of files that were removed long enough ago.
+
+What stays is what the newest version has, what was removed inside the retention, and whatever a commit inside the
+retention names, change files too, with all of their deletion vectors. The commits are read beside the state because
+checkpoints forget tombstones by the table's own retention, never knew change files, and hold times by the clocks of
+writers. So every version that was current inside the retention stays whole, and its changes. All of it is Arrow: about
+a hundred bytes a name. What cannot be read ends the vacuum. Protocol: Add File and Remove File, Deletion Vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.deletion_vectors import file_name
+from deltalite.errors import CorruptLogError
+from deltalite.log.action_files import read_actions
+from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.listing import list_log
+from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore, StoredFile
+from deltalite.upkeep.vacuum_rules import condemned_name, is_inside, protected_names
+
+FILE_KINDS = (AddFile.action, RemoveFile.action, AddCDCFile.action)
+DEAD = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
+# A path that may spell a name in another way than the file system does: encoded, absolute, or with superfluous parts.
+_ODD = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
+_READERS = 8
+_COMMITS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesInLog:
+    """What the log says of names below the table.
+
+    `kept` must stay, and `kept_bases` wherever they lie. `dead` has the columns of `DEAD`: names that were removed
+    before the retention, and when; some of them may be among the kept.
+    """
+
+    kept: pa.ChunkedArray
+    kept_bases: pa.Array
+    dead: pa.Table
+
+    def keeps(self, names: pa.ChunkedArray) -> pa.ChunkedArray:
+        """For each name, whether it must stay."""
+        bases = pc.replace_substring_regex(names, r"^.*/", "")
+        return pc.or_(pc.is_in(names, value_set=self.kept), pc.is_in(bases, value_set=self.kept_bases))
+
+
+class KeptNames:
+    """Collects names that must stay."""
+
+    def __init__(self) -> None:
+        self._chunks: list[pa.Array] = []
+        self._bases: set[str] = set()
+
+    def add_files(self, files: pa.Table) -> None:
+        """The files of a table with `path` and `deletionVector`, and those of their vectors."""
+        paths = files["path"]
+        odd = pc.match_substring_regex(paths, _ODD)
+        self._chunks += paths.filter(pc.invert(odd)).chunks
+        self.add_names(pc.unique(paths.filter(odd)).to_pylist(), vector_files(files))
+
+    def add_names(self, paths: Iterable[str], vectors: Iterable[str]) -> None:
+        """Paths as in the log, and the real names of vector files."""
+        names: list[str] = []
+        for path in paths:
+            spelled, base = protected_names(path)
+            names += spelled
+            if base is not None:
+                self._bases.add(base)
+        for vector in vectors:
+            if is_inside(vector):
+                names.append(vector)
+            else:
+                self._bases.add(vector.rpartition("/")[2])
+        self._chunks.append(pa.array(names, pa.string()))
+
+    def found(self, dead: pa.Table) -> NamesInLog:
+        """All of them, beside the dead ones."""
+        kept = pa.chunked_array(self._chunks, pa.string())
+        return NamesInLog(kept=kept, kept_bases=pa.array(sorted(self._bases), pa.string()), dead=dead)
+
+
+def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: int) -> NamesInLog:
+    """The names that a snapshot and the `commits` inside the retention keep, and the dead ones of the snapshot.
+
+    Raises:
+        CorruptLogError, CorruptCheckpointError, CorruptDataFileError: a part of the log cannot be understood.
+    """
+    kept = KeptNames()
+    kept.add_files(snapshot.files_with(["path", "deletionVector"]))
+    tombstones = snapshot.tombstones(["path", "deletionTimestamp", "deletionVector"])
+    deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
+    expired = pc.less(deleted_ms, cutoff_ms)
+    kept.add_files(tombstones.filter(pc.invert(expired)))
+    protect_commits(snapshot.store, commits, kept)
+    return kept.found(_dead(tombstones.filter(expired), snapshot.store.root))
+
+
+def protect_commits(store: LogStore, commits: Sequence[StoredFile], kept: KeptNames) -> None:
+    """Keep what commits name; they are read several at a time. Raises as `named_in`."""
+    with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
+        for at in range(0, len(commits), _COMMITS_AT_ONCE):
+            for paths, vectors in pool.map(lambda commit: named_in(store, commit), commits[at : at + _COMMITS_AT_ONCE]):
+                kept.add_names(paths, vectors)
+
+
+def named_in(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
+    """The paths that a commit adds, removes or records changes in, and the names of their vectors' files.
+
+    Raises:
+        CorruptLogError: it is no commit, or an action of a file has no path.
+        CorruptDataFileError: a deletion vector names no file.
+    """
+    paths: set[str] = set()
+    vectors: set[str] = set()
+    for kind, body in read_actions(store, commit.name, commit.size_bytes):
+        if kind in FILE_KINDS:
+            path, vector = path_and_vector(body, commit.name)
+            paths.add(path)
+            if vector is not None:
+                vectors.add(vector)
+    return paths, vectors
+
+
+def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | None]:
+    """The path of a file action, and the real name of the file that holds its deletion vector, where one does."""
+    path, vector = body.get("path"), body.get("deletionVector")
+    if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
+        raise CorruptLogError(
+            f"{source} has an action of a file without a path, or with a malformed deletion vector.",
+            remedy="Repair the log with the engine that wrote it; until then nothing is deleted.",
+        )
+    return path, None if vector is None else file_name(vector)
+
+
+def vector_files(files: pa.Table) -> set[str]:
+    """The real names of the files with the deletion vectors of a table of files; many share one."""
+    vectors = files["deletionVector"].drop_null()
+    if not len(vectors):
+        return set()
+    places = pa.table({key: pc.struct_field(vectors, key) for key in ("storageType", "pathOrInlineDv")})
+    on_disk = places.filter(pc.not_equal(places["storageType"], "i")).group_by(places.column_names).aggregate([])
+    names = (file_name(place) for place in on_disk.to_pylist())
+    return {name for name in names if name is not None}
+
+
+def _dead(tombstones: pa.Table, root: str) -> pa.Table:
+    """The names, with their vectors' files, and when each was removed last."""
+    times = pc.fill_null(tombstones["deletionTimestamp"], 0)
+    odd = pc.match_substring_regex(tombstones["path"], _ODD)
+    plain = pc.invert(odd)
+    found = [pa.Table.from_arrays([tombstones["path"].filter(plain), times.filter(plain)], schema=DEAD)]
+    others = {name: time for name, time in _other_names(tombstones, times, odd, root) if name is not None}
+    found.append(pa.table({"name": list(others), "deleted_ms": list(others.values())}, schema=DEAD))
+    newest = pa.concat_tables(found).group_by("name").aggregate([("deleted_ms", "max")])
+    return newest.rename_columns({"deleted_ms_max": "deleted_ms"}).select(DEAD.names)
+
+
+def _other_names(
+    tombstones: pa.Table, times: pa.ChunkedArray, odd: pa.ChunkedArray, root: str
+) -> Iterator[tuple[str | None, int]]:
+    """Names that need a look one by one, ascending in time."""
+    paths = zip(tombstones["path"].filter(odd).to_pylist(), times.filter(odd).to_pylist(), strict=True)
+    found = [(condemned_name(path, root), time) for path, time in paths]
+    has_vector = pc.is_valid(tombstones["deletionVector"])
+    vectors = zip(
+        tombstones["deletionVector"].filter(has_vector).to_pylist(), times.filter(has_vector).to_pylist(), strict=True
+    )
+    for vector, time in vectors:
+        name = file_name(vector)
+        found.append((name if name is not None and is_inside(name) else None, time))
+    yield from sorted(found, key=lambda one: one[1])
+
+
+def commits_inside(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
+    """The commits that were made after a moment, as far as the log still has them, newer ones than the snapshot too.
+
+    The version that was current at the moment is not among them: what it holds and nobody has is what they removed.
+
+    Raises:
+        CorruptLogError: a commit is missing among them, or does not carry the time that it should.
+    """
+    last = newest_at(snapshot, cutoff_ms)
+    commits = list_log(snapshot.store, 0).commits
+    inside = [version for version in sorted(commits) if last is None or version > last]
+    newest = max(snapshot.version, *inside) if inside else snapshot.version
+    begins = inside[0] if inside else newest + 1
+    check_whole(snapshot, commits, begins if last is None else last + 1, newest)
+    return [commits[version] for version in inside]
+
+
+def newest_at(snapshot: Snapshot, moment_ms: int) -> int | None:
+    """The newest version committed at or before a moment, of those whose commits the log still has."""
+    in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
+    found = Timeline(snapshot.store, in_commit, rebuildable_only=False).newest_at(moment_ms)
+    return None if found is None else found.version
+
+
+def check_whole(snapshot: Snapshot, commits: Mapping[int, StoredFile], first: int, last: int) -> None:
+    """Return where the log has every commit from `first` to `last`."""
+    missing = next((version for version in range(first, last + 1) if version not in commits), None)
+    if missing is not None:
+        raise CorruptLogError(
+            f"The log of {snapshot.store.root} lacks commit {missing}, though it has older and newer ones: what that "
+            "commit names is not known, so nothing is deleted.",
+            remedy="Restore the commit from a backup, or wait until log cleanup has taken those below it.",
+        )

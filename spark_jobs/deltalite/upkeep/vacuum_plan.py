@@ -1,0 +1,195 @@
+"""What a vacuum deletes, decided on values: a listing of the folder, the names in the log, and the retention.
+
+1 A name that the log keeps stays. 2 A name that the log has removed before the retention goes by the time of its
+removal, whatever the file's own time says; but a file that was written after its removal, and within a day, is none
+that was removed. 3 Any other file goes by its own time. 4 A staging folder goes as a whole, once nothing in it is
+young. 5 A folder goes when nothing that stays is in it; one that was empty already stays while it is young. A vacuum of
+the log alone (lite) knows cases 1 and 2 only, and sees no folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.protocol.file_names import STAGING_DIR
+from deltalite.storage.trees import Folder
+from deltalite.upkeep.vacuum_names import NamesInLog
+from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, checksum_of, holds_a_log, is_staged
+
+LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified_ms", pa.int64())])
+PLANNED = pa.schema([("name", pa.string()), ("size", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSize:
+    """So many files, of so many bytes, that go from one folder (not from those in it); the root's name is empty."""
+
+    name: str
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumPlan:
+    """What goes: `files` has the columns of `PLANNED`, `folders` are tried when they are empty, in this order.
+
+    `seen_folders` counts those that were looked into, the root too. `swept_version` is the version up to which all
+    files that commits removed are gone afterwards, None where that is not known.
+    """
+
+    files: pa.Table
+    folders: Sequence[str] = ()
+    seen_folders: int = 1
+    swept_version: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all files that go."""
+        return pc.sum(self.files["size"]).as_py() or 0
+
+    def largest_folders(self, count: int) -> list[FolderSize]:
+        """The folders from which most bytes go, the largest first."""
+        parents = pc.replace_substring_regex(self.files["name"], r"/?[^/]*$", "")
+        sizes = pa.table({"name": parents, "size": self.files["size"]})
+        sums = sizes.group_by("name").aggregate([("size", "sum"), ("size", "count")])
+        largest = sums.sort_by([("size_sum", "descending"), ("name", "ascending")]).slice(0, count).to_pylist()
+        return [FolderSize(name=one["name"], files=one["size_count"], size_bytes=one["size_sum"]) for one in largest]
+
+    def without(self, names: NamesInLog) -> VacuumPlan:
+        """The plan but for files that must stay after all, since a commit that came later names them."""
+        return replace(self, files=self.files.filter(pc.invert(names.keeps(self.files["name"]))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SeenFolder:
+    """A folder's own time, and whether it held nothing, or something that no vacuum touches."""
+
+    modified_ms: int
+    was_empty: bool
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TreeListing:
+    """What was found in a table's folder: `files` with the columns of `LISTED`, and the folders below the root."""
+
+    files: pa.Table
+    folders: Mapping[str, _SeenFolder]
+
+
+@dataclass(slots=True)
+class ListingBuilder:
+    """Takes the folders of a walk, each after the one above it, and leaves out what no vacuum may touch."""
+
+    hidden: HiddenNames
+    _tables: list[pa.Table] = field(default_factory=list)
+    _times: dict[str, int] = field(default_factory=dict)
+    _folders: dict[str, _SeenFolder] = field(default_factory=dict)
+
+    def add(self, folder: Folder) -> list[str]:
+        """Take what lies directly in a folder, and name the folders in it that may hold something that goes.
+
+        These are the ones that are not hidden, and none in a table of its own.
+        """
+        is_another_table = bool(folder.name) and any(holds_a_log(name) for name, _ in folder.folders)
+        hidden = {base for base in folder.bases if self._hides(folder.name, base)}
+        kept = [] if is_another_table else [at for at, base in enumerate(folder.bases) if base not in hidden]
+        inner = [] if is_another_table else [one for one in folder.folders if not self._hides(*_split(one[0]))]
+        self._times.update(inner)
+        if folder.name:
+            companions = {checksum_of(folder.bases[at]) for at in kept} if hidden else set()
+            more_files = hidden - companions or len(inner) < len(folder.folders)
+            self._folders[folder.name] = _SeenFolder(
+                modified_ms=self._times.get(folder.name, 0),
+                was_empty=not (kept or inner),
+                has_more=folder.has_more or is_another_table or bool(more_files),
+            )
+        if kept:
+            columns: tuple[Sequence[object], ...] = (folder.bases, folder.sizes, folder.times_ms)
+            if len(kept) < len(folder.bases):
+                columns = tuple([column[at] for at in kept] for column in columns)
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, LISTED.types, strict=True)]
+            if folder.name:
+                arrays[0] = pc.binary_join_element_wise(folder.name, arrays[0], "/")
+            self._tables.append(pa.Table.from_arrays(arrays, schema=LISTED))
+        return [name for name, _ in inner]
+
+    def _hides(self, above: str, base: str) -> bool:
+        may_be_hidden = base[0] in "._" or base == "metadata"
+        return may_be_hidden and not is_staged(f"{above}/{base}" if above else base) and self.hidden.hides(base)
+
+    def listing(self) -> TreeListing:
+        """All of it."""
+        return TreeListing(pa.concat_tables([LISTED.empty_table(), *self._tables]), self._folders)
+
+
+def planned(listing: TreeListing, names: NamesInLog, retention: Retention, swept_version: int | None) -> VacuumPlan:
+    """What a full vacuum deletes."""
+    is_staging = pc.starts_with(listing.files["name"], f"{STAGING_DIR}/")
+    data, staging = listing.files.filter(pc.invert(is_staging)), listing.files.filter(is_staging)
+    goes = _goes(data, names, retention)
+    young = _young_stagings(staging, listing.folders, retention.unnamed_before_ms)
+    is_young = pa.array([_staging_of(name) in young for name in staging["name"].to_pylist()], pa.bool_())
+    going = pa.concat_tables([data.filter(goes), staging.filter(pc.invert(is_young))])
+    staying = pa.concat_tables([data.filter(pc.invert(goes)), staging.filter(is_young)])["name"]
+    return VacuumPlan(
+        files=going.select(PLANNED.names),
+        folders=_emptied(listing.folders, staying, young, retention.unnamed_before_ms),
+        seen_folders=len(listing.folders) + 1,
+        swept_version=swept_version,
+    )
+
+
+def _goes(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.ChunkedArray:
+    """For each file whether it goes: cases 1 to 3."""
+    position = pc.index_in(files["name"], value_set=names.dead["name"])
+    is_dead = pc.is_valid(position)
+    deleted_ms = names.dead["deleted_ms"].take(position)
+    modified_ms = files["modified_ms"]
+    is_new = pc.and_(
+        pc.greater(modified_ms, pc.fill_null(deleted_ms, 0)),
+        pc.greater_equal(modified_ms, retention.in_flight_since_ms),
+    )
+    is_removed = pc.and_(is_dead, pc.invert(is_new))
+    is_old = pc.less(modified_ms, retention.unnamed_before_ms)
+    return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, is_old))
+
+
+def _young_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before_ms: int) -> set[str]:
+    """The staging folders of writes in which something is not older than a moment."""
+    times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
+    seen = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
+    return {_staging_of(name) for name, modified_ms in seen if modified_ms >= before_ms} - {STAGING_DIR}
+
+
+def _staging_of(name: str) -> str:
+    """The folder of one write in the staging folder."""
+    return "/".join(name.split("/", 2)[:2])
+
+
+def _emptied(
+    folders: Mapping[str, _SeenFolder], staying: pa.ChunkedArray, young: Collection[str], before_ms: int
+) -> tuple[str, ...]:
+    """The folders in which nothing stays, the deepest first."""
+    inside = staying.filter(pc.match_substring(staying, "/"))
+    occupied = set(pc.unique(pc.replace_substring_regex(inside, r"/[^/]*$", "")).to_pylist())
+    for name, folder in folders.items():
+        is_young = folder.was_empty and folder.modified_ms >= before_ms
+        if folder.has_more or is_young or (is_staged(name) and _staging_of(name) in young):
+            occupied.add(name)
+    above = {parent for name in occupied for parent in _parents(name)}
+    return tuple(sorted(folders.keys() - occupied - above, key=lambda name: (-name.count("/"), name)))
+
+
+def _split(name: str) -> tuple[str, str]:
+    above, _, base = name.rpartition("/")
+    return above, base
+
+
+def _parents(name: str) -> Iterator[str]:
+    while name := name.rpartition("/")[0]:
+        yield name

@@ -1,0 +1,75 @@
+"""Trees on real storage: listed as they are, cleared of what is named and of nothing else; and a vacuum there."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+import deltalite.spark as delta
+from deltalite.commands.committing import now_ms
+from deltalite.commands.vacuum import vacuum
+from deltalite.protocol.properties import DAY_MS
+from deltalite.requests import RunIdentity, VacuumRequest
+from deltalite.spark.folders import folder_of
+from deltalite.spark.hadoop_tree import tree_of
+from deltalite.storage.trees import walk
+from tests.support.tables import ordered, put, values
+
+pytestmark = pytest.mark.spark
+ODD = ("a/b c/é%20+.parquet", "a/plain", "a/b c/=.x", "top")
+
+
+@pytest.fixture(params=["hdfs", "s3a"])
+def table(request):
+    """The address of no table yet."""
+    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
+
+
+def listed(tree):
+    found = {}
+
+    def visit(folder):
+        found[folder.name] = folder
+        return [name for name, _ in folder.folders]
+
+    walk(tree, visit)
+    return found
+
+
+def files_in(found):
+    return {f"{folder.name}/{base}".lstrip("/") for folder in found.values() for base in folder.bases}
+
+
+def test_a_tree_is_listed_and_cleared(spark, table):
+    files = folder_of(spark, table)._files
+    for name in (*ODD, "empty/kept"):
+        stream = files.fs.create(files.path(name))
+        stream.write(b"12345")
+        stream.close()
+    files.fs.mkdirs(files.path("hollow"))
+    tree = tree_of(spark, table)
+    found = listed(tree)
+    assert files_in(found) == {*ODD, "empty/kept"}
+    assert {size for folder in found.values() for size in folder.sizes} == {5}
+    assert set(found) == {"", "a", "a/b c", "empty", "hollow"}
+    done = tree.delete_files([*ODD, "a/never there"])
+    assert (done.failed, done.error) == (0, None) and done.deleted in (4, 5)
+    assert not tree.remove_folder("empty") and tree.remove_folder("hollow")
+    assert files_in(listed(tree)) == {"empty/kept"}
+
+
+def test_a_vacuum_deletes_there_what_it_deletes_on_a_disk(spark, table):
+    for number in range(3):
+        put(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",
+            partition_by=("day",))  # fmt: skip
+    run = VacuumRequest(table=table, identity=RunIdentity(app_id="run"))
+    assert vacuum(spark, run).metrics["numDeletedFiles"] == 0
+    week = VacuumRequest(table=table, identity=RunIdentity(app_id="later"))
+    done = vacuum(spark, week, clock_ms=lambda: now_ms() + 8 * DAY_MS)
+    assert (done.metrics["numDeletedFiles"], done.operation) == (4, "VACUUM END")
+    rows = ordered(tuple(row) for row in delta.read(spark, table).collect())
+    assert rows == [(12, "c"), (2, "a b/ü%")]
+    names = {file.name for file in folder_of(spark, table).files_below("", but_not_in="_delta_log")}
+    assert len(names) == 2
+    assert vacuum(spark, week).skipped

@@ -1,0 +1,59 @@
+"""`deltalite vacuum --dry-run`: what would go, for people and for programs, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from deltalite.cli.main import main
+from deltalite.errors import InvalidRequestError, TableNotFoundError
+from tests.support.tables import everything
+
+OLD_S = 30 * 24 * 3600
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table with one dead file, removed just now, and an orphan of long ago."""
+    table = tmp_path / "orders"
+    for number in range(2):
+        deltalake.write_deltalake(str(table), pa.table({"id": [number]}), mode="overwrite")
+    (table / "lost").mkdir()
+    (table / "lost" / "orphan.parquet").write_bytes(b"x" * 2048)
+    os.utime(table / "lost" / "orphan.parquet", (time.time() - OLD_S,) * 2)
+    return table
+
+
+def test_people_see_files_folders_and_sums(table, capsys):
+    before = everything(table)
+    assert main(["vacuum", str(table), "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "lost/orphan.parquet" in shown and "1 files of 2.0 KiB would go" in shown
+    assert everything(table) == before
+
+
+def test_programs_get_a_line_a_file_and_the_sums(table, capsys):
+    asked = ["vacuum", str(table), "--dry-run", "--json"]
+    assert main(asked) == 0
+    *files, sums = map(json.loads, capsys.readouterr().out.splitlines())
+    assert files == [{"path": "lost/orphan.parquet", "sizeInBytes": 2048}]
+    assert sums == {
+        "numFilesToDelete": 1, "sizeOfDataToDelete": 2048, "numDirectoriesToDelete": 1,
+        "largestDirectories": [{"name": "lost", "files": 1, "sizeInBytes": 2048}],
+    }  # fmt: skip
+    short = ["--retention-hours", "0", "--confirm-short-retention", "orders"]
+    for mode, count in (("full", 2), ("lite", 1)):
+        assert main([*asked, *short, "--mode", mode]) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["numFilesToDelete"] == count
+
+
+def test_what_is_refused_ends_with_the_code_of_its_error(table, tmp_path, capsys):
+    assert main(["vacuum", str(table), "--dry-run", "--retention-hours", "1"]) == InvalidRequestError.exit_code
+    assert "confirm_short_retention='orders'" in capsys.readouterr().err
+    assert main(["vacuum", str(tmp_path / "none"), "--dry-run"]) == TableNotFoundError.exit_code
+    assert main(["vacuum", str(table)]) == 2, "without --dry-run it is no command of this program"

@@ -1,0 +1,97 @@
+"""After any history and a vacuum, every version inside the retention reads as before, and its changes too.
+
+Histories are drawn: appends by fast and slow jobs, replaced partitions, marked rows, recorded changes, restores, files
+that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. What each version holds is
+known from how it was made; delta-rs reads the table at the end as well.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltalite.commands.vacuum import vacuum
+from deltalite.errors import VersionNotFoundError
+from deltalite.protocol.properties import HOUR_MS
+from deltalite.requests import RunIdentity, VacuumMode, VacuumRequest
+from tests.support.table_history import DAYS, TableHistory
+
+Step = Callable[[TableHistory], object]
+WEEK_H = 7 * 24
+RETENTIONS = (0, 1, 5 * 24, WEEK_H, 20 * 24, 90 * 24)
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def steps() -> st.SearchStrategy[Step]:
+    hours = st.sampled_from([0, 1, 30, 100, WEEK_H + 1])
+    changes = st.one_of(
+        st.builds(lambda files, lag: lambda h: h.append(files, lag_hours=lag), st.integers(1, 3), hours),
+        st.builds(
+            lambda day, lag, dated: lambda h: h.replace(day, lag_hours=lag, dated=dated),
+            st.sampled_from([*DAYS, None]),
+            hours,
+            st.booleans(),
+        ),
+        st.just(lambda h: h.mark()),
+        st.builds(lambda lag: lambda h: h.change(lag_hours=lag), hours),
+        st.builds(lambda back: lambda h: h.restore(max(0, len(h.states) - back)), st.integers(1, 8)),
+    )
+    others = st.one_of(
+        st.builds(lambda pause: lambda h: h.wait(pause), st.sampled_from([1, 12, 60, WEEK_H, 35 * 24])),
+        st.builds(lambda age: lambda h: h.orphan(age_hours=age), hours),
+        st.builds(lambda age: lambda h: h.staging(age_hours=age), hours),
+        st.just(lambda h: h.checkpoint()),
+        st.just(lambda h: h.clean()),
+        st.builds(
+            lambda mode, hours: lambda h: vacuumed(h, mode, hours),
+            st.sampled_from(VacuumMode), st.sampled_from([*RETENTIONS, None]),
+        ),
+    )  # fmt: skip
+    return st.one_of(changes, others)
+
+
+def vacuumed(history: TableHistory, mode: VacuumMode, hours: int | None) -> None:
+    """A vacuum at the history's time; a lite one that finds the log too short is followed by a full one."""
+    asked = VacuumRequest(
+        table=str(history.folder), mode=mode, retention_hours=hours, confirm_short_retention=history.folder.name,
+        identity=RunIdentity(app_id=f"run {len(history.states)}"),
+    )  # fmt: skip
+    try:
+        vacuum(None, asked, clock_ms=lambda: history.now_ms)
+    except VersionNotFoundError:
+        vacuumed(history, VacuumMode.FULL, hours)
+    history.committed_by_others()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    past=st.lists(steps(), min_size=3, max_size=14),
+    mode=st.sampled_from(VacuumMode),
+    hours=st.sampled_from([*RETENTIONS, None]),
+)
+def test_versions_inside_the_retention_stay_whole(past, mode, hours):
+    with tempfile.TemporaryDirectory() as folder:
+        history = TableHistory(Path(folder, "t"), FEED)
+        history.append(2)
+        for step in past:
+            step(history)
+        before = history.read()
+        newest = len(history.states) - 1
+        assert before[newest][0] == history.rows_of(newest)
+        cutoff_ms = history.now_ms - (WEEK_H if hours is None else hours) * HOUR_MS
+        first = history.current_at(cutoff_ms)
+        vacuumed(history, mode, hours)
+        after = history.read()
+        for version in (v for v in before if v >= first):
+            rows, changes = before[version]
+            assert after[version][0] == rows == history.rows_of(version), f"version {version} of {newest}"
+            assert changes is None or version == first or after[version][1] == changes, f"changes of {version}"
+        found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(history.folder)))
+        theirs = pa.table(found.execute("SELECT id FROM t").read_all())["id"].to_pylist()
+        assert sorted(theirs) == history.rows_of(newest)
