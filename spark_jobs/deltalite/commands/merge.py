@@ -39,7 +39,7 @@ from deltalite.spark.merging import counts_without_match, inserted_rows, merged_
 from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.row_actions import ActionKind, RowAction
 from deltalite.spark.scan import AddressedRows, scan_addressed
-from deltalite.spark.source_keys import source_keys
+from deltalite.spark.source_keys import by_ranges, source_keys
 from deltalite.spark.sources import query_rows
 from deltalite.spark.types import from_spark
 from deltalite.txn.proposal import ReadSet
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BY_SOURCE = "when_not_matched_by_source"
+# Asking a file about many ranges takes a millisecond.
+_MOST_FILES_BY_RANGES = 5_000
 
 
 def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
@@ -103,15 +105,19 @@ class _Merge:
         self._on = join_condition(spark, request.on, base.schema, incoming)
         keys = source_keys(incoming, self._on.keys, base.partition_columns)
         self._may_match = conjunction([self._on.on_target, keys.on_target])
+        self._candidates = prune(base.files, self._may_match, base.table_schema)
+        if keys.spread and 1 < self._candidates.num_rows <= _MOST_FILES_BY_RANGES:
+            self._may_match = conjunction([self._may_match, by_ranges(incoming, keys)])
+            self._candidates = prune(self._candidates, self._may_match, base.table_schema)
         self._may_lack_match = self._by_source_predicate()
         self._columns = RowColumns.beside(base.schema, schema, given)
-        self._source = SourceRows.of(incoming, keys.count, self._columns.key)
+        self._source = SourceRows.of(incoming, keys.size, self._columns.key)
 
     @contextmanager
     def change(self) -> Iterator[RowChange]:
         """What the merge does."""
         base, request, actions, columns = self._base, self._request, self._actions, self._columns
-        rows = self._rows_of(prune(base.files, self._may_match, base.table_schema))
+        rows = self._rows_of(self._candidates)
         with matches(rows.frame, self._source, self._on, request.on, actions.matched, columns, base.store.root) as all_:
             if not _deletes_whatever_matches(actions):
                 check_single_matches(all_, self._on, columns)
@@ -130,7 +136,7 @@ class _Merge:
                 touched=self._touched(pairs, [path for path, own in counts.items() if own.total()], total.total()),
                 inserts=self._inserts(all_),  # a row of the source may match by a pair that was not kept
                 gathers=bool(base.partition_columns),
-                counts=_counted(actions, total, self._source.count),
+                counts=_counted(actions, total, self._source.size.count),
             )
 
     def _without_match(self, pairs: Matches) -> dict[str, dict[int, int]]:
@@ -148,6 +154,7 @@ class _Merge:
         merged = merged_rows(
             rows.frame,
             pairs,
+            self._source,
             self._columns,
             have=self._base.schema,
             schema=self._target.schema,
@@ -158,7 +165,7 @@ class _Merge:
 
     def _inserts(self, pairs: Matches) -> NewRows | None:
         actions = self._actions.not_matched
-        if not actions or not self._source.count:
+        if not actions or not self._source.size.count:
             return None
         return inserted_rows(self._source, pairs, self._columns, schema=self._target.schema, not_matched=actions)
 

@@ -20,7 +20,14 @@ from deltalite.commands.committing import now_ms
 from deltalite.commands.marked_files import MarkedFiles, VectorFiles
 from deltalite.commands.row_change import CarriedOut, RowChange, TouchedRows, marks_rows
 from deltalite.commands.write_target import WriteTarget
-from deltalite.commands.written_files import WrittenFiles, described, described_changes, rows_counted, write_layout
+from deltalite.commands.written_files import (
+    WrittenFiles,
+    described,
+    described_changes,
+    live_rows_of,
+    rows_counted,
+    write_layout,
+)
 from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.features import is_in_force
@@ -29,7 +36,7 @@ from deltalite.spark.changed_rows import ChangedRows, NewRows, united
 from deltalite.spark.conforming import conformed
 from deltalite.spark.errors import computing_rows, reading_table
 from deltalite.spark.folders import folder_of
-from deltalite.spark.joining import gathered
+from deltalite.spark.joining import Size, gathered
 from deltalite.spark.row_actions import ActionKind
 from deltalite.spark.row_positions import positions_by_file
 from deltalite.spark.row_rules import counted, new_row_guards, ruled
@@ -38,6 +45,9 @@ from deltalite.spark.staging import StagedWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# How much larger rows are in memory than in a file, about.
+_UNPACKED = 5
 
 
 def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> CarriedOut:
@@ -78,7 +88,7 @@ class _Writer:
         has_feed = self._needs_change_files()
         if has_feed and touched is not None:
             with computing_rows():
-                rows = touched.rows.fixed(touched.changed)
+                rows = touched.rows.fixed()
                 inserts = None if inserts is None else inserts.fixed()
         written = self._data(rows, inserts)
         marked = self._marked(touched, rows) if touched is not None and rows is not None and self._marks else None
@@ -107,7 +117,7 @@ class _Writer:
         if rows is not None and not self._marks:
             parts.append(rows.rewritten())
         elif rows is not None and self._updates and self._change.touched is not None:
-            parts.append(gathered(rows.updated(), self._change.touched.changed))
+            parts.append(gathered(rows.updated(), _size_of(self._change.touched)))
         if inserts is not None:
             parts.append(inserts.frame)
         if not parts:
@@ -147,3 +157,10 @@ def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
     """The same files in the same order, with all that the log says of them."""
     everything = base.files_with()
     return everything.take(pc.index_in(key_column(files), value_set=key_column(everything).combine_chunks()))
+
+
+def _size_of(touched: TouchedRows) -> Size:
+    """About the size of the rows that change, by what those of their files take when they are packed."""
+    rows = sum(count or 0 for count in live_rows_of(touched.files)) or 1
+    packed: int = pc.sum(touched.files["size"]).as_py() or 0
+    return Size(count=rows, size_bytes=packed * _UNPACKED).of(touched.changed)

@@ -39,6 +39,9 @@ def assigned(
     Raises:
         SchemaMismatchError: no value of the one type is one of the other, or members are missing or unknown.
     """
+    if varies and bare(have) != bare(want):
+        once = F.transform(F.array(value), lambda item: assigned(item, have, want, path, fills=fills))
+        return F.element_at(once, 1)
     match have, want:
         case _ if have == VOID:
             return value.cast(spark_type(want))  # NULL, or what raises an error
@@ -60,7 +63,7 @@ def assigned(
         case _ if have == want:
             return value
         case ((PrimitiveType() | DecimalType()), (PrimitiveType() | DecimalType())):
-            return _simple(value, have, want, path, varies=varies)
+            return _simple(value, have, want, path)
         case _:
             raise _never(have, want, path)
 
@@ -70,8 +73,6 @@ def _simple(
     have: PrimitiveType | DecimalType,
     want: PrimitiveType | DecimalType,
     path: str,
-    *,
-    varies: bool,
 ) -> Column:
     if fits(have, want):
         return value.cast(spark_type(want))
@@ -79,8 +80,7 @@ def _simple(
         return value.cast("string")
     if not any(_name(have) in family and _name(want) in family for family in (_NUMBERS, _TIMES)):
         raise _never(have, want, path)
-    check = _checked(have, want, path)
-    return F.element_at(F.transform(F.array(value), check), 1) if varies else check(value)
+    return _checked(have, want, path)(value)
 
 
 def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Column]:

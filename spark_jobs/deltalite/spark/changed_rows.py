@@ -21,7 +21,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.spark.columns import named, unused_name
 from deltalite.spark.computed_once import computed_once
 from deltalite.spark.conforming import conformed_columns
-from deltalite.spark.joining import broadcast_if_small
+from deltalite.spark.joining import broadcast_if_small, measured
 from deltalite.spark.row_actions import ActionKind, RowAction, of_target
 from deltalite.spark.types import to_spark
 
@@ -91,12 +91,12 @@ class ChangedRows:
         """Only the rows that change."""
         return self.frame.where(named(self.columns.action).isNotNull())
 
-    def fixed(self, count: int) -> ChangedRows:
-        """The same, with the rows that change, `count` of them, computed once for all that follows."""
+    def fixed(self) -> ChangedRows:
+        """The same, with the rows that change computed once for all that follows."""
         kept = computed_once(self.changed)
         names = self.columns
         plain = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
-        return replace(self, frame=broadcast_if_small(kept, count), untouched=plain)
+        return replace(self, frame=broadcast_if_small(kept, measured(kept)), untouched=plain)
 
     def rewritten(self) -> DataFrame:
         """The rows that the files have afterwards, with the number of the action that made them."""

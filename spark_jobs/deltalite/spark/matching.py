@@ -20,7 +20,7 @@ from deltalite.spark.changed_rows import RowColumns
 from deltalite.spark.columns import SOURCE, TARGET, named, quoted
 from deltalite.spark.errors import computing, reading_table
 from deltalite.spark.join_condition import JoinCondition
-from deltalite.spark.joining import broadcast_if_small
+from deltalite.spark.joining import Size, broadcast_if_small
 from deltalite.spark.row_actions import RowAction, decided
 
 _SHOWN_CHARACTERS = 200
@@ -32,12 +32,12 @@ class SourceRows:
     """The rows of a merge's source, computed once, with a number of their own in the column `RowColumns.key`."""
 
     frame: DataFrame
-    count: int
+    size: Size
 
     @classmethod
-    def of(cls, rows: DataFrame, count: int, key: str) -> SourceRows:
+    def of(cls, rows: DataFrame, size: Size, key: str) -> SourceRows:
         """Number the rows, which have been computed once."""
-        return cls(frame=rows.withColumn(key, F.monotonically_increasing_id()), count=count)
+        return cls(frame=rows.withColumn(key, F.monotonically_increasing_id()), size=size)
 
     @property
     def columns(self) -> list[str]:
@@ -89,7 +89,7 @@ def matches(
         InvalidRequestError: ON, or the condition of a clause, cannot be computed for a row.
         CorruptDataFileError: a file of the table cannot be read.
     """
-    right = broadcast_if_small(source.frame, source.count).alias(SOURCE)
+    right = broadcast_if_small(source.frame, source.size).alias(SOURCE)
     joined = target.alias(TARGET).join(right, on.column, "inner")
     pairs = joined.select(
         *[F.col(f"{SOURCE}.{quoted(name)}") for name in source.columns],

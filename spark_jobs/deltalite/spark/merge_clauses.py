@@ -8,14 +8,15 @@ update leaves what the source lacks, and an insert fills it. delta-spark: DeltaM
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
+from deltalite.columnar.statistics import parse_column_list
 from deltalite.errors import SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
-from deltalite.protocol.schema import StructType
+from deltalite.protocol.schema import StructField, StructType, member_at
 from deltalite.protocol.schema_evolution import with_new_columns
 from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
 from deltalite.spark.columns import SOURCE, TARGET, quoted
@@ -49,9 +50,28 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
     values = [one for c in (*request.when_matched, *request.when_not_matched) for one in (c.update, c.insert) if one]
     if any(isinstance(one, str) for one in values):
         return with_new_columns(table, source)
-    named = {column.strip("`").lower() for one in values if not isinstance(one, str) for column in one}
-    new = (f for f in source if f.name.lower() in named and table.find(f.name) is None)
-    return with_new_columns(table, StructType(tuple(new)))
+    for values_by_column in values:
+        for column in () if isinstance(values_by_column, str) else values_by_column:
+            new = _named_in(source, table, column)
+            table = table if new is None else with_new_columns(table, StructType((new,)))
+    return table
+
+
+def _named_in(source: StructType, table: StructType, column: str) -> StructField | None:
+    """The source's column, with no more than the member, that a clause names and the table lacks."""
+    (path, *_) = parse_column_list(column) or [()]
+    if path and path[0].lower() == TARGET and table.find(path[0]) is None:
+        path = path[1:]
+    return None if not path or member_at(table, path) is not None else _narrowed(source, path)
+
+
+def _narrowed(struct: StructType, path: Path) -> StructField | None:
+    """The field at the beginning of a path, with nothing in it but the rest of the path."""
+    found = struct.find(path[0])
+    if found is None or len(path) == 1:
+        return found
+    inner = _narrowed(found.type, path[1:]) if isinstance(found.type, StructType) else None
+    return None if inner is None else replace(found, type=StructType((inner,)))
 
 
 def merge_actions(

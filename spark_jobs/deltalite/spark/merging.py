@@ -16,7 +16,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.spark.changed_rows import ChangedRows, NewRows, RowColumns, new_row
 from deltalite.spark.columns import SOURCE, TARGET, named
 from deltalite.spark.conforming import conformed_columns
-from deltalite.spark.joining import broadcast_if_small, gathered
+from deltalite.spark.joining import Size, broadcast_if_small, gathered
 from deltalite.spark.matching import Matches, SourceRows
 from deltalite.spark.row_actions import RowAction, decided, of_target
 
@@ -24,6 +24,7 @@ from deltalite.spark.row_actions import RowAction, decided, of_target
 def merged_rows(
     rows: DataFrame,
     found: Matches,
+    source: SourceRows,
     columns: RowColumns,
     *,
     have: StructType,
@@ -36,7 +37,7 @@ def merged_rows(
     Where there are no clauses on rows without a match, only pairs with an action are looked at.
     """
     acting = found.pairs if by_source else found.pairs.where(named(columns.pair_action).isNotNull())
-    pairs = broadcast_if_small(acting, found.count).alias(SOURCE)
+    pairs = broadcast_if_small(acting, source.size.of(found.count)).alias(SOURCE)
     is_same = (named(columns.file) == named(columns.pair_file)) & (named(columns.row) == named(columns.pair_row))
     joined = rows.alias(TARGET).join(pairs, is_same, "left")
     action, pair_action = named(columns.action), named(columns.pair_action)
@@ -67,7 +68,7 @@ def counts_without_match(
     """For each file as Spark spells it: how often each action applies to a row that has no match."""
     pairs = found.pairs.select(named(columns.pair_file), named(columns.pair_row))
     is_same = (named(columns.file) == named(columns.pair_file)) & (named(columns.row) == named(columns.pair_row))
-    alone = rows.alias(TARGET).join(broadcast_if_small(pairs, found.count), is_same, "left_anti")
+    alone = rows.alias(TARGET).join(broadcast_if_small(pairs, Size.of_places(found.count)), is_same, "left_anti")
     acting = alone.withColumn(columns.action, decided(by_source)).where(named(columns.action).isNotNull())
     counts: dict[str, dict[int, int]] = {}
     for file, action, count in acting.groupBy(named(columns.file), named(columns.action)).count().collect():
@@ -84,10 +85,10 @@ def inserted_rows(
     not_matched: Mapping[int, RowAction],
 ) -> NewRows:
     """The new rows that the source's rows without a match become."""
-    keys = broadcast_if_small(found.pairs.select(named(columns.key)), found.count)
+    keys = broadcast_if_small(found.pairs.select(named(columns.key)), Size.of_places(found.count))
     alone = source.frame.join(keys, columns.key, "left_anti").alias(SOURCE)
     action = named(columns.action)
     made = alone.withColumn(columns.action, decided(not_matched)).where(action.isNotNull())
     rows = made.select(action, new_row(action, not_matched, schema).alias(columns.new))
     frame = rows.select(*[named(columns.new).getField(f.name).alias(f.name) for f in schema], action)
-    return NewRows(frame=gathered(frame, source.count), action=columns.action, actions=not_matched)
+    return NewRows(frame=gathered(frame, source.size), action=columns.action, actions=not_matched)

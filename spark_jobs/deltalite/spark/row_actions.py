@@ -220,6 +220,9 @@ class RowActions:
         have = given.type
         if not isinstance(have, StructType) or all(have.find(f.name) is not None for f in want):
             return assigned(given.value, have, want, path, fills=True, varies=given.varies)
+        if given.varies:
+            alone = lambda item: self._merged(old, want, Given(value=item, type=have), path)  # noqa: E731  one use
+            return F.element_at(F.transform(F.array(given.value), alone), 1)
         members = []
         for field in want:
             theirs, where = have.find(field.name), f"{path}.{field.name}"

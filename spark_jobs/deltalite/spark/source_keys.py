@@ -1,7 +1,7 @@
 """Which values the keys of a source have, as a predicate on the target: a file without one of them cannot match.
 
 Of a partition column the values themselves are taken, up to a number; of any other the range from the least to the
-greatest, and of numbers and times, whose keys may lie in a few places far apart, a range for each of these. What the
+greatest, and, where that leaves more than a file, of numbers and times a range for each place that has any. What the
 driver gets does not grow with the source. delta-spark has no such pruning: it reads every file that ON on the target
 alone does not rule out.
 """
@@ -31,6 +31,7 @@ from deltalite.columnar.predicate import (
 )
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 from deltalite.spark.join_condition import KeyPair
+from deltalite.spark.joining import Size, row_bytes
 
 _MOST_VALUES = 1_000
 _MOST_RANGES = 64
@@ -39,49 +40,77 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceKeys:
-    """How many rows the source has, and what must be true of a row of the target that matches one of them."""
+class SpreadKey:
+    """A key with its least and greatest value, encoded."""
 
-    count: int
+    key: KeyPair
+    low: Any
+    high: Any
+    has_nulls: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKeys:
+    """The size of the source, and what must be true of a row of the target that matches one of its rows.
+
+    `spread` are the keys whose values lie between two others, so that ranges of them may tell more.
+    """
+
+    size: Size
     on_target: Predicate
+    spread: tuple[SpreadKey, ...] = ()
 
 
 def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
-    """Look at the source, which is read once or twice: it should have been computed."""
+    """Look at the source, which should have been computed: once, and once more for each partition column."""
     usable = [key for key in keys if _is_ordered(key.type) and _is_ordered(key.target_type)]
-    wanted: list[Column] = [F.count(F.lit(1))]
+    wanted: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]
     for key in usable:
         value = _encoded(key)
         wanted += [F.min(value), F.max(value), F.count(value)]
-    count, *found = source.agg(*[column.alias(f"c{n}") for n, column in enumerate(wanted)]).collect()[0]
+    count, size_bytes, *found = source.agg(*[column.alias(f"c{n}") for n, column in enumerate(wanted)]).collect()[0]
+    size = Size(count=count, size_bytes=size_bytes or 0)
     if count == 0:
-        return SourceKeys(count=0, on_target=Constant(truth=False))
-    parts = []
+        return SourceKeys(size=size, on_target=Constant(truth=False))
+    parts, spread = [], []
     for n, key in enumerate(usable):
         low, high, present = found[3 * n : 3 * n + 3]
-        parts.append(_with_nulls(key, _values(source, key, partition_columns, low, high), has_nulls=present < count))
-    return SourceKeys(count=count, on_target=conjunction(parts))
+        has_nulls = present < count
+        values = _listed(source, key, partition_columns)
+        if values is None:
+            values = Constant(truth=False) if low is None else _between(key, low, high)
+            if low != high and not isinstance(low, str):
+                spread.append(SpreadKey(key=key, low=low, high=high, has_nulls=has_nulls))
+        parts.append(_with_nulls(key, values, has_nulls=has_nulls))
+    return SourceKeys(size=size, on_target=conjunction(parts), spread=tuple(spread))
 
 
-def _values(source: DataFrame, key: KeyPair, partition_columns: Sequence[str], low: Any, high: Any) -> Predicate:
-    """What is true of the target's column where it has one of the key's values."""
-    if low is None:
-        return Constant(truth=False)
-    if low == high:
-        return _between(key, low, high)
-    if key.target[0].lower() in {name.lower() for name in partition_columns}:
-        values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
-        some = [row[0] for row in values.limit(_MOST_VALUES + 1).collect()]
-        literals = [_literal(value, key) for value in some]
-        if len(some) <= _MOST_VALUES and all(literal_fits(value, key.target_type) for value in literals):
-            return In(key.target, tuple(literals))
-    return Or(tuple(_between(key, a, b) for a, b in _ranges(source, key, low, high)))
+def by_ranges(source: DataFrame, keys: SourceKeys) -> Predicate:
+    """What else must be true of a row that matches: numbers and times may lie in a few places far apart.
+
+    It is many comparisons for each file that it is asked of.
+    """
+    parts = []
+    for own in keys.spread:
+        found = Or(tuple(_between(own.key, a, b) for a, b in _ranges(source, own.key, own.low, own.high)))
+        parts.append(_with_nulls(own.key, found, has_nulls=own.has_nulls))
+    return conjunction(parts)
+
+
+def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
+    """The values themselves, where the target's column is one of few values; None where they are not looked for."""
+    if key.target[0].lower() not in {name.lower() for name in partition_columns}:
+        return None
+    values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
+    some = [row[0] for row in values.limit(_MOST_VALUES + 1).collect()]
+    literals = [_literal(value, key) for value in some]
+    if len(some) > _MOST_VALUES or not all(literal_fits(value, key.target_type) for value in literals):
+        return None
+    return In(key.target, tuple(literals))
 
 
 def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
     """Ranges that hold all values: one for each of some places between the least and the greatest that has any."""
-    if isinstance(low, str):
-        return [(low, high)]
     value = _encoded(key)
     place = F.floor((value.cast("double") - F.lit(float(low))) * _MOST_RANGES / (float(high) - float(low) or 1.0))
     found = source.groupBy(place.alias("place")).agg(F.min(value), F.max(value)).where("place IS NOT NULL").collect()
