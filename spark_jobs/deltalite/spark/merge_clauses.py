@@ -19,8 +19,8 @@ from deltalite.protocol.schema import StructType
 from deltalite.protocol.schema_evolution import with_new_columns
 from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
 from deltalite.spark.columns import SOURCE, TARGET, quoted
-from deltalite.spark.expressions import no_rows
-from deltalite.spark.row_actions import Given, Path, RowAction, RowActions
+from deltalite.spark.expressions import no_rows, no_rows_of
+from deltalite.spark.row_actions import Given, Path, RowAction, RowActions, assigned_path
 from deltalite.spark.types import from_spark
 
 
@@ -49,7 +49,8 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
     values = [one for c in (*request.when_matched, *request.when_not_matched) for one in (c.update, c.insert) if one]
     if any(isinstance(one, str) for one in values):
         return with_new_columns(table, source)
-    named = {column.strip("`").lower() for one in values if not isinstance(one, str) for column in one}
+    paths = [assigned_path(column, table) for one in values if not isinstance(one, str) for column in one]
+    named = {path[0].lower() for path in paths if len(path) == 1}
     new = (f for f in source if f.name.lower() in named and table.find(f.name) is None)
     return with_new_columns(table, StructType(tuple(new)))
 
@@ -70,7 +71,7 @@ def merge_actions(
         SchemaMismatchError: a value has a type that its column cannot take, or the source lacks a column.
     """
     target = no_rows(spark, have).alias(TARGET)
-    incoming = spark.createDataFrame(spark.sparkContext.emptyRDD(), source.schema).alias(SOURCE)
+    incoming = no_rows_of(spark, source.schema).alias(SOURCE)
     names = ("when_matched", "when_not_matched_by_source", "when_not_matched")
     found = []
     first = 0
