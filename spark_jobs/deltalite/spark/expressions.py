@@ -16,6 +16,7 @@ from typing import Any, Self
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import StructType as SparkStruct
 
 from deltalite.errors import DeltaLiteError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.protocol.schema import DataType, StructType
@@ -77,7 +78,7 @@ class Expressions:
                 f"it asks for {moving}, which may be another value each time it is computed. Write the value itself; a "
                 "DAG can template it, as in TIMESTAMP '{{ ts }}'."
             )
-        return F.expr(text)
+        return F.expr(text).cast("boolean") if node.dataType().typeName() == "void" else F.expr(text)
 
     def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
         """An expression, its type, and whether it may give another value each time it is evaluated."""
@@ -142,4 +143,11 @@ def _is_of_rows(qualifier: Any) -> bool:
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """A frame of these columns, whose rows the optimizer does not know to be none."""
-    return spark.createDataFrame(spark.sparkContext.emptyRDD(), to_spark(schema))
+    return no_rows_of(spark, to_spark(schema))
+
+
+def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
+    """The same, by Spark's own schema: made in the JVM, since an RDD of Python's takes many calls to get there."""
+    session: Any = spark._jsparkSession
+    context: Any = spark.sparkContext._jsc
+    return DataFrame(session.createDataFrame(context.emptyRDD(), session.parseDataType(schema.json())), spark)

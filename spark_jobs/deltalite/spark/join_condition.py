@@ -21,7 +21,7 @@ from deltalite.protocol.schema import DataType, PrimitiveType, StructType, membe
 from deltalite.protocol.schema_evolution import fits
 from deltalite.spark.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.columns import SOURCE, TARGET, named
-from deltalite.spark.expressions import Expressions, no_rows, of_the_request
+from deltalite.spark.expressions import Expressions, no_rows, no_rows_of, of_the_request
 from deltalite.spark.predicates import KEEP_IN_LISTS, optimized_plan, predicate_of
 from deltalite.spark.session import settings
 from deltalite.spark.types import from_spark, spark_type
@@ -61,7 +61,7 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
             subquery.
     """
     left = no_rows(spark, target).alias(TARGET)
-    right = spark.createDataFrame(spark.sparkContext.emptyRDD(), source.schema).alias(SOURCE)
+    right = no_rows_of(spark, source.schema).alias(SOURCE)
     both = left.crossJoin(right)
     column = Expressions.of_request(both).condition(text, of_the_request("condition on", text, parameter="on"))
     read = _source_columns(both.where(column), right)

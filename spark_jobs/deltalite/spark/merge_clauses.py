@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.columnar.statistics import parse_column_list
 from deltalite.errors import SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import StructField, StructType, member_at
 from deltalite.protocol.schema_evolution import with_new_columns
 from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
 from deltalite.spark.columns import SOURCE, TARGET, quoted
-from deltalite.spark.expressions import no_rows
-from deltalite.spark.row_actions import Given, Path, RowAction, RowActions
+from deltalite.spark.expressions import no_rows, no_rows_of
+from deltalite.spark.row_actions import Given, Path, RowAction, RowActions, assigned_path
 from deltalite.spark.types import from_spark
 
 
@@ -50,19 +49,11 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
     values = [one for c in (*request.when_matched, *request.when_not_matched) for one in (c.update, c.insert) if one]
     if any(isinstance(one, str) for one in values):
         return with_new_columns(table, source)
-    for values_by_column in values:
-        for column in () if isinstance(values_by_column, str) else values_by_column:
-            new = _named_in(source, table, column)
-            table = table if new is None else with_new_columns(table, StructType((new,)))
+    paths = [assigned_path(column, table) for one in values if not isinstance(one, str) for column in one]
+    for path in paths:
+        new = _narrowed(source, path) if path and member_at(table, path) is None else None
+        table = table if new is None else with_new_columns(table, StructType((new,)))
     return table
-
-
-def _named_in(source: StructType, table: StructType, column: str) -> StructField | None:
-    """The source's column, with no more than the member, that a clause names and the table lacks."""
-    (path, *_) = parse_column_list(column) or [()]
-    if path and path[0].lower() == TARGET and table.find(path[0]) is None:
-        path = path[1:]
-    return None if not path or member_at(table, path) is not None else _narrowed(source, path)
 
 
 def _narrowed(struct: StructType, path: Path) -> StructField | None:
@@ -90,7 +81,7 @@ def merge_actions(
         SchemaMismatchError: a value has a type that its column cannot take, or the source lacks a column.
     """
     target = no_rows(spark, have).alias(TARGET)
-    incoming = spark.createDataFrame(spark.sparkContext.emptyRDD(), source.schema).alias(SOURCE)
+    incoming = no_rows_of(spark, source.schema).alias(SOURCE)
     names = ("when_matched", "when_not_matched_by_source", "when_not_matched")
     found = []
     first = 0

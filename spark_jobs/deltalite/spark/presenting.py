@@ -10,7 +10,7 @@ Widening.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import Column
@@ -32,19 +32,32 @@ from deltalite.spark.columns import named
 from deltalite.spark.types import spark_type, to_spark
 
 _VOID = PrimitiveType("void")
+_FLOATING_POINT = (PrimitiveType("float"), PrimitiveType("double"))
 # The digits before the point without which Spark reads no integer of a file as a decimal.
 _DIGITS_OF_INTEGERS: Mapping[Any, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _MOST_DIGITS = 38
+_NOTHING_PUSHED: Mapping[str, str] = {"spark.sql.parquet.filterPushdown": "false"}
 # Spark finds columns by id in its vectorised reader only. It pushes filters down by name, and in a file of another
 # writer the name may belong to another id, so in this mode nothing is pushed into files.
-BY_FIELD_ID: Mapping[str, str] = {
+_BY_FIELD_ID: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
-    "spark.sql.parquet.filterPushdown": "false",
+    **_NOTHING_PUSHED,
 }
-"""The settings under which files are read whose columns have ids."""
+
+
+def read_settings(table: TableSchema, *, is_exact: bool) -> Mapping[str, str]:
+    """The settings under which files are read.
+
+    Spark compares a filter on floating point with what a file says of a row group in other ways than with its values:
+    a dictionary that has -0.0 has no 0.0 for it, and bounds without NaN, which other writers leave out, have nothing
+    above them. So nothing is pushed into files with such columns where a read has to be exact.
+    """
+    if table.mode is MappingMode.ID:
+        return _BY_FIELD_ID
+    return _NOTHING_PUSHED if is_exact and _has(table.data, _FLOATING_POINT) else {}
 
 
 def file_schema(table: TableSchema) -> spark_types.StructType:
@@ -77,15 +90,15 @@ def _shown(column: Column, physical: DataType, logical: DataType, digits: int) -
     match physical, logical:
         case _ if asked is None:
             return F.lit(None).cast(target)
-        case StructType(own_members), StructType(members) if _has_void(physical):
+        case StructType(own_members), StructType(members) if _has(physical, (_VOID,)):
             shown = [
                 _shown(column.getField(own.name), own.type, member.type, _digits(own)).alias(member.name)
                 for own, member in zip(own_members, members, strict=True)
             ]
             return F.when(column.isNotNull(), F.struct(*shown))
-        case ArrayType(own), ArrayType(element) if _has_void(physical):
+        case ArrayType(own), ArrayType(element) if _has(physical, (_VOID,)):
             return F.transform(column, lambda item: _shown(item, own, element, digits))
-        case MapType(own_key, own), MapType(key, value) if _has_void(physical):
+        case MapType(own_key, own), MapType(key, value) if _has(physical, (_VOID,)):
             keys = F.transform(F.map_keys(column), lambda item: _shown(item, own_key, key, digits))
             values = F.transform(F.map_values(column), lambda item: _shown(item, own, value, digits))
             return F.map_from_arrays(keys, values)
@@ -122,16 +135,17 @@ def _digits(field: StructField) -> int:
     return max((_DIGITS_OF_INTEGERS.get(change.get("fromType"), 0) for change in changes), default=0)
 
 
-def _has_void(data_type: DataType) -> bool:
+def _has(data_type: DataType, wanted: Container[DataType]) -> bool:
+    """Whether one of these types is found at any depth."""
     match data_type:
         case StructType(fields):
-            return any(_has_void(f.type) for f in fields)
+            return any(_has(f.type, wanted) for f in fields)
         case ArrayType(element):
-            return _has_void(element)
+            return _has(element, wanted)
         case MapType(key, value):
-            return _has_void(key) or _has_void(value)
+            return _has(key, wanted) or _has(value, wanted)
         case _:
-            return data_type == _VOID
+            return data_type in wanted
 
 
 def with_field_ids(found: Any, own: DataType) -> Any:

@@ -81,7 +81,7 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     columns = RowColumns.beside(snapshot.schema)
     counts = counts_by_file(spark, snapshot, found, predicate, columns, parameter="replace_where")
     partly = found.files.take(pa.array(sorted(counts), pa.int64()))
-    rows = scan(spark, snapshot, partly)
+    rows = scan(spark, snapshot, partly, is_exact=True)
     survivors = rows.where(~F.coalesce(F.expr(predicate), F.lit(False)))
     deleted = rows.where(predicate)
     return Replacement.of(none, partly, rows=found.test, survivors=survivors, deleted=deleted)

@@ -168,13 +168,7 @@ class RowActions:
 
     def _path(self, name: str, parameter: str) -> Path:
         """The column, or the member of one, in the table's spelling."""
-        try:
-            paths = parse_column_list(name)
-        except InvalidRequestError:
-            paths = []
-        path = paths[0] if len(paths) == 1 else ()
-        if path and path[0].lower() == TARGET and self._schema.find(path[0]) is None:
-            path = path[1:]
+        path = assigned_path(name, self._schema)
         found = member_at(self._schema, path) if path else None
         if found is None:
             raise InvalidRequestError(
@@ -241,6 +235,16 @@ class RowActions:
                     f"{parameter} gives a value to '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
                     remedy="Leave the column out: its values are given.",
                 )
+
+
+def assigned_path(name: str, schema: StructType) -> Path:
+    """The names in the text that says what gets a value, without that of the table's rows; none where it is no name."""
+    try:
+        paths = parse_column_list(name)
+    except InvalidRequestError:
+        return ()
+    path = paths[0] if len(paths) == 1 else ()
+    return path[1:] if path and path[0].lower() == TARGET and schema.find(path[0]) is None else path
 
 
 def decided(actions: Mapping[int, RowAction]) -> Column:

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
 from deltalite.errors import CorruptDataFileError
-from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
@@ -44,7 +44,7 @@ from deltalite.spark.native_relation import (
     native_relation,
 )
 from deltalite.spark.partition_columns import Texts, partition_fields, partition_texts, typed_values, with_typed_columns
-from deltalite.spark.presenting import BY_FIELD_ID, file_schema, presented
+from deltalite.spark.presenting import file_schema, presented, read_settings
 from deltalite.spark.row_selection import RowSelection, live_rows, selected, words_of
 from deltalite.spark.types import to_spark
 from deltalite.spark.uris import glob_escaped, spark_uri
@@ -58,8 +58,12 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
+def scan(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, is_exact: bool = False
+) -> DataFrame:
     """The rows of `files` (all active files where None), in the table's columns and order.
+
+    Where it is exact, filters lose no row: see `scan_rows`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
@@ -68,7 +72,7 @@ def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None)
     """
     files = snapshot.files if files is None else files
     rows = live_rows(snapshot.store, files)
-    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows)
+    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows, is_exact=is_exact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ class AddressedRows:
 def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
     """The live rows of `files`, none of which is listed twice, with their addresses in columns of these names.
 
-    Errors are those of `scan`.
+    Filters lose no row, since rows that are addressed are going to be changed. Errors are those of `scan`.
     """
     numbers: dict[str, int] = {}
     frame = scan_rows(
@@ -101,6 +105,7 @@ def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, 
         files,
         rows=live_rows(snapshot.store, files),
         address=_Address(file=file, row=row, numbers=numbers),
+        is_exact=True,
     )
     return AddressedRows(frame=frame, files=files, numbers=numbers)
 
@@ -123,6 +128,7 @@ def scan_rows(
     rows: Mapping[int, RowSelection],
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
     address: _Address | None = None,
+    is_exact: bool = False,
 ) -> DataFrame:
     """The rows of `files` that `rows` selects, in the table's columns and order.
 
@@ -134,6 +140,7 @@ def scan_rows(
         rows: by the number of a row of `files`: which rows of that file are given; all of the files that are not there.
         by_file: more columns, after the table's: for each row of `files` the value that all rows of that file have.
         address: two more columns, after all others: see `scan_addressed`.
+        is_exact: filters give every row for which they are true, as Spark's own scan of floating point does not.
 
     Raises: as `scan`.
     """
@@ -147,7 +154,8 @@ def scan_rows(
         for some in _without_repetition(files["path"], chosen):
             at = pa.array(some, pa.int64())
             extra = {name: values.take(at) for name, values in by_file.items()}
-            part = _Part(spark, root, table, files if len(some) == files.num_rows else files.take(at), extra)
+            own = files if len(some) == files.num_rows else files.take(at)
+            part = _Part(spark, root, table, own, extra, is_exact=is_exact)
             positions = None if only is None else [rows[row].positions for row in some]
             frames.append(part.rows(positions, only=bool(only), address=address))
             if address is not None:
@@ -170,9 +178,12 @@ class _Part:
         table: TableSchema,
         files: pa.Table,
         by_file: Mapping[str, pa.Array | pa.ChunkedArray],
+        *,
+        is_exact: bool,
     ) -> None:
         self._spark = spark
         self._table = table
+        self._settings = read_settings(table, is_exact=is_exact)
         self._root_uri = spark_uri(root)
         self._fields = partition_fields(table)
         self._texts = partition_texts(files, self._fields)
@@ -223,7 +234,6 @@ class _Part:
         """The columns of the files, and whether the partition columns are there too."""
         partitions = self._partitions_by_directory()
         schema = file_schema(self._table)
-        settings = BY_FIELD_ID if self._table.mode is MappingMode.ID else {}
         values = None
         if partitions and self._fields:
             values = typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields)
@@ -235,12 +245,12 @@ class _Part:
                 data_schema=schema,
                 partitions=partitions or [],
                 partition_values=values,
-                settings=settings,
+                settings=self._settings,
             )
         except NativeRelationError as error:
             _log.warning("Reading through Spark's public API, which is slower: %s.", error)
             with reading_table(self._root_uri):
-                relation = public_relation(self._spark, self._listed, schema, settings)
+                relation = public_relation(self._spark, self._listed, schema, self._settings)
             return relation, not self._fields
         return frame, not self._fields or values is not None
 
