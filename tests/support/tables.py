@@ -93,12 +93,12 @@ def ordered(found: Any) -> list[tuple[Any, ...]]:
 
 
 def commit(table: Path | str, version: int) -> dict[str, Any]:
-    """The actions of a version: one value for a kind that stands alone, lists for `add` and `remove`."""
+    """The actions of a version: one value for a kind that stands alone, lists for `add`, `remove` and `cdc`."""
     found: dict[str, Any] = {"add": [], "remove": []}
     for line in (Path(table) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         ((kind, body),) = json.loads(line).items()
-        if kind in ("add", "remove"):
-            found[kind].append(body)
+        if kind in ("add", "remove", "cdc"):
+            found.setdefault(kind, []).append(body)
         else:
             assert kind not in found, f"two {kind} in version {version}"
             found[kind] = body

@@ -1,0 +1,295 @@
+"""MERGE keeps what a table says of its columns: types, rules and made columns; what it does not say is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.errors import (
+    AppendOnlyError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    SourceError,
+    TableNotFoundError,
+)
+from deltalite.requests import Source
+from tests.spark.test_write_column_rules import empty_table, field, invariant
+from tests.spark.test_write_identity import identity, marks
+from tests.support.merging import feed, merge_into
+from tests.support.tables import commit, everything, ordered, put, rows, spark_rows, values
+
+pytestmark = pytest.mark.spark
+
+ON = "target.id = source.id"
+DAY = dt.date(2026, 2, 3)
+FEED = {"delta.enableChangeDataFeed": "true"}
+ALL = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
+
+
+def refused(spark, table, error, *said, query=None, on=ON, **merge):
+    """The merge is refused, saying so, and nothing has changed."""
+    before = everything(table)
+    with pytest.raises(error) as caught:
+        merge_into(spark, table, query, on, **merge)
+    text = f"{caught.value.problem} {caught.value.remedy}"
+    assert all(own in text for own in said), text
+    assert caught.value.remedy and everything(table) == before
+
+
+TYPED = "SELECT 1L AS id, 5 AS n, 1.25BD AS d, DATE'2026-01-01' AS day, 'a' AS name, CAST(7 AS DOUBLE) AS x"
+
+
+def test_values_are_those_of_the_column_or_the_merge_is_refused(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, TYPED)
+    rounds = [
+        {
+            "n": ("7L", 7),
+            "d": ("9.50000BD", Decimal("9.50")),
+            "day": ("TIMESTAMP'2026-02-03 00:00:00'", DAY),
+            "name": ("15", "15"),
+        },
+        {
+            "n": ("CAST(3.0 AS DOUBLE)", 3),
+            "d": ("CAST(4 AS TINYINT)", Decimal("4.00")),
+            "x": ("CAST(0.5 AS FLOAT)", 0.5),
+        },
+        {
+            "n": ("12.00BD", 12),
+            "day": ("TIMESTAMP_NTZ'2026-02-03 00:00:00'", DAY),
+            "x": ("12L", 12.0),
+            "d": ("NULL", None),
+        },
+        {"n": ("CAST(NULL AS BIGINT)", None), "name": ("CAST(NULL AS DOUBLE)", None), "x": ("1.25BD", 1.25)},
+    ]
+    for taken in rounds:
+        from_source = ", ".join(f"{value} AS v_{column}" for column, (value, _) in taken.items())
+        of_source = {column: f"v_{column}" for column in taken}
+        of_clause = {column: value for column, (value, _) in taken.items()}
+        for query, update in ((f"SELECT 1L AS id, {from_source}", of_source), ("SELECT 1L AS id", of_clause)):
+            merge_into(spark, table, query, ON, matched=[{"update": update}])
+            (row,) = DeltaTable(str(table)).to_arrow().to_pylist()
+            assert {column: row[column] for column in taken} == {column: own for column, (_, own) in taken.items()}
+            merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"update": dict.fromkeys(taken, "NULL")}])
+    bad = {
+        "n": ["3000000000L", "1.5BD", "CAST(2.5 AS DOUBLE)"],
+        "d": ["1.255BD", "100000000.00BD", "CAST(0.1 AS DOUBLE) + 0.2D"],
+        "day": ["TIMESTAMP'2026-02-03 00:00:01'"],
+        "x": ["9007199254740993L"],
+    }
+    for column, late in bad.items():
+        for number, value in enumerate(late):
+            query = f"SELECT 1L AS id, {value} AS v"
+            said = (f"'{column}' is", "3000000000" if value.startswith("3") else "is none")
+            updates = {"matched": [{"update": {column: "source.v"}}]}
+            inserts = {"on": "false", "inserts": [{"insert": {"id": "id", column: "v"}}]}
+            refused(spark, table, SourceError, *said, query=query, **(inserts if number % 2 else updates))
+    never = {"n": "'7'", "d": "'1.0'", "day": "'2026-01-01'", "x": "true", "id": "DATE'2026-01-01'", "name": "array(1)"}
+    for column, value in never.items():
+        refused(
+            spark, table, SchemaMismatchError, f"'{column}' is", "CAST", query=f"SELECT 1L AS id, {value} AS v",
+            matched=[{"update": {column: "source.v"}}],
+        )  # fmt: skip
+
+
+REFUSED = [
+    # what is asked, the error, what it says
+    ({"on": "target.id = source.nope"}, InvalidRequestError, "condition on", "nope"),
+    ({"on": "id = 1"}, InvalidRequestError, "condition on", "AMBIGUOUS"),
+    ({"on": "target.id"}, InvalidRequestError, "condition on", "not boolean"),
+    ({"on": "target.id ="}, InvalidRequestError, "condition on"),
+    ({"on": "target.id = source.id AND rand() < 0.5"}, InvalidRequestError, "condition on", "deterministic"),
+    ({"on": "target.day < current_date()"}, InvalidRequestError, "condition on", "current_date()", "{{ ts }}"),
+    ({"on": "target.id IN (SELECT 1)"}, InvalidRequestError, "condition on", "Subquery"),
+    ({"on": "count(target.id) = 1"}, InvalidRequestError, "condition on"),
+    ({"on": "assert_true(target.n > 5) IS NULL"}, InvalidRequestError, "on cannot be computed"),
+    ({"matched": [{"delete": True, "condition": "source.nope > 1"}]}, InvalidRequestError, "when_matched[0]", "nope"),
+    (
+        {"matched": [{"delete": True, "condition": "target.day < 'now'"}]},
+        InvalidRequestError,
+        "when_matched[0]",
+        "'now'",
+    ),
+    (
+        {
+            "matched": [
+                {"delete": True, "condition": "n = 1"},
+                {"delete": True, "condition": "rand() > 1"},
+                {"update": "*"},
+            ]
+        },
+        InvalidRequestError,
+        "when_matched[1]",
+    ),
+    ({"by_source": [{"delete": True, "condition": "source.id > 1"}]}, InvalidRequestError, "by_source[0]", "source.id"),
+    ({"by_source": [{"update": {"n": "source.n"}}]}, InvalidRequestError, "when_not_matched_by_source[0]", "source"),
+    ({"inserts": [{"insert": {"id": "target.id"}}]}, InvalidRequestError, "when_not_matched[0]", "target"),
+    ({"matched": [{"update": {"n": "(SELECT 1)"}}]}, InvalidRequestError, "when_matched[0].update", "Subquery"),
+    ({"matched": [{"update": {"n": "sum(source.id)"}}]}, InvalidRequestError, "when_matched[0].update"),
+    ({"matched": [{"update": {"nope": "1"}}]}, InvalidRequestError, "nope"),
+    ({"matched": [{"update": {"n": "1", "target.N": "2"}}]}, InvalidRequestError, "twice"),
+    ({"inserts": [{"insert": {"nope": "1"}}]}, InvalidRequestError, "nope"),
+    (
+        {"inserts": [{"insert": "*"}]},
+        SchemaMismatchError,
+        "when_not_matched[0].insert",
+        "no column 'n'",
+        "schema_evolution",
+    ),
+    ({"matched": [{"update": "*"}]}, SchemaMismatchError, "when_matched[0].update", "no column 'n'"),
+    ({"matched": [{"update": {"n": "1 / (source.id - 1)"}}]}, SourceError, "DIVIDE_BY_ZERO"),
+    ({"matched": [{"delete": True}], "query": "SELECT nope FROM source"}, InvalidRequestError, "query", "nope"),
+    ({"matched": [{"delete": True}], "query": "SELECT 1 AS id, 2 AS ID"}, SchemaMismatchError, "id"),
+    ({"matched": [{"delete": True}], "query": "SELECT CAST('x' AS INT) AS id"}, SourceError, "CAST_INVALID_INPUT"),
+    (
+        {
+            "matched": [{"delete": True}],
+            "sources": {"source": Source(format="parquet", path="/nowhere/at/all")},
+            "query": None,
+        },
+        SourceError,
+        "'source'",
+        "/nowhere/at/all",
+    ),
+]
+
+
+def test_what_makes_no_sense_is_refused_where_it_stands(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, TYPED)
+    for asked, error, *said in REFUSED:
+        merge = {"query": "SELECT 1L AS id, 1 AS other"} | asked
+        if not {"matched", "inserts", "by_source"} & merge.keys():
+            merge["matched"] = [{"delete": True}]
+        refused(spark, table, error, *said, **merge)
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    refused(spark, nothing, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
+    put(spark, tmp_path / "a", TYPED, properties={"delta.appendOnly": "true"})
+    refused(spark, tmp_path / "a", AppendOnlyError, query="SELECT 1L AS id", matched=[{"delete": True}])
+    done = merge_into(spark, tmp_path / "a", TYPED.replace("1L", "2L"), ON, inserts=[{"insert": "*"}])
+    assert done.metrics["numTargetRowsInserted"] == 1
+
+
+def ruled_table(folder):
+    """A table whose columns are ruled and made in every way."""
+    return empty_table(
+        folder,
+        identity("n", 10, 10, highWaterMark=40),
+        field("id", "long", nullable=False),
+        field("x", "integer", delta__invariants=invariant("x < 100")),
+        field("at", "timestamp"),
+        field("day", "date", delta__generationExpression="CAST(at AS DATE)"),
+        field("kind", "string", CURRENT_DEFAULT="'new'"),
+        features=("identityColumns", "generatedColumns", "allowColumnDefaults", "checkConstraints", "changeDataFeed"),
+        partition_columns=("day",),
+        configuration={**FEED, "delta.constraints.positive": "x > 0 OR kind = 'debt'"},
+    )
+
+
+def test_rules_hold_for_rows_that_change_or_come(spark, tmp_path):
+    table = ruled_table(tmp_path / "t")
+    source = "SELECT * FROM VALUES {} AS rows(id, x, at)"
+    some = "(1L, 1, TIMESTAMP'2026-01-01 10:00:00'), (2L, 2, TIMESTAMP'2026-01-02 10:00:00')"
+    star = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
+    assert merge_into(spark, table, source.format(some), ON, **star).metrics["numTargetRowsInserted"] == 2
+    first = {row[1]: row for row in rows(table)}
+    assert sorted(row[0] for row in first.values()) == [50, 60] and marks(table, 1)["n"] == 60
+    assert {key: (row[2], str(row[4]), row[5]) for key, row in first.items()} == {
+        1: (1, "2026-01-01", "new"),
+        2: (2, "2026-01-02", "new"),
+    }
+    moved = "(1L, 7, TIMESTAMP'2026-01-02 11:00:00'), (3L, 3, CAST(NULL AS TIMESTAMP))"
+    by_source = [{"update": {"x": "-x", "kind": "'debt'"}}]
+    inserts = [{"insert": {"id": "source.id", "x": "source.x", "kind": "'given'", "day": "CAST(NULL AS DATE)"}}]
+    done = merge_into(
+        spark, table, source.format(moved), ON, matched=star["matched"], inserts=inserts, by_source=by_source
+    )
+    found = {row[1]: (row[0], row[2], str(row[4]), row[5]) for row in rows(table)}
+    assert found == {
+        1: (first[1][0], 7, "2026-01-02", "new"),
+        2: (first[2][0], -2, "2026-01-02", "debt"),
+        3: (70, 3, "None", "given"),
+    }
+    assert ordered(row[1:] for row in feed(table, done.version) if row[0] != "update_preimage") == rows(table)
+    assert marks(table, 2)["n"] == 70
+    assert [row[:3] for row in rows(table)] == [row[:3] for row in spark_rows(spark, table)]
+    bad = [
+        ({"matched": [{"update": {"id": "NULL"}}]}, ConstraintViolationError, "'id' is NOT NULL", '"id":null'),
+        ({"matched": [{"update": {"x": "100"}}]}, ConstraintViolationError, "x < 100", '"x":100'),
+        ({"matched": [{"update": {"x": "-1"}}]}, ConstraintViolationError, "positive", '"x":-1'),
+        ({"by_source": [{"update": {"kind": "'none'"}}]}, ConstraintViolationError, "positive", '"x":-2'),
+        (
+            {"matched": [{"update": {"day": "DATE'2020-01-01'"}}]},
+            ConstraintViolationError,
+            "'day' is generated",
+            "2020",
+        ),
+        ({"matched": [{"update": {"n": "1"}}]}, InvalidRequestError, "'n'", "identity"),
+        ({"on": "false", "inserts": [{"insert": {"id": "9", "n": "1"}}]}, SchemaMismatchError, "GENERATED ALWAYS"),
+        ({"on": "false", "inserts": [{"insert": {"x": "1"}}]}, ConstraintViolationError, "'id' is NOT NULL"),
+        ({"on": "false", "inserts": [{"insert": {"id": "9", "x": "0"}}]}, ConstraintViolationError, "positive"),
+    ]
+    for merge, error, *said in bad:
+        refused(spark, table, error, *said, query=source.format("(1L, 1, TIMESTAMP'2026-01-01 10:00:00')"), **merge)
+    kept = [row for row in rows(table) if row[1] != 1]
+    merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=inserts[:0])
+    assert rows(table) == kept and "metaData" not in commit(table, 3)
+
+
+NESTED_OLD = """SELECT 1L AS id, named_struct('a', 1, 'in', named_struct('p', 'p1')) AS s,
+    array(named_struct('k', 1), NULL) AS list UNION ALL SELECT 2L, NULL, NULL UNION ALL SELECT 9L, NULL, array()"""
+NESTED_NEW = """SELECT * FROM VALUES
+    (1L, named_struct('b', 'b1', 'in', named_struct('q', 5)), array(named_struct('m', 'm1', 'k', 7L)), 'x'),
+    (2L, NULL, array(NULL, named_struct('m', 'm2', 'k', 8L)), 'y'),
+    (3L, named_struct('b', 'b3', 'in', NULL), NULL, NULL)
+    AS rows(ID, s, list, extra)"""
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_schema_grows_by_what_the_source_has(spark, tmp_path, mode):
+    table = tmp_path / "t"
+    mapping = {} if mode == "none" else {"delta.columnMapping.mode": mode}
+    put(spark, table, NESTED_OLD, properties=FEED | mapping)
+    before = DeltaTable(str(table)).schema
+    refused(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **ALL)
+    done = merge_into(spark, table, NESTED_NEW, ON, schema_evolution=True, **ALL)
+    assert rows(table) == ordered([
+        (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "x"),
+        (2, None, [None, {"k": 8, "m": "m2"}], "y"),
+        (3, {"a": None, "in": None, "b": "b3"}, None, None),
+        (9, None, [], None),
+    ])  # fmt: skip
+    assert DeltaTable(str(table)).schema.names == [*before.names, "extra"]
+    assert [kind for kind, *_ in feed(table, done.version)].count("update_postimage") == 2
+    less = merge_into(
+        spark, table, "SELECT 1L AS id, 'only' AS extra UNION ALL SELECT 4L, 'new'", ON, schema_evolution=True, **ALL
+    )
+    found = {row[0]: row for row in rows(table)}
+    assert found[1] == (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "only")
+    assert found[4] == (4, None, None, "new") and "metaData" not in commit(table, less.version)
+
+
+def test_only_the_columns_that_are_asked_for_are_added(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
+    more = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
+    merge_into(spark, table, more, ON, **ALL)  # without evolution what the source has beyond the table is left alone
+    assert rows(table) == ordered([(1, "n"), (2, "b"), (3, "o")])
+    some = {"matched": [{"update": {"b": "source.b", "target.C": "'set'"}}], "inserts": [{"insert": {"id": "id"}}]}
+    refused(spark, table, InvalidRequestError, "'b'", query=more, **some)
+    merge_into(spark, table, more, ON, schema_evolution=True, **some)
+    assert DeltaTable(str(table)).schema.names == ["id", "a", "b", "c"]
+    assert rows(table) == ordered([(1, "n", 5, "set"), (2, "b", None, None), (3, "o", 6, "set")])
+    refused(spark, table, SchemaMismatchError, "'d'", "CAST(NULL AS", query=more, schema_evolution=True, **ALL)
+    wide = "SELECT 1 AS id, 'w' AS a, 3000000000L AS b, 'c' AS c"
+    refused(spark, table, SourceError, "'b' is", "3000000000", query=wide, schema_evolution=True, **ALL)
+    nothing = merge_into(
+        spark, table, "SELECT 1 AS id, DATE'2026-01-01' AS e WHERE false", ON, schema_evolution=True, run="r", **ALL
+    )
+    assert nothing.committed and json.loads(DeltaTable(str(table)).metadata.schema_string)

@@ -1,0 +1,58 @@
+"""One call to merge, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltalite import DeltaTable
+from deltalite.commands.merge import merge
+from deltalite.requests import MergeClause, MergeRequest, RunIdentity
+from tests.support.tables import HERE, ordered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.results import OperationResult
+
+Clauses = Sequence[dict[str, Any]]
+
+
+def merge_into(
+    spark: SparkSession,
+    table: Path | str,
+    query: str | None,
+    on: str,
+    *,
+    matched: Clauses = (),
+    inserts: Clauses = (),
+    by_source: Clauses = (),
+    run: str | None = None,
+    **options: Any,
+) -> OperationResult:
+    """Merge the rows of `query`; clauses are written as in a DAG."""
+    options.setdefault("sources", {"source": HERE})
+    return merge(
+        spark,
+        MergeRequest(
+            table=str(table),
+            query=query,
+            on=on,
+            when_matched=tuple(MergeClause(**one) for one in matched),
+            when_not_matched=tuple(MergeClause(**one) for one in inserts),
+            when_not_matched_by_source=tuple(MergeClause(**one) for one in by_source),
+            identity=None if run is None else RunIdentity(app_id=run),
+            **options,
+        ),
+    )
+
+
+def feed(table: Path | str, version: int) -> list[tuple[Any, ...]]:
+    """The changes of a version: their kind and the row."""
+    batches = DeltaTable(str(table)).changes(from_version=version, to_version=version)
+    found = (row for batch in batches for row in batch.to_pylist())
+    return ordered(
+        (row.pop("_change_type"), *(value for name, value in row.items() if not name.startswith("_commit_")))
+        for row in found
+    )
