@@ -27,6 +27,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.merging import merge_into
 from tests.support.tables import delete_rows, request, update_rows
 from tests.unit.builders import metadata, struct
 
@@ -102,3 +103,8 @@ def delete(spark, table, *, condition, run):
 def update(spark, table, *, values, condition, run):
     """The update command."""
     update_rows(spark, table, values, condition, run=run)
+
+
+def merge(spark, table, *, query, on, run, **clauses):
+    """The merge command."""
+    merge_into(spark, table, query, on, run=run, **clauses)

@@ -1,8 +1,7 @@
 """DELETE, UPDATE and MERGE do to random tables what a model in plain Python says, and so does their change feed.
 
 Tables are made without Spark and read without it, so that a case costs what the command costs. Spark is told that data
-are tiny while these tests run. It is also told to leave filters on row groups: its own lose -0.0 where a dictionary is
-asked for 0.0, and NaN in files whose writer leaves it out of the bounds, in any scan of any Parquet.
+are tiny while these tests run.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ METRICS = {
     "numTargetRowsDeleted": "delete",
 }
 SETTINGS = {
-    "spark.sql.parquet.filterPushdown": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
