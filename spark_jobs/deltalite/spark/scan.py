@@ -11,16 +11,11 @@ Protocol: Add File and Remove File (directories have no meaning); Deletion Vecto
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import posixpath
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,17 +25,16 @@ from pyspark.sql import types as spark_types
 
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
 from deltalite.spark.errors import reading_table
 from deltalite.spark.hadoop import HadoopFiles
+from deltalite.spark.listed_files import listed_file, one_of_each_place, spellings
 from deltalite.spark.native_relation import (
     READ_OPTIONS,
     ListedFile,
     ListedPartition,
     NativeRelationError,
-    input_files,
     native_relation,
 )
 from deltalite.spark.partition_columns import Texts, partition_fields, partition_texts, typed_values, with_typed_columns
@@ -48,11 +42,6 @@ from deltalite.spark.presenting import file_schema, presented, read_settings
 from deltalite.spark.row_selection import RowSelection, live_rows, selected, words_of
 from deltalite.spark.types import to_spark
 from deltalite.spark.uris import glob_escaped, spark_uri
-from deltalite.storage.locations import resolved
-
-_ONE_SLASH = re.compile(r"^file:/+")
-# Scheme and authority, which a local address has not; the path.
-_PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/]*)?(/.*)", re.DOTALL)
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -189,10 +178,11 @@ class _Part:
         self._texts = partition_texts(files, self._fields)
         self._by_file = by_file
         paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
-        self._listed = [_listed(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)]
-        places = ((found[1], file.uri) for file in self._listed if (found := _PLACE.match(file.uri)) is not None)
-        for uri in {place: uri for place, uri in places if place is not None}.values():
-            HadoopFiles(spark, uri)  # one file of each place, so that one that Spark does not reach is named
+        self._listed = [
+            listed_file(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)
+        ]
+        for uri in one_of_each_place(self._listed):
+            HadoopFiles(spark, uri)  # so that one that Spark does not reach is named
         self.spelled: Sequence[str] = ()  # the files as Spark spells them, once `rows` has needed it
 
     def rows(
@@ -204,7 +194,7 @@ class _Part:
         looks_up = bool(self._by_file) or not has_values
         if positions is None and not looks_up and address is None:
             return self._of_session(relation.select(*wanted))
-        spelled = self.spelled = _spellings(relation, self._listed)
+        spelled = self.spelled = spellings(relation, self._listed)
         file, position = self._own_name("uri"), self._own_name("position")
         metadata = relation.metadataColumn("_metadata")
         found = relation.withColumn(file, metadata.getField("file_path"))
@@ -304,36 +294,6 @@ def public_relation(
         session.conf.set(key, value)
     reader = session.read.schema(schema).options(recursiveFileLookup="true", **READ_OPTIONS)
     return reader.parquet(*[glob_escaped(file.uri) for file in files])
-
-
-def _listed(root: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
-    """A file by the path that the log has for it."""
-    found = _PLACE.fullmatch(resolved(root, decode_path(path)))
-    if found is None:
-        raise CorruptDataFileError(
-            f"The log names the data file {path!r}, which is no path.", remedy="Read the table with another engine."
-        )
-    place, inside = found[1] or "", found[2]
-    # As Hadoop spells it, or a join by file would not find it.
-    real = place + posixpath.normpath(inside)
-    if not place:
-        with contextlib.suppress(OSError):  # a file that is not there is an error when it is read
-            size_bytes = os.stat(real).st_size
-    # Spark passes over files of no bytes, which no data file has.
-    return ListedFile(uri=spark_uri(real), size_bytes=max(size_bytes or 0, 1), modified_ms=max(modified_ms or 0, 0))
-
-
-def _spellings(relation: DataFrame, files: Sequence[ListedFile]) -> list[str]:
-    """Each file as `_metadata.file_path` has it: percent-encoded by Java's rules, with one slash behind the scheme."""
-    spellings = (_ONE_SLASH.sub("file:/", spelled.rstrip("/")) for spelled in input_files(relation))
-    known = {unquote(spelled): spelled for spelled in spellings}
-    try:
-        return [known[file.uri] for file in files]
-    except KeyError as error:
-        raise CorruptDataFileError(
-            f"The log names the data file {error.args[0]!r}, a name that Spark changes.",
-            remedy="Read the table without Spark.",
-        ) from error
 
 
 def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[list[int]]:
