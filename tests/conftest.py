@@ -64,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
-        "spark.python.sql.dataFrameDebugging.enabled": "false",  # as in a job
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it makes each column dearer, and shows lines of ours
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -13,21 +13,13 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-_DEFAULTS = {
-    "spark.sql.session.timeZone": "UTC",
-    # With it PySpark tells the JVM, in calls of their own, which line of Python makes each column: a line of ours.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-}
-
 
 def open_session(app_name: str) -> SparkSession:
-    """The session of a job: with its clock in UTC and without lines of Python, unless the user said otherwise."""
+    """The session of a job, with its clock in UTC unless the user said otherwise."""
     builder: SparkSession.Builder = SparkSession.builder
     session = builder.appName(app_name).getOrCreate()
-    configured = session.sparkContext.getConf()
-    for key, value in _DEFAULTS.items():
-        if not configured.contains(key):
-            session.conf.set(key, value)
+    if not session.sparkContext.getConf().contains("spark.sql.session.timeZone"):
+        session.conf.set("spark.sql.session.timeZone", "UTC")
     return session
 
 
