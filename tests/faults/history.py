@@ -65,6 +65,11 @@ def _explain(version, said, before, after, later):
             there = {row for _, row in old if said["low"] <= row <= said["high"]}
             assert there - later <= set(said["saw"]) <= there, f"version {version} did not see what was there"
             assert {row for _, row in old - new} == set(said["saw"]) and new <= old, version
+        case "upsert":
+            there = {row for _, row in old if said["low"] <= row <= said["high"]}
+            assert there - later <= set(said["saw"]) <= there, f"version {version} did not see what was there"
+            keys = set(range(said["low"], said["high"] + 1))
+            assert {row for _, row in new} == {row for _, row in old} | keys, version
         case "count":
             there = {row for _, row in old}
             assert there - later <= set(said["saw"]) <= there, f"version {version} did not count what was there"

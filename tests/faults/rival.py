@@ -32,6 +32,7 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 
 DAYS = "abcd"
 ROWS_OF_A_WRITER = 1_000_000
+SHARED_KEYS = 40
 
 
 def now_ms():
@@ -78,8 +79,8 @@ class Rival:
     def run(self):
         """One random operation: (its app id, the version or None), or None where nothing was to do."""
         operation = self.random.choice(
-            [self.append, self.append, self.append, self.replace, self.delete, self.delete, self.compact, self.count,
-             self.describe, self.evolve, self.checkpoint]
+            [self.append, self.append, self.append, self.replace, self.delete, self.delete, self.upsert, self.upsert,
+             self.compact, self.count, self.describe, self.evolve, self.checkpoint]
         )  # fmt: skip
         app_id = str(uuid.uuid4())
         try:
@@ -135,16 +136,28 @@ class Rival:
             return None
         low = self.random.choice(everything)
         high = low + self.random.randint(0, 20)
+        return self.rewrite(app_id, "delete", snapshot, files, low, high, [])
+
+    def upsert(self, app_id):
+        """Rows of keys that all writers share, as a merge has them: those that are there move, the others come."""
+        snapshot, files = self.files()
+        low = self.random.randint(1, SHARED_KEYS)
+        new = file(self.random.choice(DAYS), [low, low + 1])
+        return self.rewrite(app_id, "upsert", snapshot, files, low, low + 1, [new])
+
+    def rewrite(self, app_id, did, snapshot, files, low, high, new):
+        """Take the rows of a range out of the files that hold them, and add `new` files."""
         touched = chosen(files, lambda row: any(low <= r <= high for r in rows_of(row)))
         left = [
             (day_of(row), rest)
             for row in touched.to_pylist()
             if (rest := [r for r in rows_of(row) if not low <= r <= high])
         ]
-        said = {"did": "delete", "low": low, "high": high, "saw": [r for r in everything if low <= r <= high]}
+        said = {"did": did, "low": low, "high": high, "saw": [r for r in all_rows(files) if low <= r <= high]}
         test = self.test(snapshot, ("id", ">=", low), ("id", "<=", high))
         reads = ReadSet(keys=frozenset(key_column(touched).to_pylist()), rows=(test,))
-        return self.commit(app_id, snapshot, said, adds=[file(*each) for each in left], removed=touched, reads=reads)
+        adds = [*(file(*each) for each in left), *new]
+        return self.commit(app_id, snapshot, said, adds=adds, removed=touched, reads=reads)
 
     def compact(self, app_id):
         """Some files of a day into one."""

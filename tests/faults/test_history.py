@@ -53,7 +53,7 @@ def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, o
     # No commit was lost, none is there twice, and none is there that nobody knows of.
     assert runs == {version: app_id for app_id, version in said.items() if version is not None}
     kinds = Counter(c["operation"] for c in deltalake.DeltaTable(str(table)).history())
-    assert {"APPEND", "REPLACE", "DELETE", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(kinds)
+    assert {"APPEND", "REPLACE", "DELETE", "UPSERT", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(kinds)
     # Whatever checkpoints were written between, a reader gets what the commits say; so does delta-rs.
     assert set(Snapshot.load(LocalLogStore(str(table))).files["path"].to_pylist()) == set(files)
     assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == {Path(p).name for p in files}
