@@ -41,6 +41,8 @@ def committed(
     """
     try:
         outcome = commit(store, proposal)
+        for own in files if not isinstance(outcome, DoneByAnotherTry) else ():
+            own.keep()
     except BaseException as error:
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
             for own in files:
@@ -48,8 +50,6 @@ def committed(
         raise
     if isinstance(outcome, DoneByAnotherTry):
         return result_of_version(store, outcome.version, outcome.app_id)
-    for own in files:
-        own.keep()
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark))
     return operation_result(
         store,

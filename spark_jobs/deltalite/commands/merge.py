@@ -129,7 +129,7 @@ class _Merge:
             total: Counter[int] = sum(counts.values(), Counter())
             yield RowChange(
                 target=self._target,
-                reads=ReadSet(keys=frozenset(key_column(self._files(counts)).to_pylist()), rows=(test,)),
+                reads=self._reads(list(counts), test),
                 actions=actions.all,
                 columns=columns,
                 gone=self._files(()),
@@ -138,6 +138,12 @@ class _Merge:
                 gathers=bool(base.partition_columns),
                 counts=_counted(actions, total, self._source.size.count),
             )
+
+    def _reads(self, paths: Sequence[str], test: FileTest) -> ReadSet:
+        """What the outcome rests on: files in which something matched, what might have, and a source of the table's."""
+        if own_sources(self._request.sources, self._request.table):
+            return ReadSet(whole_table=True)
+        return ReadSet(keys=frozenset(key_column(self._files(paths)).to_pylist()), rows=(test,))
 
     def _without_match(self, pairs: Matches) -> dict[str, dict[int, int]]:
         """By the path of a file how often each action applies to a row of it that no row of the source matches."""

@@ -147,7 +147,8 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
-    """The same, by Spark's own schema: made in the JVM, since an RDD of Python's takes many calls to get there."""
-    session: Any = spark._jsparkSession
-    context: Any = spark.sparkContext._jsc
-    return DataFrame(session.createDataFrame(context.emptyRDD(), session.parseDataType(schema.json())), spark)
+    """The same, by Spark's own schema.
+
+    Made by PySpark, which makes the session the active one, by whose clock Catalyst writes literals.
+    """
+    return spark.createDataFrame(spark.sparkContext.emptyRDD(), schema)

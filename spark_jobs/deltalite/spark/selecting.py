@@ -88,13 +88,15 @@ def changed_by(
 def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, parameter: str) -> pa.Table:
     keys = PartitionKeys(snapshot)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
-    positions: dict[tuple[Any, ...], list[int]] = {}
+    positions: dict[tuple[str | None, ...], list[int]] = {}
     for position, values in enumerate(rows):
-        positions.setdefault(keys.key(values), []).append(position)
+        positions.setdefault(keys.texts(values), []).append(position)  # by text: 0.0 and -0.0 are one value in Python
     distinct = list(positions)
     at_column = unused_name(snapshot.schema, "at")
     schema = to_spark(StructType((*keys.fields,))).add(at_column, IntegerType())
-    frame = spark.createDataFrame([(*values, at) for at, values in enumerate(distinct)], schema)
+    frame = spark.createDataFrame(
+        [(*keys.key(rows[positions[texts][0]]), at) for at, texts in enumerate(distinct)], schema
+    )
     # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`; its value makes no difference.
     partition_names = {f.name for f in keys.fields}
     others = [f for f in snapshot.schema if f.name not in partition_names]
@@ -118,3 +120,7 @@ class PartitionKeys:
         """The values of a file's partition."""
         typed = (parse_partition_value(partition_text(values, key), f.type) for key, f in self._keys)
         return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
+
+    def texts(self, values: Mapping[str, str | None]) -> tuple[str | None, ...]:
+        """The values as the log spells them."""
+        return tuple(partition_text(values, key) for key, _ in self._keys)
