@@ -1,0 +1,85 @@
+"""The runs of example DAGs that tests look at: made once, for each costs a JVM. Tests that change a table copy it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from demo.feed import write_feed
+from tests.examples.dag_runs import FIRST, SECOND, Run, example, run
+from tests.examples.feeds import CHANGES, ORDERS
+
+DIES_ONCE = """\
+#!/bin/sh
+if [ ! -e "{tried}" ]; then : > "{tried}"; exit 137; fi
+exec "{spark_submit}" "$@"
+"""
+
+
+@pytest.fixture(scope="session")
+def base(airflow_db, tmp_path_factory):
+    """The folder of feed and tables, named to the DAGs by Airflow Variables."""
+    folder = tmp_path_factory.mktemp("examples")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_VAR_LAKE", str(folder / "lake"))
+        patch.setenv("AIRFLOW_VAR_LANDING", str(folder / "landing"))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def ingested(base) -> dict[date, Run]:
+    """The runs of `orders_ingest` for two days; at the first, spark-submit is killed once before it does anything."""
+    for day in (FIRST, SECOND):
+        write_feed(base / "landing", day, orders=ORDERS)
+    programs = base / "bin"
+    programs.mkdir()
+    stand_in = programs / "spark-submit"
+    stand_in.write_text(DIES_ONCE.format(tried=base / "tried", spark_submit=shutil.which("spark-submit")))
+    stand_in.chmod(0o755)
+    dag = example("orders_ingest")
+    dag.get_task("load").retry_delay = timedelta(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+        first = run(dag, FIRST)
+    return {FIRST: first, SECOND: run(example("orders_ingest"), SECOND)}
+
+
+@pytest.fixture(scope="session")
+def totals(base, ingested) -> dict[date, Run]:
+    """The runs of `orders_replace_day` for two days."""
+    return {day: run(example("orders_replace_day"), day) for day in (FIRST, SECOND)}
+
+
+@pytest.fixture(scope="session")
+def upserted(base) -> dict[date, Run]:
+    """The runs of `customers_upsert` for two days."""
+    for day, changes in CHANGES.items():
+        folder = base / "landing" / "customers" / day.isoformat()
+        folder.mkdir(parents=True)
+        (folder / "changes.json").write_text("\n".join(map(json.dumps, changes)) + "\n", encoding="utf-8")
+    return {day: run(example("customers_upsert"), day) for day in (FIRST, SECOND)}
+
+
+@pytest.fixture
+def lake(base, ingested, totals, upserted, tmp_path, monkeypatch) -> Path:
+    """A copy of the tables for a test that changes them, named to the DAGs."""
+    copy = shutil.copytree(base / "lake", tmp_path / "lake")
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(copy))
+    return copy
+
+
+@pytest.fixture
+def without_spark(tmp_path, monkeypatch) -> Path:
+    """A worker whose spark-submit must not be called; the file that says that it was."""
+    called = tmp_path / "called"
+    stand_in = tmp_path / "bin" / "spark-submit"
+    stand_in.parent.mkdir()
+    stand_in.write_text(f'#!/bin/sh\n: > "{called}"\nexit 1\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}")
+    return called

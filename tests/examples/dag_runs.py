@@ -1,0 +1,52 @@
+"""Example DAGs, run as a user would run them: `dag.test()` with a real database, real tasks and a real Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from deltalite import DeltaTable
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "example_dags"
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a DAG run came to."""
+
+    run_id: str
+    state: str
+    returned: dict[str, Any]
+    tries: dict[str, int]
+
+
+def example(dag_id: str):
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(EXAMPLES / f"{dag_id}.py")
+    assert bag.import_errors == {}
+    return bag.dags[dag_id]
+
+
+def run(dag, day: date, *, at: timedelta = timedelta(days=1), conf: dict[str, Any] | None = None) -> Run:
+    """Run a DAG for a day; `at` is when, after its beginning, and makes the run's id.
+
+    What mapped tasks returned is a list, in their order.
+    """
+    midnight = datetime.combine(day, time(tzinfo=UTC))
+    done = dag.test(logical_date=midnight, run_after=midnight + at, run_conf=conf)
+    tasks = done.get_task_instances()
+    return Run(
+        run_id=done.run_id,
+        state=str(done.state),
+        returned={ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in tasks},
+        tries={ti.task_id: ti.try_number for ti in tasks},
+    )
+
+
+def rows(table: Path) -> list[dict[str, Any]]:
+    """All rows of a table, in a fixed order."""
+    return sorted(DeltaTable(str(table)).to_arrow().to_pylist(), key=repr)

@@ -1,0 +1,57 @@
+"""Customers: changes are merged, followed and forgotten."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
+from tests.examples.feeds import FORGOTTEN, expected_customers
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+def test_the_changes_of_each_day_are_in_the_table(base, upserted):
+    rows = DeltaTable(
+        str(base / "lake" / "customers"), version=upserted[SECOND].returned["merge"]["version"]
+    ).to_arrow()
+    assert {row["customer"]: row for row in rows.to_pylist()} == expected_customers()
+    assert rows.num_rows == len(expected_customers())
+
+
+def test_a_merge_says_what_it_did_to_how_many_rows(base, upserted):
+    merged = [upserted[day].returned["merge"] for day in (FIRST, SECOND)]
+    assert [upserted[day].state for day in (FIRST, SECOND)] == ["success", "success"]
+    assert {(one["operation"], one["committed"], one["skipped"]) for one in merged} == {("MERGE", True, False)}
+    counts = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    assert [[one["metrics"][name] for name in counts] for one in merged] == [[5, 4, 0, 0], [5, 1, 1, 1]]
+
+
+def test_those_who_follow_the_customers_see_each_change(base, upserted):
+    table, version = DeltaTable(str(base / "lake" / "customers")), upserted[SECOND].returned["merge"]["version"]
+    changes = [row for batch in table.changes(version, version) for row in batch.to_pylist()]
+    assert sorted((row["_change_type"], row["customer"], row["country"]) for row in changes) == [
+        ("delete", "Søren", "DE"),
+        ("insert", "太郎", "DE"),
+        ("update_postimage", FORGOTTEN, "IE"),
+        ("update_preimage", FORGOTTEN, "DE"),
+    ]
+
+
+def test_a_customer_who_asks_is_forgotten_in_both_tables(lake):
+    orders, customers = rows(lake / "orders"), rows(lake / "customers")
+    assert {FORGOTTEN} < {row["customer"] for row in customers}
+    done = run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN})
+    assert done.state == "success"
+    assert rows(lake / "customers") == [row for row in customers if row["customer"] != FORGOTTEN]
+    theirs = {"customer": None, "note": None}
+    expected = [row | theirs if row["customer"] == FORGOTTEN else row for row in orders]
+    assert rows(lake / "orders") == sorted(expected, key=repr) != orders
+    assert done.returned["delete"]["metrics"]["numDeletedRows"] == 1
+    changed_orders = sum(row["customer"] == FORGOTTEN for row in orders)
+    assert done.returned["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
+    for table in ("orders", "customers"):
+        said = json.loads(DeltaTable(str(lake / table)).history(limit=1)[0]["userMetadata"])
+        assert said["user_metadata"] == "the customer asked to be forgotten"

@@ -1,0 +1,40 @@
+"""Upkeep: a mapped task for each table."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, example, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(lake):
+    from deltalite.log.last_checkpoint import read_last_checkpoint
+    from deltalite.storage.local import LocalLogStore
+
+    tables = [lake / name for name in ("orders", "order_totals")]
+    newest = [DeltaTable(str(table)).version for table in tables]
+    assert run(example("lake_checkpoints"), FIRST).state == "success"
+    assert [read_last_checkpoint(LocalLogStore(str(table))).version for table in tables] == newest
+    assert [DeltaTable(str(table)).version for table in tables] == newest  # nothing was committed
+
+
+def test_each_table_is_vacuumed_in_a_task_of_its_own_and_a_dry_run_only_says_so(lake):
+    tables = [lake / name for name in ("orders", "order_totals")]
+    before = [DeltaTable(str(table)).version for table in tables]
+    for table in tables:
+        (table / "orphan.parquet").write_bytes(b"x" * 7)
+        os.utime(table / "orphan.parquet", (0, 0))
+    looked = run(example("lake_vacuum"), FIRST, conf={"dry_run": True})
+    assert looked.state == "success"
+    assert [one["metrics"]["sizeOfDataToDelete"] for one in looked.returned["vacuum"]] == [7, 7]
+    assert [DeltaTable(str(table)).version for table in tables] == before
+    done = run(example("lake_vacuum"), FIRST, at=timedelta(days=2))
+    assert [one["metrics"]["numDeletedFiles"] for one in done.returned["vacuum"]] == [1, 1]
+    assert [one["version"] for one in done.returned["vacuum"]] == [version + 2 for version in before]
+    assert not any((table / "orphan.parquet").exists() for table in tables)

@@ -1,0 +1,64 @@
+"""The ingest: each day in the table, clean and once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, SECOND, example, run
+from tests.examples.feeds import expected_orders
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+def test_the_feed_of_each_day_is_in_the_table_clean_and_once(base, ingested):
+    rows = DeltaTable(str(base / "lake" / "orders")).to_arrow().to_pylist()
+    expected = expected_orders(FIRST) | expected_orders(SECOND)
+    assert {row["order_id"]: row for row in rows} == expected
+    assert len(rows) == len(expected)
+
+
+def test_the_result_of_an_ingest_is_the_tasks_xcom(base, ingested):
+    returned = ingested[SECOND].returned["load"]
+    metrics = returned.pop("metrics")
+    assert returned.pop("timestamp") > 0
+    assert returned == {
+        "table": str(base / "lake" / "orders"),
+        "operation": "WRITE",
+        "version": 1,
+        "read_version": 0,
+        "committed": True,
+        "skipped": False,
+        "app_id": "airflow/orders_ingest/load/-1/manual__2026-03-03T00:00:00+00:00",
+        "txn_version": 0,
+    }
+    assert metrics["numOutputRows"] == len(expected_orders(SECOND))
+
+
+def test_a_try_after_a_failed_one_commits_once_and_history_tells_which_it_was(base, ingested):
+    assert ingested[FIRST].state == "success" and ingested[FIRST].tries == {"load": 2}
+    history = DeltaTable(str(base / "lake" / "orders")).history()
+    made_by = [json.loads(commit["userMetadata"]) for commit in history]
+    assert [
+        (commit["version"], run["run_id"], run["try_number"]) for commit, run in zip(history, made_by, strict=True)
+    ] == [
+        (1, ingested[SECOND].run_id, 1),
+        (0, ingested[FIRST].run_id, 2),
+    ]
+    assert {(run["dag_id"], run["task_id"], run["map_index"]) for run in made_by} == {("orders_ingest", "load", -1)}
+
+
+def test_the_table_forgets_runs_only_after_a_long_time(base, ingested):
+    table = DeltaTable(str(base / "lake" / "orders"))
+    assert table.metadata.configuration == {"delta.setTransactionRetentionDuration": "interval 90 days"}
+
+
+def test_the_same_run_again_is_skipped_without_spark(base, ingested, without_spark):
+    again = run(example("orders_ingest"), FIRST)
+    first = ingested[FIRST].returned["load"]
+    assert again.run_id == ingested[FIRST].run_id and again.state == "success"
+    assert again.returned["load"] == {**first, "committed": False, "skipped": True}
+    assert DeltaTable(str(base / "lake" / "orders")).version == 1
+    assert not without_spark.exists()

@@ -1,0 +1,49 @@
+"""Corrections: merged by a mapped task for each day."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
+    orders = lake / "orders"
+    before = {row["order_id"]: row for row in rows(orders)}
+    corrected = {day: sorted(key for key, row in before.items() if row["day"] == day)[:2] for day in (FIRST, SECOND)}
+    for day, (cancelled, cheaper) in corrected.items():
+        folder = base / "landing" / "corrections" / SECOND.isoformat() / f"day={day}"
+        folder.mkdir(parents=True)
+        lines = ["order_id,amount,cancelled", f"{cancelled},,true", f"{cheaper},1.25,false", "99,5.00,false"]
+        (folder / "corrections.csv").write_text("\n".join(lines) + "\n")
+
+    done = run(example("orders_merge_by_day"), SECOND)
+
+    assert done.state == "success"
+    newest = DeltaTable(str(orders)).version
+    merged = sorted(done.returned["merge"], key=lambda one: one["version"])
+    assert [(one["version"], one["metrics"]["numTargetRowsDeleted"]) for one in merged] == [
+        (newest - 1, 1),
+        (newest, 1),
+    ]
+    assert {one["app_id"].split("/")[3] for one in merged} == {"0", "1"}
+    for cancelled, cheaper in corrected.values():
+        del before[cancelled]
+        before[cheaper]["amount"] = Decimal("1.25")
+    assert {row["order_id"]: row for row in rows(orders)} == before
+    touched = [days_of(orders, one["version"]) for one in merged]
+    assert sorted(touched, key=repr) == [{str(FIRST)}, {str(SECOND)}]
+
+
+def days_of(table: Path, version: int) -> set[str]:
+    """The days whose files a version took out of the table, or put into it."""
+    lines = (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    files = [body.get("add") or body.get("remove") for line in lines if (body := json.loads(line))]
+    return {file["partitionValues"]["day"] for file in files if file}

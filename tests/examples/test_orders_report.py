@@ -1,0 +1,67 @@
+"""The report: it waits for the ingest of its day, and reads that version."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, SECOND, example, run
+from tests.examples.feeds import expected_orders
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+def test_the_report_reads_the_version_of_its_days_ingest_and_not_a_newer_one(base, ingested):
+    done = run(example("orders_report"), FIRST)
+    orders = expected_orders(FIRST)
+    assert done.state == "success" and DeltaTable(str(base / "lake" / "orders")).version == 1
+    assert done.returned["wait"] == {
+        "table": str(base / "lake" / "orders"),
+        "version": 0,
+        "after_version": -1,
+        "operation": "WRITE",
+        "timestamp": ingested[FIRST].returned["load"]["timestamp"],
+    }
+    amounts = [order["amount"] for order in orders.values()]
+    midnight = datetime(2026, 3, 1, tzinfo=UTC)
+    assert done.returned["summarize"] == {
+        "day": "2026-03-01",
+        "version": 0,
+        "orders": len(orders),
+        "customers": len({order["customer"] for order in orders.values()} - {None}),
+        "revenue": str(sum(amount for amount in amounts if amount is not None)),
+        "without_amount": amounts.count(None),
+        "late": sum(order["ordered_at"] < midnight for order in orders.values()),
+    }
+
+
+def test_the_sensor_of_the_report_waits_in_deferral_for_a_commit_that_comes_late(base, ingested, monkeypatch):
+    from airflow_provider_deltalite.triggers import delta as triggers
+
+    log = base / "lake" / "orders" / "_delta_log"
+    commit, away = log / f"{1:020}.json", base / "late.json"
+    looks = []
+
+    def look(wait, cursor):
+        """Looks, and after the first look the commit lands."""
+        seen = real_look(wait, cursor)
+        looks.append(seen.found and seen.found["version"])
+        if away.exists():
+            away.rename(commit)
+        return seen
+
+    real_look = triggers.look
+    monkeypatch.setattr(triggers, "look", look)
+    dag = example("orders_report")
+    dag.get_task("wait").poke_interval = 0.1
+    commit.rename(away)
+    try:
+        done = run(dag, SECOND)
+    finally:
+        if away.exists():
+            away.rename(commit)  # other tests look at the table too
+    assert done.state == "success" and looks == [None, 1]
+    assert done.returned["wait"]["version"] == done.returned["summarize"]["version"] == 1
+    assert done.returned["summarize"]["orders"] == len(expected_orders(SECOND))

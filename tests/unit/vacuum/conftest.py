@@ -1,0 +1,12 @@
+"""What tests of the vacuum share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.table_history import TableHistory
+
+
+@pytest.fixture
+def history(tmp_path) -> TableHistory:
+    return TableHistory(tmp_path / "orders", {"delta.enableChangeDataFeed": "true"})

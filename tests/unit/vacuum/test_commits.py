@@ -1,0 +1,154 @@
+"""What history and storage see of a vacuum: its commits, its retries, its rivals, its failures."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from deltalite.commands import vacuum as command
+from deltalite.commands.vacuum import vacuum
+from deltalite.errors import (
+    StorageError,
+    StoragePermissionError,
+)
+from deltalite.protocol.file_names import LAST_VACUUM
+from deltalite.protocol.properties import HOUR_MS
+from deltalite.requests import RunIdentity, VacuumRequest
+from deltalite.snapshot import Snapshot
+from deltalite.storage.fsspec_store import FsspecLogStore
+from deltalite.storage.local_tree import LocalTree
+from deltalite.storage.opening import listed_tree, open_store
+from deltalite.upkeep.vacuum import full_plan
+from deltalite.upkeep.vacuum_rules import retention_of
+from tests.support.table_history import DAYS
+from tests.support.tables import commit, everything
+from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run
+
+
+def test_history_shows_start_and_end_with_the_references_names(history):
+    history.append(2)
+    size = sum(f.add["size"] for f in history.live.values())
+    history._commit(history._removes(history.live.values()), {})
+    history.wait(OLD_H)
+    result = run(history, identity=RunIdentity(app_id="run", details={"dag_id": "d"}), user_metadata="why")
+    start, end = (commit(history.folder, version)["commitInfo"] for version in (3, 4))
+    assert (start["operation"], start["operationMetrics"]) == (
+        "VACUUM START", {"numFilesToDelete": "2", "sizeOfDataToDelete": str(size)},
+    )  # fmt: skip
+    assert start["operationParameters"] == {"retentionCheckEnabled": True, "defaultRetentionMillis": WEEK_H * HOUR_MS}
+    assert (end["operation"], end["operationParameters"]) == ("VACUUM END", {"status": "COMPLETED"})
+    assert (end["operationMetrics"]["numDeletedFiles"], end["operationMetrics"]["numVacuumedDirectories"]) == ("2", "3")
+    assert "txn" not in commit(history.folder, 3) and commit(history.folder, 4)["txn"]["appId"] == "run"
+    assert (result.operation, result.version, result.committed) == ("VACUUM END", 4, True)
+    assert "why" in end["userMetadata"]
+
+
+def test_a_retried_run_finds_its_end_and_deletes_nothing(history):
+    done = run(history, identity=RunIdentity(app_id="run"))
+    put(history, "orphan")
+    again = run(history, identity=RunIdentity(app_id="run"))
+    assert (again.skipped, again.version, again.metrics) == (True, done.version, done.metrics)
+    assert "orphan" in history.files() and len(history.states) == 3
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(history, caplog):
+    history.append(2)
+    history.replace(None)
+    put(history, "big/a.parquet", content=b"x" * 3_000_000)
+    put(history, "big/b.parquet")
+    history.wait(OLD_H)
+    caplog.set_level("INFO", "deltalite")
+    before = everything(history.folder)
+    result = run(history, dry_run=True, identity=RunIdentity(app_id="run"))
+    assert everything(history.folder) == before
+    assert (result.committed, result.version, result.metrics["numFilesToDelete"]) == (False, 2, 4)
+    assert "2.9 MiB in 2 files of big" in caplog.text and "would delete big/a.parquet" in caplog.text
+    assert len(gone(history)) == result.metrics["numFilesToDelete"]
+
+
+def test_a_file_that_cannot_be_deleted_fails_the_vacuum_and_keeps_no_other(history, monkeypatch):
+    for number in range(3):
+        put(history, f"orphan {number}")
+    real = os.unlink
+
+    def refused(path, **options):
+        if path == "orphan 1":
+            raise PermissionError(13, "no", path)
+        real(path, **options)
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(StoragePermissionError, match=r"1 dead files.* 2 were"):
+        run(history, identity=RunIdentity(app_id="run"))
+    history.committed_by_others()
+    assert history.files() == {"orphan 1"}
+    assert commit(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
+    assert "txn" not in commit(history.folder, 2)
+    assert not (history.folder / LAST_VACUUM).exists()
+    monkeypatch.undo()
+    assert run(history, identity=RunIdentity(app_id="run")).committed and history.files() == set()
+
+
+def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeypatch):
+    history.append()
+    (old,) = history.live.values()
+    history.replace(None)
+    history.wait(OLD_H)
+    real = command._planned
+
+    def with_a_rival(*arguments):
+        plan = real(*arguments)
+        assert plan.files.num_rows == 1
+        history._commit([{"add": old.add}], {**history.live, old.add["path"]: old})
+        return plan
+
+    monkeypatch.setattr(command, "_planned", with_a_rival)
+    assert gone(history) == set()
+    assert history.read()[3][0] == history.rows_of(3)
+
+
+def test_two_vacuums_at_once_delete_each_file_once(history):
+    for number in range(300):
+        put(history, f"a/{number}.parquet")
+    asked = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda one: vacuum(None, one, clock_ms=lambda: history.now_ms), asked))
+    assert sum(one.metrics["numDeletedFiles"] for one in done) == 300
+    assert sorted(one.committed for one in done) == [True, True] and history.files() == set()
+
+
+@pytest.mark.parametrize("kind", ["local", "fsspec"])
+def test_a_plan_is_made_without_spark(history, kind):
+    import fsspec
+
+    history.append(2)
+    history.replace(DAYS[0])
+    dead = put(history, "a b/%41/old.parquet")
+    put(history, "_hidden/old")
+    history.wait(OLD_H)
+    local = fsspec.filesystem("file")
+    store = open_store(str(history.folder)) if kind == "local" else FsspecLogStore(str(history.folder), local)
+    snapshot = Snapshot.load(store)
+    retention = retention_of(snapshot.configuration, None, confirmed=False, now_ms=history.now_ms, table=store.root)
+    plan = full_plan(snapshot, listed_tree(store), retention)
+    expected = gone(history)
+    assert set(plan.files["name"].to_pylist()) == expected and len(expected) == 2 and dead in expected
+    assert plan.largest_folders(1)[0].name == "day=a b"
+
+
+def test_a_folder_that_cannot_be_listed_ends_the_vacuum_before_it_deletes(history, monkeypatch):
+    put(history, "a/orphan")
+    put(history, "b/orphan")
+    real = LocalTree.list
+
+    def refused(tree, folder):
+        if folder == "b":
+            raise StorageError("b is silent.", remedy="")
+        return real(tree, folder)
+
+    monkeypatch.setattr(LocalTree, "list", refused)
+    before = everything(history.folder)
+    with pytest.raises(StorageError, match="silent"):
+        run(history)
+    assert everything(history.folder) == before

@@ -1,0 +1,173 @@
+"""What a vacuum takes of a folder, and what it never touches: names, links, other tables, paths as logs spell them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.vacuum import vacuum
+from deltalite.protocol.file_names import LOG_DIR, commit_name
+from deltalite.requests import VacuumRequest
+from deltalite.storage.local_tree import LocalTree
+from deltalite.storage.trees import Deletion
+from tests.support.table_history import DAYS, TableHistory
+from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, put, run, short
+
+
+def test_hidden_names_stay_but_for_what_the_reference_sweeps(history):
+    stays = ["_x/a.parquet", ".hidden", "_delta_log_x", "a/_b/c", "a/.c.crc", "_day=1/x", "_SUCCESS", "day=q/_x=1/f"]
+    goes = ["_change_data/x", "_delta_index/y", "a/d", "day=q/_change_data/z", "metadata/v1.json"]
+    temporary = ".deletion_vector_0.bin.00000000-0000-4000-8000-000000000000.tmp"
+    for name in (*stays, *goes, temporary):
+        put(history, name)
+    assert gone(history) == {*goes, temporary}
+
+
+def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
+    history = TableHistory(tmp_path / "orders")
+    metadata = json.loads((history.folder / commit_name(0)).read_text().splitlines()[-1])["metaData"]
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"].append({"name": "_p =q", "type": "string", "nullable": True, "metadata": {}})
+    metadata |= {"partitionColumns": ["day", "_p =q"], "schemaString": json.dumps(schema)}
+    history._commit([{"metaData": metadata}], {})
+    put(history, "day=1/_p %3Dq=2/dead.parquet")
+    put(history, "day=1/_other=2/kept.parquet")
+    assert gone(history) == {"day=1/_p %3Dq=2/dead.parquet"}
+
+
+def test_iceberg_metadata_stays_where_the_table_has_some(tmp_path):
+    history = TableHistory(tmp_path / "orders", {"delta.universalFormat.enabledFormats": "iceberg"})
+    put(history, "metadata/v1.json")
+    assert gone(history) == set()
+
+
+def test_staging_folders_of_killed_writes_go_as_a_whole_by_age(history):
+    put(history, "_deltalite_staging/dead/0/_temporary/part.parquet")
+    put(history, "_deltalite_staging/alive/0/part-1.parquet")
+    put(history, "_deltalite_staging/alive/1/part-2.parquet", age_hours=1)
+    age_folders(history)
+    assert gone(history) == {"_deltalite_staging/dead/0/_temporary/part.parquet"}
+    assert os.listdir(history.folder / "_deltalite_staging") == ["alive"]
+    assert sorted(os.listdir(history.folder / "_deltalite_staging/alive")) == ["0", "1"]
+    history.wait(WEEK_H)
+    assert len(gone(history)) == 2
+    assert not (history.folder / "_deltalite_staging").exists()
+
+
+def test_folders_that_are_left_empty_go_and_young_empty_ones_stay(history):
+    history.append(2)
+    history.replace(DAYS[0])
+    history._commit(history._removes([f for f in history.live.values() if "_c" in f.add["path"]]), {})
+    (history.folder / "old/a/b").mkdir(parents=True)
+    (history.folder / "with hidden").mkdir()
+    put(history, "with hidden/.x")
+    history.wait(OLD_H)
+    age_folders(history)
+    (history.folder / "young").mkdir()
+    os.utime(history.folder / "young", (history.now_ms / 1000, history.now_ms / 1000))
+    result = run(history)
+    left = {entry.name for entry in history.folder.iterdir() if entry.is_dir()}
+    assert left == {LOG_DIR, "day=a b", "with hidden", "young"}
+    assert result.metrics["numDeletedDirectories"] == 4
+    assert result.metrics["numVacuumedDirectories"] == 8, "all that were looked into, and the root"
+
+
+def test_links_are_neither_followed_nor_deleted(history, tmp_path):
+    outside = tmp_path / "other"
+    outside.mkdir()
+    (outside / "precious.parquet").write_bytes(b"x")
+    os.utime(outside / "precious.parquet", (0, 0))
+    (history.folder / "to a folder").symlink_to(outside)
+    (history.folder / "to a file.parquet").symlink_to(outside / "precious.parquet")
+    (history.folder / "to nothing").symlink_to(tmp_path / "nowhere")
+    os.utime(history.folder / "to a file.parquet", (0, 0), follow_symlinks=False)
+    history._commit(
+        [{"remove": {"path": p, "dataChange": True, "deletionTimestamp": 1}}
+         for p in ("to%20a%20folder/precious.parquet", "to%20a%20file.parquet", "../other/precious.parquet",
+                   f"{outside}/precious.parquet", f"file://{outside}/precious.parquet")],
+        {},
+    )  # fmt: skip
+    history.wait(OLD_H)
+    age_folders(history)
+    for options in ({"mode": "lite", **short(0)}, {}):
+        run(history, **options)
+        assert (outside / "precious.parquet").exists()
+        assert {e.name for e in history.folder.iterdir() if e.is_symlink()} == {
+            "to a folder", "to a file.parquet", "to nothing",
+        }  # fmt: skip
+
+
+def test_a_folder_that_became_a_link_after_the_listing_leads_nowhere(history, tmp_path):
+    put(history, "a/f.parquet")
+    outside = tmp_path / "other"
+    outside.mkdir()
+    (outside / "f.parquet").write_bytes(b"x")
+    shutil.rmtree(history.folder / "a")
+    (history.folder / "a").symlink_to(outside)
+    tree = LocalTree(str(history.folder))
+    assert tree.delete_files(["a/f.parquet"]) == Deletion()
+    assert tree.remove_folder("a/b") is False
+    assert (outside / "f.parquet").exists()
+
+
+def test_a_table_inside_the_table_is_left_alone(history):
+    inner = TableHistory(history.folder / "nested" / "t")
+    inner.append()
+    put(history, "nested/t/old.parquet")
+    put(history, "nested/old.parquet")
+    history.wait(OLD_H)
+    assert gone(history) == {"nested/old.parquet"}
+
+
+@pytest.mark.parametrize("spelled", ["{name}", "./{name}", "x/../{name}", "{root}/{name}", "file://{root}/{name}",
+                                     "file:{root}/{name}", "../orders/{name}", "/elsewhere/{base}", "s3://b/t/{base}",
+                                     "a//..//{name}"])  # fmt: skip
+def test_a_live_file_stays_however_the_log_spells_it(history, spelled):
+    name = put(history, "day=x/100%25 é+.parquet", age_hours=5000)
+    path = spelled.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
+    named(history, path)
+    put(history, "day=x/other.parquet")
+    history.wait(OLD_H)
+    assert gone(history) == {"day=x/other.parquet"}
+    assert name in history.files()
+
+
+def test_a_live_file_stays_where_its_writer_did_not_encode_its_path(history):
+    name = put(history, "day=a%20b/f.parquet", age_hours=5000)
+    named(history, name)
+    history.wait(OLD_H)
+    assert gone(history) == set()
+
+
+def test_hadoops_checksum_goes_with_its_file(history):
+    put(history, "a/f.parquet")
+    put(history, "a/.f.parquet.crc")
+    run(history)
+    assert not (history.folder / "a").exists()
+
+
+def test_a_name_that_is_no_text_is_left_alone(history):
+    folder = os.fsencode(history.folder) + b"/a"
+    os.mkdir(folder)
+    Path(os.fsdecode(folder + b"/\xff.parquet")).write_bytes(b"x")
+    os.utime(folder + b"/\xff.parquet", (0, 0))
+    run(history)
+    assert os.listdir(folder) == [b"\xff.parquet"]
+
+
+def test_tables_of_other_engines_read_the_same_after(history):
+    import deltalake
+
+    deltalake.write_deltalake(str(history.folder / "t"), pa.table({"id": [1]}))
+    deltalake.write_deltalake(str(history.folder / "t"), pa.table({"id": [2]}), mode="overwrite")
+    vacuum(None, VacuumRequest(table=str(history.folder / "t"), retention_hours=0, confirm_short_retention="t"))
+    assert pa.table(deltalake.DeltaTable(str(history.folder / "t")).to_pyarrow_table())["id"].to_pylist() == [2]
+    assert [one["operation"] for one in DeltaTable(str(history.folder / "t")).history(limit=2)] == [
+        "VACUUM END", "VACUUM START",
+    ]  # fmt: skip

@@ -1,0 +1,63 @@
+"""A lite vacuum: from the log alone, and only where that is enough."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import unquote
+
+import pytest
+
+from deltalite.errors import (
+    VersionNotFoundError,
+)
+from deltalite.protocol.file_names import LAST_VACUUM, commit_name
+from tests.support.tables import everything
+from tests.unit.vacuum.vacuuming import OLD_H, gone, put, run
+
+
+def test_a_lite_vacuum_deletes_what_commits_removed_since_the_last_one(history):
+    history.append(2)
+    history.mark()
+    history.change()
+    history.mark()
+    history.replace(None)
+    orphan = put(history, "orphan")
+    live = {unquote(f.add["path"]) for f in history.live.values()}
+    history.wait(OLD_H)
+    run(history, mode="lite")
+    assert history.files() == {orphan} | live
+    assert json.loads((history.folder / LAST_VACUUM).read_text()) == {"latestCommitVersionOutsideOfRetentionWindow": 5}
+    assert gone(history, mode="lite") == set()
+    history.replace(None)
+    history.wait(OLD_H)
+    assert gone(history, mode="lite") == live
+
+
+def test_a_lite_vacuum_touches_nothing_that_a_full_one_would_not(history):
+    paths = ["_delta_log/00000000000000000000.json", "_x/f", "../outside", ".hidden", "", ".", "/", "a/../../x"]
+    for path in ("_x/f", ".hidden"):
+        put(history, path)
+    (history.folder.parent / "outside").write_bytes(b"x")
+    history._commit([{"remove": {"path": p, "dataChange": True, "deletionTimestamp": 1}} for p in paths], {})
+    history.wait(OLD_H)
+    before = everything(history.folder.parent)
+    run(history, mode="lite")
+    after = everything(history.folder.parent)
+    assert {name: content for name, content in after.items() if name in before} == before
+
+
+def test_a_lite_vacuum_is_refused_where_the_log_was_pruned_until_a_full_one_has_run(history):
+    history.append()
+    history.replace(None)
+    history.wait(40 * 24)
+    history.checkpoint()
+    history.append()
+    history.wait(OLD_H)
+    history.clean()
+    assert not (history.folder / commit_name(0)).exists()
+    with pytest.raises(VersionNotFoundError, match=r"needs all commits.*begins with version 2"):
+        run(history, mode="lite")
+    run(history)
+    history.replace(None)
+    history.wait(OLD_H)
+    assert len(gone(history, mode="lite")) == 2

@@ -1,0 +1,156 @@
+"""What a vacuum takes, by the time of files and of their removals; without Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.commands import vacuum as command
+from deltalite.errors import (
+    InvalidRequestError,
+    StorageError,
+)
+from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.properties import HOUR_MS
+from tests.support.table_history import TableHistory
+from tests.support.tables import commit, everything
+from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run, short
+
+
+def test_a_removed_file_goes_when_the_retention_has_passed_since_its_removal(history):
+    history.append(lag_hours=1000)
+    first = history.files()
+    history.wait(1000)
+    history.replace(None)
+    history.wait(WEEK_H - 1)
+    assert gone(history) == set(), "the file is old, and its removal is not"
+    history.wait(2)
+    assert gone(history) == first
+    assert history.read()[len(history.states) - 1][0] == history.rows_of(2)
+
+
+def test_a_remove_without_a_time_counts_from_its_commit(history):
+    history.append()
+    history.wait(WEEK_H)
+    history.replace(None, dated=False)
+    history.wait(30)
+    assert gone(history) == set()
+    history.wait(WEEK_H)
+    assert len(gone(history)) == 1
+
+
+def test_a_longer_retention_is_honoured_where_a_checkpoint_has_forgotten_the_removal(history):
+    history.append()
+    history.replace(None)
+    history.wait(20 * 24)
+    history.checkpoint()
+    history.append()
+    assert gone(history, retention_hours=60 * 24) == set()
+    assert history.read()[1][0] == history.rows_of(1)
+    assert len(gone(history)) == 1
+
+
+def test_change_files_go_with_the_retention_and_not_by_the_time_of_a_slow_job(history):
+    history.append()
+    history.change(lag_hours=OLD_H)
+    (cdc,) = [name for name in history.files() if name.startswith("_change_data/")]
+    history.wait(48)
+    assert cdc not in gone(history)
+    assert history.read()[2][1] is not None
+    history.wait(OLD_H)
+    assert cdc in gone(history)
+    assert not (history.folder / "_change_data").exists(), "its folder was left empty"
+
+
+def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
+    history.append(2)
+    history.mark()
+    history.wait(OLD_H)
+    history.mark()
+    history.wait(24)
+    before = history.read()
+    assert gone(history) == set()
+    assert history.read()[2] == before[2]
+    history.wait(WEEK_H)
+    (first,) = gone(history)
+    assert first.startswith("deletion_vector_")
+    assert history.read()[3][0] == before[3][0]
+
+
+def test_a_file_that_no_version_names_goes_by_its_own_time_and_never_within_a_day(history):
+    for age in (OLD_H, WEEK_H - 1, 25, 23):
+        put(history, f"orphan {age}.parquet", age_hours=age)
+    assert gone(history) == {f"orphan {OLD_H}.parquet"}
+    assert gone(history, **short(0)) == {f"orphan {WEEK_H - 1}.parquet", "orphan 25.parquet"}
+
+
+def test_a_file_written_again_under_the_name_of_a_removed_one_is_in_flight(history):
+    history.append()
+    (name,) = history.files()
+    history.replace(None)
+    history.wait(OLD_H)
+    put(history, name, age_hours=1)
+    assert gone(history) == set()
+    put(history, name, age_hours=30)
+    assert gone(history) == {name}
+
+
+def test_a_retention_shorter_than_the_tables_is_confirmed_by_the_tables_name(history):
+    history.append()
+    history.replace(None)
+    history.wait(48)
+    before = everything(history.folder)
+    for options in ({}, {"dry_run": True}, {"mode": "lite"}):
+        with pytest.raises(InvalidRequestError, match=r"shorter than the 168 hours.*confirm_short_retention='orders'"):
+            run(history, retention_hours=24, **options)
+    with pytest.raises(InvalidRequestError, match="names 'customers'"):
+        run(history, retention_hours=24, confirm_short_retention="customers")
+    assert everything(history.folder) == before
+    assert len(gone(history, retention_hours=24, confirm_short_retention=str(history.folder))) == 1
+    assert commit(history.folder, 3)["commitInfo"]["operationParameters"] == {
+        "retentionCheckEnabled": False, "defaultRetentionMillis": WEEK_H * HOUR_MS,
+        "specifiedRetentionMillis": 24 * HOUR_MS,
+    }  # fmt: skip
+
+
+def test_the_tables_own_retention_is_what_counts(tmp_path):
+    history = TableHistory(tmp_path / "orders", {"delta.deletedFileRetentionDuration": "interval 2 days"})
+    history.append()
+    history.replace(None)
+    history.wait(49)
+    assert len(gone(history)) == 1
+    with pytest.raises(InvalidRequestError, match="48 hours"):
+        run(history, retention_hours=47)
+
+
+def test_commits_that_carry_their_times_are_as_old_as_they_say(tmp_path):
+    """Their files, of a table that was copied, are new: going by these, every commit would be inside the retention."""
+    history = TableHistory(tmp_path / "orders")
+    first = (history.folder / commit_name(0)).read_text().splitlines()
+    protocol, metadata = (json.loads(line) for line in first[1:])
+    protocol["protocol"]["writerFeatures"].append("inCommitTimestamp")
+    metadata["metaData"]["configuration"]["delta.enableInCommitTimestamps"] = "true"
+    history.append()
+    history.replace(None)
+    for version, time_ms in enumerate(history.times):
+        file = history.folder / commit_name(version)
+        info, *rest = file.read_text().splitlines()
+        stated = {"commitInfo": {"inCommitTimestamp": time_ms, **json.loads(info)["commitInfo"]}}
+        rest = [json.dumps(protocol), json.dumps(metadata)] if version == 0 else rest
+        file.write_text("".join(f"{line}\n" for line in (json.dumps(stated), *rest)))
+    history.wait(WEEK_H - 1)
+    assert gone(history, dry_run=True) == set() and run(history, dry_run=True).metrics["numFilesToDelete"] == 0
+    history.wait(2)
+    assert len(gone(history)) == 1
+    assert history.read()[4][0] == history.rows_of(2)
+
+
+def test_a_driver_whose_clock_runs_ahead_of_the_storages_deletes_nothing(history, monkeypatch):
+    put(history, "orphan")
+    real = command.now_ms
+    monkeypatch.setattr(command, "now_ms", lambda: real() + 2 * HOUR_MS)
+    with pytest.raises(StorageError, match=r"2\.0 hours ahead"):
+        run(history)
+    assert history.files() == {"orphan"}
+    assert commit(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
