@@ -64,8 +64,10 @@ def test_other_rows_of_one_file_are_changed_without_planning_again(race, ours, t
     result = race(ours, theirs)
     assert (result.version, result.read_version) == (2, 0)
     assert state(race.table) == expected
-    left = {add["deletionVector"]["pathOrInlineDv"] for add in commit(race.table, 2)["add"] if "deletionVector" in add}
+    left = [add for add in commit(race.table, 2)["add"] if "deletionVector" in add]
     assert len(left) == 1
+    files = list(race.table.glob("deletion_vector*"))
+    assert len(files) == 2, "the winner's and the merged one; ours that was merged is gone"
 
 
 def test_of_two_deletes_of_one_row_the_second_finds_nothing(race):

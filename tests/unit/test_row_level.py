@@ -84,6 +84,10 @@ def commits(store, made):
     return commit(store, made, clock_ms=Clock(), pause=lambda _s: None).version
 
 
+def vector_files(store):
+    return {name for name in store.files if name.startswith("deletion_vector")}
+
+
 def marked(store, name="f"):
     (row,) = [row for row in load(store).files.to_pylist() if row["path"] == name]
     return marked_in(store, row["deletionVector"])
@@ -95,7 +99,16 @@ def test_other_rows_of_one_file_stand_side_by_side():
     assert commits(store, theirs) == 1
     assert commits(store, ours) == 2
     assert marked(store) == [1, 2, 3, 99]
+    assert len(vector_files(store)) == 2, "the winner's and the merged one"
     assert load(store).files["deletionVector"].to_pylist()[0]["cardinality"] == 4
+
+
+def test_a_file_of_vectors_stays_while_one_of_them_is_in_use():
+    store = table(new_store(), "f", "g")
+    ours, theirs = marking(store, {"f": {1}, "g": {5}}), marking(store, {"f": {2}})
+    commits(store, theirs)
+    commits(store, ours)
+    assert (marked(store), marked(store, "g")) == ([1, 2], [5])
 
 
 def test_the_same_row_is_a_conflict_and_leaves_nothing_behind():

@@ -38,11 +38,12 @@ class _Marked:
 
 
 class RowMerger:
-    """Merges vectors for one commit, and forgets the files of merges that did not come to be."""
+    """Merges vectors for one commit, and deletes the files of those that it does not name in the end."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._written: dict[str, str] = {}  # the files, by how the log names them
+        self._replaced: dict[str, str] = {}  # those of our vectors that were merged
 
     def merged(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
         """Our proposal on top of what the winner marked, and the winner without that; None where they do not merge.
@@ -68,18 +69,17 @@ class RowMerger:
                     return None
                 rows[key] = pa.concat_arrays([own, new]).sort()
         vectors = self._written_vectors(rows)
+        self._replaced |= _files_of(mine[key].add.deletion_vector for key in vectors)
         return _on_top(ours, mine, theirs, vectors), _without(winner, theirs.values())
 
     def discard(self, *, but_of: Proposal | None = None) -> None:
         """Delete the merged vectors that no commit names; those that the given proposal uses stay.
 
-        What cannot be deleted is left to a vacuum.
+        Once that is committed, those of ours go too that it has merged ones in place of. What cannot be deleted is left
+        to a vacuum.
         """
-        vectors = (
-            [] if but_of is None else [add.deletion_vector for add in but_of.adds if add.deletion_vector is not None]
-        )
-        used = {vector.get("pathOrInlineDv") for vector in vectors}
-        for text, name in self._written.items():
+        used = {} if but_of is None else _files_of(add.deletion_vector for add in but_of.adds)
+        for text, name in (self._written if but_of is None else self._written | self._replaced).items():
             if text not in used:
                 with suppress(DeltaLiteError):
                     self._store.delete(name)
@@ -95,11 +95,17 @@ class RowMerger:
         if not rows:
             return {}
         descriptors = write_vectors(self._store, list(rows.values()))
-        self._written |= {d["pathOrInlineDv"]: name for d in descriptors if (name := file_name(d)) is not None}
+        self._written |= _files_of(descriptors)
         return dict(zip(rows, descriptors, strict=True))
 
     def _rows(self, descriptor: Mapping[str, Any] | None) -> pa.Int64Array:
         return pa.array([], pa.int64()) if descriptor is None else deleted_rows(self._store, descriptor)
+
+
+def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:
+    """The names of their files, by how the log names them."""
+    named = ((vector["pathOrInlineDv"], file_name(vector)) for vector in vectors if vector is not None)
+    return {text: name for text, name in named if name is not None}
 
 
 def _adds_of(winner: Winner) -> Iterator[AddFile]:
