@@ -13,6 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
+from deltalite.spark.columns import named
+
 # In each executor, and for a moment in the driver.
 _MOST_BROADCAST_BYTES = 64 * 1024 * 1024
 _MOST_GATHERED_BYTES = 128 * 1024 * 1024
@@ -42,11 +44,11 @@ def row_bytes(schema: spark_types.StructType) -> Column:
     """About the bytes of a row of the schema."""
     total = F.lit(0).cast("long")
     for field in schema.fields:
-        column = F.col("`" + field.name.replace("`", "``") + "`")
+        column = named(field.name)
         match field.dataType:
             case spark_types.StringType() | spark_types.BinaryType():
                 total = total + F.coalesce(F.octet_length(column), F.lit(0))
-            case spark_types.StructType() | spark_types.ArrayType() | spark_types.MapType():
+            case spark_types.StructType() | spark_types.ArrayType() | spark_types.MapType() | spark_types.VariantType():
                 total = total + F.coalesce(F.octet_length(F.to_json(column)), F.lit(0))
             case _:
                 total = total + F.lit(16)
