@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.protocol.schema import ArrayType, DataType, MapType, StructType
+from deltalite.protocol.schema import StructType
+from deltalite.spark.assigning import assigned
 from deltalite.spark.columns import named
 from deltalite.spark.types import spark_type
 
@@ -29,38 +30,6 @@ def conformed_columns(have: StructType, want: StructType, column_of: Callable[[s
         if theirs is None:
             column = F.lit(None).cast(spark_type(field.type))
         else:
-            column = _as_type(column_of(theirs.name), theirs.type, field.type)
+            column = assigned(column_of(theirs.name), theirs.type, field.type, field.name, fills=True)
         columns.append(column.alias(field.name))
     return columns
-
-
-def _as_type(column: Column, have: DataType, want: DataType) -> Column:
-    if have == want:
-        return column
-    match have, want:
-        case StructType(), StructType():
-            return _as_struct(column, have, want)
-        case ArrayType(element), ArrayType(wanted):
-            return F.transform(column, _converter(element, wanted))
-        case MapType(key, value), MapType(wanted_key, wanted_value):
-            keys = F.transform(F.map_keys(column), _converter(key, wanted_key))
-            values = F.transform(F.map_values(column), _converter(value, wanted_value))
-            return F.map_from_arrays(keys, values)
-        case _:
-            return column.cast(spark_type(want))
-
-
-def _converter(have: DataType, want: DataType) -> Callable[[Column], Column]:
-    return lambda item: _as_type(item, have, want)
-
-
-def _as_struct(column: Column, have: StructType, want: StructType) -> Column:
-    members = []
-    for field in want:
-        theirs = have.find(field.name)
-        if theirs is None:
-            member = F.lit(None).cast(spark_type(field.type))
-        else:
-            member = _as_type(column.getField(theirs.name), theirs.type, field.type)
-        members.append(member.alias(field.name))
-    return F.when(column.isNotNull(), F.struct(*members))
