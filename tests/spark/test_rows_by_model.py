@@ -112,7 +112,7 @@ def check(spark, drawn):
     """The operation does what the model says; a case in which it does not is made smaller first."""
     try:
         run(spark, drawn)
-    except Exception:
+    except Exception:  # an assertion, or an error of the product: made smaller, and raised again below
         table, case = smallest(drawn, lambda less: fails(spark, less))
         note(f"{table}\n{case.request('the table')}")
         run(spark, (table, case))

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.row_change import CarriedOut, RowChange
@@ -25,7 +25,6 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal
 
 if TYPE_CHECKING:
@@ -63,11 +62,9 @@ def _attempt(
 ) -> OperationResult:
     """One plan, and its commit."""
     base = Snapshot.load(store)
-    base.check_log()
-    if request.identity is not None:
-        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
-        if done is not None:
-            return done
+    done = done_before(base, request)
+    if done is not None:
+        return done
     check_writable(base.protocol, base.metadata)
     begun = time.monotonic()
     with ExitStack() as stack:

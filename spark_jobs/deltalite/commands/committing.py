@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
 from deltalite.requests import CommitRequest
 from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
 from deltalite.spark.large_checkpoint import write_any_checkpoint
 from deltalite.txn.commit import DoneByAnotherTry, commit
-from deltalite.txn.find_run import result_of_version
+from deltalite.txn.find_run import earlier_result, result_of_version
 from deltalite.txn.proposal import Proposal
 from deltalite.upkeep.post_commit import after_commit
 
@@ -30,6 +31,16 @@ class Files(Protocol):
 
     def leave(self) -> None:
         """Nobody knows whether they are."""
+
+
+def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | None:
+    """What an earlier try of the run did; None where there is none, and the log below a new commit is whole.
+
+    Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
+    """
+    base.check_log()
+    identity = request.identity
+    return None if identity is None else earlier_result(base, base.store.root, identity.app_id, identity.txn_version)
 
 
 def committed(

@@ -13,9 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_rows import change_rows
-from deltalite.commands.identity import user_metadata
 from deltalite.commands.row_change import CarriedOut, RowChange
-from deltalite.commands.row_report import file_metrics, predicate_parameter, rows_gone, vector_metrics
+from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, rows_gone, vector_metrics
 from deltalite.commands.selected_rows import selected_change
 from deltalite.commands.write_target import standing_target
 from deltalite.requests import DeleteRequest
@@ -53,9 +52,4 @@ def _described(request: DeleteRequest, change: RowChange, done: CarriedOut | Non
     if gone is not None:
         metrics["numDeletedRows"] = gone + (change.touched.changed if change.touched is not None else 0)
     metrics["numCopiedRows"] = 0 if done is None else done.written.rows
-    return Operation(
-        name=OPERATION,
-        parameters={"predicate": predicate_parameter([request.condition])},
-        metrics=metrics,
-        user_metadata=user_metadata(request.identity, request.user_metadata),
-    )
+    return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from deltalite.commands.identity import user_metadata
 from deltalite.commands.row_change import CarriedOut, RowChange
-from deltalite.commands.row_report import file_metrics, predicate_parameter, vector_metrics
+from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.requests import MergeClause, MergeRequest
 from deltalite.txn.proposal import Operation
 
@@ -16,17 +15,13 @@ OPERATION = "MERGE"
 
 def described(request: MergeRequest, change: RowChange, done: CarriedOut | None) -> Operation:
     """The operation."""
-    return Operation(
-        name=OPERATION,
-        parameters={
-            "predicate": predicate_parameter([request.on]),
-            "matchedPredicates": _clauses(request.when_matched),
-            "notMatchedPredicates": _clauses(request.when_not_matched),
-            "notMatchedBySourcePredicates": _clauses(request.when_not_matched_by_source),
-        },
-        metrics={**change.counts, **_rows(change, done), **_files(done)},
-        user_metadata=user_metadata(request.identity, request.user_metadata),
-    )
+    parameters = {
+        "predicate": predicate_parameter([request.on]),
+        "matchedPredicates": _clauses(request.when_matched),
+        "notMatchedPredicates": _clauses(request.when_not_matched),
+        "notMatchedBySourcePredicates": _clauses(request.when_not_matched_by_source),
+    }
+    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
 
 
 def _clauses(clauses: Sequence[MergeClause]) -> str:

@@ -9,6 +9,7 @@ say the same of a value that would be another one the next time. Protocol: Delet
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -83,22 +84,20 @@ class _Writer:
         self._vectors = stack.enter_context(VectorFiles(base.store))
 
     def carried_out(self, inserts: NewRows | None) -> CarriedOut:
-        touched = self._change.touched
-        rows = None if touched is None else touched.rows
-        has_feed = self._needs_change_files()
+        touched, has_feed = self._change.touched, self._needs_change_files()
         if has_feed and touched is not None:
             with computing_rows():
-                rows = touched.rows.fixed()
+                touched = replace(touched, rows=touched.rows.fixed())
                 inserts = None if inserts is None else inserts.fixed()
-        written = self._data(rows, inserts)
-        marked = self._marked(touched, rows) if touched is not None and rows is not None and self._marks else None
+        written = self._data(touched, inserts)
+        marked = self._marked(touched) if touched is not None and self._marks else None
         removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])
         rewritten = 0 if touched is None or self._marks else rows_counted(self._base.store, touched.files)
         return CarriedOut(
             target=self._target,
             adds=(*written.adds, *(() if marked is None else marked.adds)),
             removes=tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=True)),
-            changes=self._changes(rows, inserts) if has_feed and rows is not None else (),
+            changes=self._changes(touched.rows, inserts) if has_feed and touched is not None else (),
             files=(self._staging, self._vectors),
             written=written,
             marked=marked or MarkedFiles(),
@@ -111,13 +110,13 @@ class _Writer:
             return False
         return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
 
-    def _data(self, rows: ChangedRows | None, inserts: NewRows | None) -> WrittenFiles:
+    def _data(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
         """The data files: what rewritten files hold afterwards, and new rows."""
         parts = []
-        if rows is not None and not self._marks:
-            parts.append(rows.rewritten())
-        elif rows is not None and self._updates and self._change.touched is not None:
-            parts.append(gathered(rows.updated(), _size_of(self._change.touched)))
+        if touched is not None and not self._marks:
+            parts.append(touched.rows.rewritten())
+        elif touched is not None and self._updates:
+            parts.append(gathered(touched.rows.updated(), _size_of(touched)))
         if inserts is not None:
             parts.append(inserts.frame)
         if not parts:
@@ -127,9 +126,9 @@ class _Writer:
         files = self._staging.write(self._ruled(united(parts)), self._target.table, guards)
         return described(self._base.store, self._staging, files, self._target, data_change=True)
 
-    def _marked(self, touched: TouchedRows, rows: ChangedRows) -> MarkedFiles:
+    def _marked(self, touched: TouchedRows) -> MarkedFiles:
         columns = self._change.columns
-        found = positions_by_file(rows.positions(), file=columns.file, row=columns.row)
+        found = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
         marks = ((touched.numbers[file], positions) for file, positions in found)
         return self._vectors.marked(_with_all_columns(self._base, touched.files), marks)
 

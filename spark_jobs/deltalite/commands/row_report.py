@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from deltalite.commands.identity import user_metadata
 from deltalite.commands.row_change import CarriedOut, RowChange
 from deltalite.commands.written_files import WrittenFiles
+from deltalite.requests import RowsRequest
+from deltalite.txn.proposal import Operation
+
+
+def row_operation(
+    request: RowsRequest, name: str, parameters: Mapping[str, str], metrics: Mapping[str, int]
+) -> Operation:
+    """The operation of a request."""
+    return Operation(
+        name=name,
+        parameters=parameters,
+        metrics=metrics,
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )
 
 
 def predicate_parameter(conditions: Iterable[str | None]) -> str:

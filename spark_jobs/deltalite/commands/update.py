@@ -13,9 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_rows import change_rows
-from deltalite.commands.identity import user_metadata
 from deltalite.commands.row_change import CarriedOut, RowChange
-from deltalite.commands.row_report import file_metrics, predicate_parameter, vector_metrics
+from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.commands.selected_rows import selected_change
 from deltalite.commands.write_target import standing_target
 from deltalite.requests import UpdateRequest
@@ -54,9 +53,5 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterat
 def _described(request: UpdateRequest, change: RowChange, done: CarriedOut | None) -> Operation:
     updated = 0 if change.touched is None else change.touched.changed
     copied = 0 if done is None or not done.rewritten_rows else done.rewritten_rows - updated
-    return Operation(
-        name=OPERATION,
-        parameters={"predicate": predicate_parameter([request.condition])},
-        metrics=file_metrics(done) | vector_metrics(done) | {"numUpdatedRows": updated, "numCopiedRows": copied},
-        user_metadata=user_metadata(request.identity, request.user_metadata),
-    )
+    metrics = file_metrics(done) | vector_metrics(done) | {"numUpdatedRows": updated, "numCopiedRows": copied}
+    return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

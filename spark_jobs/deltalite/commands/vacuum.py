@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.errors import DeltaLiteError, StorageError
@@ -27,7 +27,6 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop_tree import tree_of
 from deltalite.spark.opening import readable_store, writable_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal
 from deltalite.upkeep.last_vacuum import advance_last_vacuum
 from deltalite.upkeep.vacuum import Swept, full_plan, lite_plan, protected_since, sweep
@@ -86,7 +85,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         _check_clock(store, begun.version)
         swept = sweep(tree, begun.plan)
         _check_complete(swept, store.root)
-    except Exception:
+    except Exception:  # whatever stopped it, history says so before the error goes on
         _say_failed(spark, request, store)
         raise
     result = _end(spark, request, store, "COMPLETED", _metrics(begun.plan, swept))
@@ -99,11 +98,9 @@ def _begin(
 ) -> _Started | OperationResult:
     """The plan, announced in the log; the earlier result where this run has ended before."""
     base = Snapshot.load(store)
-    base.check_log()
-    if request.identity is not None:
-        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
-        if done is not None:
-            return done
+    done = done_before(base, request)
+    if done is not None:
+        return done
     retention = _retention(request, base, at_ms)
     plan = _planned(request, base, tree, retention)
     parameters = {"retentionCheckEnabled": not retention.is_short, "defaultRetentionMillis": retention.table_ms}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.change_files import change_files
-from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction
 from deltalite.commands.kept_rows import KeptRows, StagedRows
 from deltalite.commands.own_sources import own_sources, pinned_sources
@@ -49,7 +49,6 @@ from deltalite.spark.sources import query_rows
 from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.spark.types import from_spark
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -87,11 +86,9 @@ def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: 
     base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept).run()
-    base.check_log()
-    if request.identity is not None:
-        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
-        if done is not None:
-            return done
+    done = done_before(base, request)
+    if done is not None:
+        return done
     match request.mode:
         case WriteMode.ERROR:
             raise TableExistsError(

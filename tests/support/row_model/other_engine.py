@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any
 
 import pyarrow as pa
@@ -15,24 +14,18 @@ from tests.support.row_model.operations import Assignment, Clause
 _ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "number": pa.float64()}
 
 
-@singledispatch
 def perform(case: Case, table: DeltaTable) -> None:
     """Do it; the table's newest version is the outcome."""
-    raise NotImplementedError(case)
+    match case:
+        case Deletion():
+            table.delete(_sql(case.condition))
+        case Updating():
+            table.update(updates=_set(case.values), predicate=_sql(case.condition))
+        case Merging():
+            _merge(case, table)
 
 
-@perform.register
-def _(case: Deletion, table: DeltaTable) -> None:
-    table.delete(_sql(case.condition))
-
-
-@perform.register
-def _(case: Updating, table: DeltaTable) -> None:
-    table.update(updates=_set(case.values), predicate=_sql(case.condition))
-
-
-@perform.register
-def _(case: Merging, table: DeltaTable) -> None:
+def _merge(case: Merging, table: DeltaTable) -> None:
     merger = table.merge(_arrow(case.source), _sql(case.merge.on) or "", source_alias="source", target_alias="target")
     for kind, clauses in (
         ("when_matched", case.merge.matched),
