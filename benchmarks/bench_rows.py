@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from measuring import Pair, print_table
 from pyspark.sql import SparkSession
+from spark_session import session
 
 from deltalite.commands.delete import delete
 from deltalite.commands.merge import merge
@@ -33,20 +34,6 @@ WORK = FOLDER / "work"
 PROPERTIES = {"files": {}, "vectors": {"delta.enableDeletionVectors": "true"}}
 ONE_IN = 1_000
 STRIDE = 7_919  # a prime: keys that it steps to lie all over the table
-
-
-def session() -> SparkSession:
-    """A local Spark of two cores."""
-    builder: SparkSession.Builder = SparkSession.builder
-    return (
-        builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 def rows_of(keys: pa.Array, score: float) -> pa.Table:
@@ -139,7 +126,7 @@ def main() -> None:
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
         make_tables()
-    spark = session()
+    spark = session({"spark.sql.shuffle.partitions": "4"})
     pairs = []
     some = f"order_id % {ONE_IN} = 17"
     for kind in PROPERTIES:

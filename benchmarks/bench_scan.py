@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from measuring import Pair, print_table
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+from spark_session import session
 
 import deltalite.spark as delta
 
@@ -29,19 +30,6 @@ FOLDER = Path(".benchmarks").resolve()
 TABLE, MARKED = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-marked"
 VECTORS = "deletion_vectors.bin"
 SCHEMA = {"order_id": "long", "customer": "string", "score": "double"}
-
-
-def session() -> SparkSession:
-    """A local Spark of two cores."""
-    builder: SparkSession.Builder = SparkSession.builder
-    return (
-        builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 def make_files() -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from measuring import Pair, print_table
 from pyspark.sql import SparkSession
+from spark_session import session
 
 from deltalite.commands.write import write
 from deltalite.requests import Source, WriteRequest
@@ -20,19 +21,6 @@ ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 8_000_000
 ROUNDS = 5
 FOLDER = Path(".benchmarks").resolve()
 SOURCE, PLAIN, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "plain", FOLDER / "table"
-
-
-def session() -> SparkSession:
-    """A local Spark of two cores; both sides write timestamps as Delta does."""
-    builder: SparkSession.Builder = SparkSession.builder
-    return (
-        builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        .config("spark.driver.memory", "4g")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 def make_source(spark: SparkSession) -> None:
@@ -49,7 +37,7 @@ def make_source(spark: SparkSession) -> None:
 
 def main() -> None:
     """Write in turns, each time to an empty folder, and check that both hold the same rows."""
-    spark = session()
+    spark = session({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})  # as Delta writes them
     if not (SOURCE / "_SUCCESS").exists():
         make_source(spark)
     request = WriteRequest(table=str(TABLE), sources={"source": Source(format="parquet", path=str(SOURCE))})

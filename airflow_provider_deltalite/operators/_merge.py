@@ -44,7 +44,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
         names them. (templated)
     :param user_metadata: A text that the table's history shows beside the run. (templated)
     :param conflict_retries: How many times the same job plans the merge again when another writer's commit contradicts
-        it; 0 leaves that to Airflow's retries. The source is then read again. (templated)
+        it; 0 leaves that to Airflow's retries. The source's rows are kept meanwhile, unless they come from the table.
+        (templated)
     :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
     :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
         does not keep two writers apart; where it does, this makes no difference. (templated)

@@ -48,7 +48,8 @@ class DeltaWriteOperator(DeltaCommitOperator):
         ``overwrite_schema``; constraints (``delta.constraints.<name>``: SQL) and table features
         (``delta.feature.<name>``: ``supported``) too. (templated)
     :param conflict_retries: How many times the same job plans the write again when another writer's commit contradicts
-        it; 0 leaves that to Airflow's retries. The query is then computed again. (templated)
+        it; 0 leaves that to Airflow's retries. The query is computed again where it reads the table itself, or its rows
+        have to be other ones (another schema, identity values); else its files are kept. (templated)
     :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
     :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
         does not keep two writers apart; where it does, this makes no difference. (templated)
