@@ -17,7 +17,7 @@ from deltalite.commands.delete import delete
 from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateRequest
-from tests.support.tables import HERE, hand_made, put, schema_json
+from tests.support.tables import HERE, hand_made, numbered, put, schema_json
 
 pytestmark = pytest.mark.spark
 
@@ -67,3 +67,21 @@ def test_merge_and_replace_where_find_negative_zero(spark, tmp_path):
     table = made(tmp_path / "replaced", -0.0)
     put(spark, table, "SELECT -5L AS id, 0D AS x", mode="overwrite", replace_where="x = 0.0", merge_schema=False)
     assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == [-5, ROWS - 1]
+
+
+def partitioned(table):
+    """Three files of a row each; the first two are of partitions that are one value and two texts."""
+    table.mkdir()
+    schema = schema_json(("id", "long"), ("p", "double"))
+    hand_made(table, schema, [{**numbered(table, f"{n}.parquet", n, 1), "partitionValues": {"p": text}}
+                              for n, text in enumerate(["0.0", "-0.0", "1.0"])], ("p",))  # fmt: skip
+    return str(table)
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"), [("p = 0.0", [2]), ("p <=> -0.0", [2]), ("CAST(p AS STRING) = '-0.0'", [0, 2])]
+)
+def test_a_condition_on_partitions_tells_the_two_zeros_apart_only_where_sql_does(spark, tmp_path, condition, left):
+    table = partitioned(tmp_path / "t")
+    delete(spark, DeleteRequest(table=table, condition=condition))
+    assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == left

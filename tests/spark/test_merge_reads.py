@@ -116,6 +116,22 @@ def test_only_what_may_match_keeps_a_merge_from_standing_on_a_winner(spark, tabl
             ours()
 
 
+def test_a_merge_of_the_table_into_itself_stands_on_no_winner(spark, table, rival):
+    """Its rows depend on every row of the table, also on one that no key of it has."""
+    sources = {"own": Source(format="delta", path=str(table))}
+
+    def grow(**options):
+        rival(lambda: put(spark, table, values(NAMES, "7000, 'q', 'theirs'"), mode="append"))
+        query = "SELECT max(id) + 1 AS id, 'm' AS day, 'mine' AS note FROM own"
+        return merge_into(spark, table, query, ON, sources=sources, inserts=[{"insert": "*"}], **options)
+
+    with pytest.raises(ConcurrentAppendException, match="day=q"):
+        grow(conflict_retries=0)
+    done = grow(conflict_retries=1)
+    assert done.version == done.read_version + 1
+    assert [row for row in rows(table) if row[1] == "m"] == [(7001, "m", "mine")]
+
+
 @pytest.mark.parametrize("vectors", [False, True], ids=["files", "vectors"])
 def test_the_source_is_read_once_also_when_the_merge_is_planned_again(spark, table, rival, tmp_path, vectors):
     """The input is gone when the winner has written one of its keys, and each of its rows has been computed once."""
