@@ -24,11 +24,12 @@ TWO = values("id, day", "1, 'a'", "2, 'b'")
 # The job with its process killed at one place, by its own hand; what is killed is exactly what is shipped.
 KILLED = """
 import os, runpy, signal, sys
-import deltalite.commands.write as command
+import deltalite.commands.committing as command
 
 def die(*_arguments, **_options):
     os.kill(os.getpid(), signal.SIGKILL)
 
+assert command.{place}
 command.{place} = die
 sys.argv = [{job!r}, *sys.argv[1:]]
 runpy.run_path({job!r}, run_name="__main__")

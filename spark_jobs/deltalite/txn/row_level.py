@@ -78,7 +78,8 @@ class RowMerger:
         Once that is committed, those of ours go too that it has merged ones in place of. What cannot be deleted is left
         to a vacuum.
         """
-        used = {} if but_of is None else _files_of(add.deletion_vector for add in but_of.adds)
+        vectors = [] if but_of is None else [add.deletion_vector for add in but_of.adds]
+        used = {vector.get("pathOrInlineDv") for vector in vectors if vector is not None}
         for text, name in (self._written if but_of is None else self._written | self._replaced).items():
             if text not in used:
                 with suppress(DeltaLiteError):
