@@ -54,13 +54,24 @@ class OperationResult:
 
 def checkpoint_result(table: str, version: int, *, was_there: bool, metrics: Mapping[str, int]) -> OperationResult:
     """What the checkpoint of a version came to; nothing is committed, so no run is recorded."""
+    return _uncommitted("CHECKPOINT", table, version, skipped=was_there, metrics=metrics)
+
+
+def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> OperationResult:
+    """What generating the manifests of a version came to; nothing is committed, so no run is recorded."""
+    return _uncommitted("GENERATE", table, version, skipped=False, metrics=metrics)
+
+
+def _uncommitted(
+    operation: str, table: str, version: int, *, skipped: bool, metrics: Mapping[str, int]
+) -> OperationResult:
     return OperationResult(
         table=table,
-        operation="CHECKPOINT",
+        operation=operation,
         version=version,
         read_version=version,
         committed=False,
-        skipped=was_there,
+        skipped=skipped,
         app_id=None,
         txn_version=None,
         timestamp=None,

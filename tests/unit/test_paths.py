@@ -13,6 +13,7 @@ from deltalite.protocol.paths import (
     decode_path,
     encode_path,
     is_absolute,
+    partition_dir,
     partition_values_of_dir,
 )
 
@@ -36,6 +37,11 @@ def test_a_directory_spells_its_partition(values):
     assert partition_values_of_dir(decode_path(encode_path(directory))) == values
 
 
+@given(values=st.dictionaries(NAMES, st.none() | NAMES.filter(lambda v: v != NULL)))
+def test_a_directory_that_is_made_of_values_spells_them(values):
+    assert partition_values_of_dir(partition_dir(values)) == values
+
+
 @pytest.mark.parametrize(
     ("value", "directory", "in_log"),
     [  # as delta-spark 4 names them on disk and in the log
@@ -51,7 +57,8 @@ def test_a_directory_spells_its_partition(values):
         (None, f"p={NULL}", f"p={NULL}"),
     ],
 )
-def test_directories_are_read_as_spark_spells_them(value, directory, in_log):
+def test_directories_are_spelled_and_read_as_spark_spells_them(value, directory, in_log):
+    assert partition_dir({"p": value}) == directory
     assert partition_values_of_dir(directory) == {"p": value}
     assert encode_path(directory) == in_log
 

@@ -34,7 +34,7 @@ def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table
     if isinstance(predicate, Constant):
         return files if predicate.truth else files.slice(0, 0)
     test = FileTest(predicate, table)
-    combinations, group_of_row = _group_by_partition(files, test.partition_keys)
+    combinations, group_of_row = group_by_partition(files, test.partition_keys)
     possible = [test.possible(values, None) for values in combinations]
     may_match = pa.array([bool(own & TRUE) for own in possible], pa.bool_()).take(group_of_row)
     left = files.filter(may_match)
@@ -98,7 +98,7 @@ class FileTest:
         return UNKNOWN_COLUMN if stats is None else facts_from_stats(stats, path, data_type)
 
 
-def _group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, str | None]], pa.Array]:
+def group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, str | None]], pa.Array]:
     """The distinct combinations of values of these partition columns, and for each file the number of its own."""
     combinations: list[dict[str, str | None]] = [{}]
     group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)

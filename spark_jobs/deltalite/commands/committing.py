@@ -11,6 +11,7 @@ from deltalite.errors import CommitStateUnknownError, DeltaLiteError
 from deltalite.requests import CommitRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop_tree import tree_of
 from deltalite.spark.large_checkpoint import write_any_checkpoint
 from deltalite.txn.commit import DoneByAnotherTry, commit
 from deltalite.txn.find_run import earlier_result, result_of_version
@@ -61,7 +62,7 @@ def committed(
         raise
     if isinstance(outcome, DoneByAnotherTry):
         return result_of_version(store, outcome.version, outcome.app_id)
-    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark))
+    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
     return operation_result(
         store,
         request,

@@ -21,7 +21,11 @@ from deltalite.protocol.column_rules import ColumnRules, column_rules
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
 from deltalite.protocol.identity_columns import IdentityColumn, with_marks
-from deltalite.protocol.properties import check_new_properties, is_protocol_property
+from deltalite.protocol.properties import (
+    check_manifests_are_possible,
+    check_new_properties,
+    is_protocol_property,
+)
 from deltalite.protocol.schema import (
     ArrayType,
     MapType,
@@ -186,12 +190,14 @@ def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metad
 def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -> Metadata:
     if request.overwrite_schema:
         schema = new_table_schema(data)
+        configuration = {**base.configuration, **stored_properties(request.properties)}
+        check_manifests_are_possible(configuration)
         wanted = base.partition_columns if request.partition_by is None else request.partition_by
         return replace(
             base.metadata,
             schema_string=_schema_string(base, schema),
             partition_columns=partition_columns(schema, wanted),
-            configuration={**base.configuration, **stored_properties(request.properties)},
+            configuration=configuration,
         )
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)

@@ -20,6 +20,8 @@ LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
 LAST_VACUUM = f"{LOG_DIR}/_last_vacuum_info"
 # Of this library: files that are being written, before they are moved to where they belong.
 STAGING_DIR = "_deltalite_staging"
+# Of delta-spark, beside the specification: for engines that read lists of files (SymlinkTextInputFormat).
+MANIFEST_DIR = "_symlink_format_manifest"
 
 
 class LogFileKind(StrEnum):

@@ -7,11 +7,15 @@ Hive and Spark do, and the directory's name is encoded a second time here. Proto
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # What java.net.URI leaves alone in a path, beside letters and digits.
 _URI_SAFE = "/-_.!~*'():@&=+$,;"
+# What Hive and Spark escape in the names of partition directories (Spark: ExternalCatalogUtils.charToEscape).
+_HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{[\]^]""")
 
 
 def encode_path(path: str) -> str:
@@ -33,6 +37,18 @@ def canonical_path(path: str) -> str:
 def is_absolute(path: str) -> bool:
     """Whether a (decoded) path of the log names a place of its own instead of one below the table."""
     return path.startswith(("/", "file:/")) or "://" in path
+
+
+def partition_dir(values: Mapping[str, str | None]) -> str:
+    """The directory that Hive and Spark give rows with these partition values, in order: `day=2026-01-01/country=de`.
+
+    Without any values it is the empty string. Null and the empty string share one name.
+    """
+    return "/".join(f"{_hive_escaped(column)}={_hive_escaped(text or _HIVE_NULL)}" for column, text in values.items())
+
+
+def _hive_escaped(text: str) -> str:
+    return _HIVE_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def partition_values_of_dir(directory: str) -> dict[str, str | None]:

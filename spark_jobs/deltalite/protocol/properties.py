@@ -114,6 +114,7 @@ SET_TRANSACTION_RETENTION_MS: Property[int | None] = Property(
     "delta.setTransactionRetentionDuration", None, parse_interval_ms
 )
 STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns", None, str)
+SYMLINK_MANIFESTS = Property("delta.compatibility.symlinkFormatManifest.enabled", False, _boolean)
 STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _positive)
 
 MIN_READER_VERSION = "delta.minReaderVersion"
@@ -160,3 +161,24 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
                 remedy="Check the spelling; properties of your own must not begin with 'delta.'.",
             )
         declared.of({key: text})
+    check_manifests_are_possible(properties)
+
+
+def check_manifests_are_possible(configuration: Mapping[str, str]) -> None:
+    """Return where a table with these properties can have symlink manifests, or asks for none.
+
+    A manifest names whole files, so that its readers would see rows that a deletion vector has deleted, and it says
+    nothing of the names that columns have in files. delta-spark: Protocol.assertTablePropertyConstraintsSatisfied.
+
+    Raises:
+        InvalidRequestError: naming the property that is in the way.
+    """
+    if not SYMLINK_MANIFESTS.of(configuration):
+        return
+    in_the_way = [p.key for p in (ENABLE_DELETION_VECTORS, COLUMN_MAPPING_MODE) if p.of(configuration) != p.default]
+    if in_the_way:
+        raise InvalidRequestError(
+            f"{SYMLINK_MANIFESTS.key} and {in_the_way[0]} exclude each other: readers of manifests know neither "
+            "deletion vectors nor column mapping, and would see wrong rows.",
+            remedy="Set one of the two.",
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
+from deltalite.requests.manifest import GenerateManifestRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
 from deltalite.requests.vacuum import VacuumMode, VacuumRequest
@@ -18,6 +19,7 @@ __all__ = [
     "CheckpointRequest",
     "CommitRequest",
     "DeleteRequest",
+    "GenerateManifestRequest",
     "MergeClause",
     "MergeRequest",
     "OnRerun",

@@ -65,6 +65,10 @@ class Request:
     table: str
     single_writer: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.table:
+            raise InvalidRequestError("The request names no table.", remedy="Give the table's address.")
+
     def to_json(self) -> str:
         """One line of JSON; `from_json` gives an equal request."""
         return json.dumps({"schema_version": SCHEMA_VERSION, "kind": self.kind, **_plain(self)}, sort_keys=True)

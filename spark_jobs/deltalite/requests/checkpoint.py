@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import Request
 
 
@@ -19,7 +18,3 @@ class CheckpointRequest(Request):
     kind: ClassVar[str] = "checkpoint"
 
     log_cleanup: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.table:
-            raise InvalidRequestError("The request names no table.", remedy="Give the table's address.")

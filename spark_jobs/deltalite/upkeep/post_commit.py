@@ -1,4 +1,4 @@
-"""What follows a commit: its checksum, the checkpoint at the table's interval, log cleanup, compaction.
+"""What follows a commit: its checksum, symlink manifests, the checkpoint at the table's interval, cleanup, compaction.
 
 The commit stands, so nothing here may fail the task: each step that goes wrong is logged as a warning by its own name,
 and the others are taken all the same. Cleanup is due with the checkpoint and does not need it: it keeps what is still
@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from deltalite.log.last_checkpoint import LastCheckpoint
 from deltalite.protocol import properties as props
 from deltalite.snapshot import Snapshot
+from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.log_store import LogStore
+from deltalite.storage.trees import TableTree
 from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files, write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
+from deltalite.upkeep.manifests import update_manifests
 
 # Between checkpoints that are further apart, so many commits are compacted into one file.
 _COMPACTED_COMMITS = 10
@@ -42,9 +45,10 @@ def after_commit(
     version: int,
     *,
     checkpoint: CheckpointWriter = _in_this_process,
+    tree: Callable[[str], TableTree] = LocalTree,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> None:
-    """Do what is due after `version` was committed. Never raises."""
+    """Do what is due after `version` was committed; `tree` opens the folder of a table by its address. Never raises."""
     now_ms = clock_ms()
     with _only_warning("What follows", store, version):
         snapshot = Snapshot.load(store, version)
@@ -52,6 +56,9 @@ def after_commit(
         is_due = version > 0 and since_checkpoint == 0
         with _only_warning("The checksum of", store, version):
             write_checksum(snapshot, count_all=is_due and estimated_files(snapshot) <= LARGE_FILES)
+        if props.SYMLINK_MANIFESTS.of(snapshot.configuration):
+            with _only_warning("The symlink manifests after", store, version):
+                update_manifests(store, tree(store.root), version)
         if is_due:
             with _only_warning("The checkpoint after", store, version):
                 checkpoint(snapshot, now_ms)

@@ -1,0 +1,36 @@
+"""The manifest command: the symlink manifests of the newest version, for engines that read lists of files.
+
+Nothing is committed, so there is no identity to record, and each run writes all manifests again. What goes wrong is the
+task's failure; manifests that were written stay, and each is whole. delta-spark: DeltaGenerateCommand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalite.requests import GenerateManifestRequest
+from deltalite.results import OperationResult, manifest_result
+from deltalite.spark.hadoop_tree import tree_of
+from deltalite.spark.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.upkeep.manifests import generate_manifests
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def generate_manifest(spark: SparkSession, request: GenerateManifestRequest) -> OperationResult:
+    """Write a manifest for each partition of the newest version, and delete those of partitions that are gone.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers of manifests do not
+            know, or features that are not read; nothing is written.
+        ConcurrentWriteException: the table never stood still.
+        DeltaLiteError: the log cannot be read, or storage failed.
+    """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    made = generate_manifests(store, tree_of(spark, store.root))
+    metrics = {"numManifests": made.manifests, "numFiles": made.files, "numDeletedManifests": made.deleted}
+    return manifest_result(store.root, made.version, metrics=metrics)

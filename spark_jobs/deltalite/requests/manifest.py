@@ -1,0 +1,15 @@
+"""What a task that generates manifests asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from deltalite.requests.base import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateManifestRequest(Request):
+    """Write the symlink manifests of the newest version of `table`; see `DeltaGenerateManifestOperator`."""
+
+    kind: ClassVar[str] = "generate_manifest"

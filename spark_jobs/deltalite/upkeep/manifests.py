@@ -1,0 +1,228 @@
+"""Symlink manifests: for each partition a text file that names its data files, for engines that read such lists.
+
+1 A manifest is `_symlink_format_manifest/<partition directory>/manifest`, a file of the table a line, by its whole
+address, unescaped. 2 After a commit the manifests of the partitions that it touched are written; all are where there
+were none, or where the commit has metadata, since the partitioning may be another. A partition without files loses its
+manifest. 3 Each manifest is replaced as a whole; two of them may be of different versions for a while. 4 Whoever wrote
+looks afterwards whether the table has moved on, and then writes what the newer commits touched: so once all writers
+have ended, no manifest is older than the last commit of any of them. 5 Tables whose files say less than their
+manifests would, by deletion vectors or column mapping, have none. delta-spark: GenerateSymlinkManifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.skipping import group_by_partition
+from deltalite.errors import ConcurrentWriteException, UnsupportedFeatureError, VersionGapError
+from deltalite.log.action_files import read_actions
+from deltalite.protocol.actions import AddFile, Metadata, RemoveFile
+from deltalite.protocol.column_mapping import MappingMode
+from deltalite.protocol.file_names import MANIFEST_DIR, commit_name
+from deltalite.protocol.partition_values import partition_text
+from deltalite.protocol.paths import decode_path, partition_dir
+from deltalite.snapshot import Snapshot
+from deltalite.storage.locations import resolved
+from deltalite.storage.log_store import LogStore
+from deltalite.storage.trees import Folder, TableTree, walk
+
+_BASE = "manifest"
+# A round after the first writes only what was committed meanwhile, so that it is short.
+_MOST_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """What was done: `manifests` were written that name `files`, and those of gone partitions `deleted`.
+
+    `version` is the newest one that they stand for.
+    """
+
+    version: int
+    manifests: int = 0
+    files: int = 0
+    deleted: int = 0
+
+
+def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
+    """Write all manifests of the newest version, and delete all others.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table cannot have manifests; nothing was written.
+        ConcurrentWriteException: the table was written to without a pause; each manifest is of a recent version.
+        DeltaLiteError: the log cannot be read, or a manifest not be written or deleted.
+    """
+    snapshot = Snapshot.load(store)
+    snapshot.check_log()
+    return _written_until_newest(snapshot, tree, None)
+
+
+def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifests | None:
+    """Write the manifests of the partitions that the commit of `version` touched; None where it touched none.
+
+    Raises as `generate_manifests`.
+    """
+    touched = _touched(Snapshot.load(store, version), version)
+    if touched is not None and not touched:
+        return None
+    there = tree.list(MANIFEST_DIR)
+    has_any = there.bases or there.folders
+    return _written_until_newest(Snapshot.load(store), tree, touched if has_any else None)
+
+
+def touched_directories(
+    actions: Iterable[tuple[str, Mapping[str, Any]]], columns: Collection[str]
+) -> frozenset[str] | None:
+    """The partition directories whose files a commit adds or removes; None where that cannot be told.
+
+    It cannot where the partitioning may have changed, or a removed file does not say where it was.
+    """
+    found = set()
+    for kind, body in actions:
+        if kind == Metadata.action:
+            return None
+        if kind in (AddFile.action, RemoveFile.action):
+            values = body.get("partitionValues")
+            if values is None and columns:
+                return None
+            found.add(partition_dir({column: partition_text(values or {}, column) for column in columns}))
+    return frozenset(found)
+
+
+def manifest_name(directory: str) -> str:
+    """The name of the manifest of a partition directory, or of a table without partitions."""
+    return f"{MANIFEST_DIR}/{directory}/{_BASE}" if directory else f"{MANIFEST_DIR}/{_BASE}"
+
+
+def addresses_by_directory(
+    snapshot: Snapshot, directories: Collection[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Each partition directory that has files, of `directories` or of all, with the addresses of these, in order.
+
+    A table without partitions has one, the empty string, also where it has no file.
+
+    Raises:
+        UnsupportedFeatureError: a manifest would show other rows than the table has.
+    """
+    root, columns = snapshot.store.root, snapshot.partition_columns
+    if snapshot.table_schema.mode is not MappingMode.NONE:
+        raise _impossible(snapshot, "column mapping", "Read it with an engine that reads Delta tables.")
+    files = snapshot.files_with(["path", "partitionValues", "deletionVector"])
+    if files["deletionVector"].null_count < files.num_rows:
+        raise _impossible(
+            snapshot, "deletion vectors", "Rewrite the files that have one (optimize, or an overwrite), and try again."
+        )
+    if not columns:
+        yield "", sorted(_addresses(root, files["path"]))
+        return
+    combinations, group_of_row = group_by_partition(files, columns)
+    spelled = pa.array(map(partition_dir, combinations), pa.string()).dictionary_encode()
+    place_of_row = spelled.indices.take(group_of_row)  # null and the empty string are two groups, and one directory
+    order = pc.sort_indices(place_of_row)
+    paths, runs = files["path"].take(order), pc.run_end_encode(place_of_row.take(order))
+    first = 0
+    for place, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        directory = spelled.dictionary[place].as_py()
+        if directories is None or directory in directories:
+            yield directory, sorted(_addresses(root, paths.slice(first, end - first)))
+        first = end
+
+
+def _addresses(root: str, paths: pa.ChunkedArray) -> Iterator[str]:
+    for path in paths.to_pylist():
+        address = resolved(root, decode_path(path))
+        if not {"\n", "\r"}.isdisjoint(address):
+            raise UnsupportedFeatureError(
+                f"The table at {root} has a file whose name holds a line break, {address!r}, and a manifest names a "
+                "file in a line.",
+                remedy="Rewrite that file under another name.",
+            )
+        yield f"file:{address}" if address.startswith("/") else address
+
+
+def _impossible(snapshot: Snapshot, what: str, remedy: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"The table at {snapshot.store.root} has {what} in version {snapshot.version}, of which readers of manifests "
+        "know nothing: they would see wrong rows.",
+        remedy=remedy,
+    )
+
+
+def _written_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> Manifests:
+    """Write the manifests of these directories, all where None, until they are of the newest version."""
+    done = Manifests(version=snapshot.version)
+    for _ in range(_MOST_ROUNDS):
+        done = _written(snapshot, tree, directories, done)
+        newest = Snapshot.load(snapshot.store)
+        if newest.version == snapshot.version:
+            return done
+        directories, snapshot = _touched(newest, snapshot.version + 1), newest
+    raise ConcurrentWriteException(
+        f"The table at {snapshot.store.root} was written to {_MOST_ROUNDS} times while its manifests were.",
+        remedy="Generate the manifests when fewer tasks write to the table.",
+    )
+
+
+def _touched(newest: Snapshot, since: int) -> frozenset[str] | None:
+    """What the commits from a version on to that of a snapshot touched, as `touched_directories`."""
+    found: frozenset[str] = frozenset()
+    for version in range(since, newest.version + 1):
+        try:
+            by_one = touched_directories(read_actions(newest.store, commit_name(version)), newest.partition_columns)
+        except VersionGapError:  # cleaned up meanwhile
+            return None
+        if by_one is None:
+            return None
+        found |= by_one
+    return found
+
+
+def _written(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, done: Manifests) -> Manifests:
+    contents: dict[str, bytes] = {}
+    files = 0
+    for directory, addresses in addresses_by_directory(snapshot, directories):
+        contents[directory] = "".join(f"{address}\n" for address in addresses).encode()
+        files += len(addresses)
+    names = map(manifest_name, contents)
+    with ThreadPoolExecutor(max_workers=tree.threads, thread_name_prefix="manifest") as pool:
+        list(pool.map(snapshot.store.write, names, contents.values()))
+    there = _existing(tree) if directories is None else directories
+    return Manifests(
+        version=snapshot.version,
+        manifests=done.manifests + len(contents),
+        files=done.files + files,
+        deleted=done.deleted + _deleted(tree, there - contents.keys()),
+    )
+
+
+def _existing(tree: TableTree) -> frozenset[str]:
+    """The partition directories that have a manifest."""
+    found = set()
+
+    def visit(folder: Folder) -> Iterable[str]:
+        if not folder.name:
+            return [MANIFEST_DIR]
+        if _BASE in folder.bases:
+            found.add(folder.name.removeprefix(MANIFEST_DIR).lstrip("/"))
+        return [name for name, _ in folder.folders]
+
+    walk(tree, visit)
+    return frozenset(found)
+
+
+def _deleted(tree: TableTree, directories: Collection[str]) -> int:
+    """Delete the manifests of partitions that have no file, and the folders that are empty then."""
+    deletion = tree.delete_files(sorted(map(manifest_name, directories)))
+    if deletion.error is not None:
+        raise deletion.error
+    for directory in sorted(directories, reverse=True):
+        while directory and tree.remove_folder(f"{MANIFEST_DIR}/{directory}"):
+            directory = directory.rpartition("/")[0]  # noqa: PLW2901  one level up
+    return deletion.deleted

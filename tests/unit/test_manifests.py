@@ -1,0 +1,311 @@
+"""Symlink manifests: whose files they name, which of them a commit writes, and what stands when writers meet."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+
+import pytest
+
+from deltalite.commands.generate_manifest import generate_manifest
+from deltalite.commands.vacuum import vacuum
+from deltalite.errors import ConcurrentWriteException, InvalidRequestError, StorageError, UnsupportedFeatureError
+from deltalite.inspection.verify import verify
+from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import MANIFEST_DIR
+from deltalite.protocol.properties import check_new_properties
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.requests import GenerateManifestRequest, VacuumRequest
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.local_tree import LocalTree
+from deltalite.upkeep.manifests import generate_manifests, touched_directories, update_manifests
+from deltalite.upkeep.post_commit import after_commit
+from tests.unit.builders import add, create, load, metadata, newest, put, remove, struct, vector
+
+ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+BY_DAY = {"schema": struct(id="long", day="string"), "partition_columns": ("day",)}
+WITH_VECTORS = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=("deletionVectors",),
+    writer_features=("deletionVectors",),
+)
+
+
+def of_day(name, day, **changes):
+    return add(name, partition_values={"day": day}, **changes)
+
+
+def gone(name, day):
+    return remove(name, partition_values={"day": day}, extended_file_metadata=True, size_bytes=10)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LocalLogStore(str(tmp_path / "a table"))
+
+
+def manifests(store):
+    """Every file in the manifests' folder with its lines, addresses without that of the table."""
+    folder = f"{store.root}/{MANIFEST_DIR}"
+    found = {}
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(above, name), encoding="utf-8") as file:
+                lines = file.read().split("\n")
+            assert lines.pop() == ""
+            assert all(line.startswith(f"file:{store.root}/") for line in lines)
+            inside = os.path.relpath(os.path.join(above, name), folder)
+            found[inside] = [line.removeprefix(f"file:{store.root}/") for line in lines]
+    return found
+
+
+def folders(store):
+    return {name for above, names, _ in os.walk(f"{store.root}/{MANIFEST_DIR}") for name in names}
+
+
+def committed(store, *actions):
+    """A commit and what follows it."""
+    after_commit(store, put(store, *actions))
+
+
+def generated(store):
+    return generate_manifests(store, LocalTree(store.root))
+
+
+def test_each_partition_has_a_file_that_names_its_files_as_they_are_called(store):
+    create(store, of_day("day=a%20b/1%2520.parquet", "a b"), of_day("x/2", "a b"), of_day("3", "50%"), **BY_DAY)
+    put(store, of_day("4", None), of_day("5", ""))
+    done = generated(store)
+    assert (done.version, done.manifests, done.files, done.deleted) == (1, 3, 5, 0)
+    assert manifests(store) == {
+        "day=a b/manifest": ["day=a b/1%20.parquet", "x/2"],
+        "day=50%25/manifest": ["3"],
+        "day=__HIVE_DEFAULT_PARTITION__/manifest": ["4", "5"],
+    }
+
+
+def test_directories_nest_in_the_order_of_the_partition_columns(store):
+    schema = StructType(tuple(StructField(n, PrimitiveType("string")) for n in ("id", "b:c", "a")))
+    values = {"A": "1", "b:c": "2"}  # the log may spell a column in another case
+    create(store, add("f", partition_values=values), schema=schema, partition_columns=("b:c", "a"))
+    generated(store)
+    assert manifests(store) == {"b%3Ac=2/a=1/manifest": ["f"]}
+
+
+def test_a_table_without_partitions_has_one_also_where_it_is_empty(store):
+    create(store, add("b"), add("a"))
+    generated(store)
+    assert manifests(store) == {"manifest": ["a", "b"]}
+    put(store, remove("a"), remove("b"))
+    generated(store)
+    assert manifests(store) == {"manifest": []}
+
+
+def test_files_of_another_place_keep_their_address(store):
+    create(store, add("file:/else/a%20b"), add("s3://b/c%20d"), add("/e"))
+    generated(store)
+    with open(f"{store.root}/{MANIFEST_DIR}/manifest") as file:
+        assert file.read() == "file:/e\nfile:/else/a b\ns3://b/c d\n"
+
+
+def test_a_file_whose_name_would_be_two_lines_is_refused(store):
+    create(store, add("a%0Ab"))
+    with pytest.raises(UnsupportedFeatureError, match="line break"):
+        generated(store)
+    assert manifests(store) == {}
+
+
+def test_what_generating_again_finds_superfluous_goes_with_its_folders(store):
+    create(store, add("f"))
+    generated(store)
+    by_two = {"schema": struct(id="long", day="string", hour="string"), "partition_columns": ("day", "hour")}
+    first, second = (add(n, partition_values={"day": n, "hour": "1"}) for n in ("x", "y"))
+    put(store, metadata(None, **by_two), remove("f"), first, second)
+    assert generated(store).deleted == 1
+    assert manifests(store) == {"day=x/hour=1/manifest": ["x"], "day=y/hour=1/manifest": ["y"]}
+    put(store, remove("x", partition_values={"day": "x", "hour": "1"}))
+    assert generated(store).deleted == 1
+    assert manifests(store) == {"day=y/hour=1/manifest": ["y"]}
+    assert folders(store) == {"day=y", "hour=1"}
+
+
+def test_commits_write_none_unless_the_table_asks_for_them(store):
+    create(store, add("f"))
+    committed(store, add("g"))
+    assert manifests(store) == {}
+
+
+def test_a_commit_writes_the_manifests_of_its_partitions_alone(store):
+    create(store, of_day("1", "a"), of_day("2", "b"), of_day("3", "c"), configuration=ON, **BY_DAY)
+    after_commit(store, 0)
+    for name in ("a", "b", "c"):
+        os.utime(f"{store.root}/{MANIFEST_DIR}/day={name}/manifest", (0, 0))
+    committed(store, of_day("4", "a"), gone("2", "b"), of_day("5", "d"))
+    assert manifests(store) == {"day=a/manifest": ["1", "4"], "day=c/manifest": ["3"], "day=d/manifest": ["5"]}
+    assert folders(store) == {"day=a", "day=c", "day=d"}
+    assert os.stat(f"{store.root}/{MANIFEST_DIR}/day=c/manifest").st_mtime == 0
+
+
+def test_the_first_commit_that_writes_manifests_writes_all(store):
+    create(store, of_day("1", "a"), configuration=ON, **BY_DAY)
+    committed(store, of_day("2", "b"))
+    assert manifests(store) == {"day=a/manifest": ["1"], "day=b/manifest": ["2"]}
+
+
+def test_a_commit_with_another_partitioning_replaces_all(store):
+    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    after_commit(store, 0)
+    committed(store, gone("1", "a"), gone("2", "b"), metadata(ON), add("3"))
+    assert manifests(store) == {"manifest": ["3"]}
+    assert folders(store) == set()
+
+
+def test_a_removed_file_that_does_not_say_where_it_was_makes_a_commit_write_all(store):
+    assert touched_directories([("remove", {"path": "f"})], ("day",)) is None
+    assert touched_directories([("remove", {"path": "f"})], ()) == {""}
+    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    after_commit(store, 0)
+    committed(store, remove("1"))
+    assert manifests(store) == {"day=b/manifest": ["2"]}
+
+
+def test_a_commit_without_files_touches_nothing(store):
+    create(store, configuration=ON)
+    generated(store)
+    os.utime(f"{store.root}/{MANIFEST_DIR}/manifest", (0, 0))
+    version = put(store, read_version=0)
+    assert update_manifests(store, LocalTree(store.root), version) is None
+    assert os.stat(f"{store.root}/{MANIFEST_DIR}/manifest").st_mtime == 0
+
+
+class Hooked(LocalLogStore):
+    """A store in which something happens before the first manifest is written, and after its table was looked at."""
+
+    def __init__(self, root, happens):
+        super().__init__(root)
+        self.happens = [happens]
+
+    def write(self, name, data):
+        if name.startswith(MANIFEST_DIR) and self.happens:
+            self.happens.pop()()
+        super().write(name, data)
+
+
+def test_who_is_overtaken_writes_what_the_newer_commit_touched(store):
+    """The rival has done all of its own, so that nobody but us can put right what we write last."""
+    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    after_commit(store, 0)
+    ours = put(store, of_day("3", "a"), of_day("4", "b"))
+    rival = lambda: committed(store, of_day("5", "a"), gone("2", "b"), gone("4", "b"), of_day("6", "c"))
+    update_manifests(Hooked(store.root, rival), LocalTree(store.root), ours)
+    expected = {"day=a/manifest": ["1", "3", "5"], "day=c/manifest": ["6"]}
+    assert manifests(store) == expected
+    generate_manifests(Hooked(store.root, lambda: committed(store, gone("6", "c"))), LocalTree(store.root))
+    assert manifests(store) == {"day=a/manifest": ["1", "3", "5"]}
+
+
+def test_what_an_engine_without_manifests_commits_meanwhile_is_written_too(store):
+    create(store, of_day("1", "a"), of_day("2", "b"), **BY_DAY)
+    foreign = lambda: put(store, gone("2", "b"), of_day("3", "c"))
+    done = generate_manifests(Hooked(store.root, foreign), LocalTree(store.root))
+    assert manifests(store) == {"day=a/manifest": ["1"], "day=c/manifest": ["3"]}
+    assert (done.version, done.manifests, done.files, done.deleted) == (1, 3, 3, 1)
+
+
+def test_a_partition_that_a_rival_fills_while_we_empty_it_keeps_its_manifest(store):
+    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    after_commit(store, 0)
+    ours = put(store, gone("1", "a"), of_day("3", "b"))
+    update_manifests(Hooked(store.root, lambda: committed(store, of_day("4", "a"))), LocalTree(store.root), ours)
+    assert manifests(store) == {"day=a/manifest": ["4"], "day=b/manifest": ["2", "3"]}
+
+
+def test_a_table_that_never_stands_still_is_said_to_be_so(store):
+    create(store, add("0"))
+
+    class Restless(LocalLogStore):
+        def write(self, name, data):
+            super().write(name, data)
+            put(store, add(f"f{newest(store)}"))
+
+    with pytest.raises(ConcurrentWriteException, match="manifests") as caught:
+        generate_manifests(Restless(store.root), LocalTree(store.root))
+    assert caught.value.retryable
+    assert len(manifests(store)["manifest"]) > 1
+
+
+def with_a_vector(store):
+    create(store, add("f"))
+    put(store, WITH_VECTORS, remove("f"), add("f", deletion_vector=vector("vBn[lx{q8@P<9BNH/isA")))
+
+
+def with_mapping(store):
+    mapped = StructField(
+        "id", PrimitiveType("long"), True, {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "c"}
+    )
+    mode = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
+    put(
+        store,
+        replace(WITH_VECTORS, reader_features=("columnMapping",), writer_features=("columnMapping",)),
+        metadata(mode, schema=StructType((mapped,))),
+        add("f"),
+        read_version=-1,
+    )
+
+
+@pytest.mark.parametrize(("made", "what"), [(with_a_vector, "deletion vectors"), (with_mapping, "column mapping")])
+def test_tables_whose_manifests_would_show_other_rows_are_refused(store, made, what):
+    made(store)
+    with pytest.raises(UnsupportedFeatureError, match=what):
+        generate_manifest(None, GenerateManifestRequest(table=store.root))
+    assert not os.path.exists(f"{store.root}/{MANIFEST_DIR}")
+
+
+def test_a_table_that_only_could_have_deletion_vectors_has_manifests(store):
+    put(store, WITH_VECTORS, metadata(), add("f"), read_version=-1)
+    result = generate_manifest(None, GenerateManifestRequest(table=store.root))
+    assert (result.operation, result.version, result.committed, result.skipped) == ("GENERATE", 0, False, False)
+    assert result.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}
+
+
+@pytest.mark.parametrize("other", [{"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "id"}])
+def test_the_property_excludes_those_of_vectors_and_of_mapping(other):
+    check_new_properties(ON)
+    check_new_properties(other | {next(iter(ON)): "false"})
+    with pytest.raises(InvalidRequestError, match=next(iter(other))):
+        check_new_properties(ON | other)
+
+
+def test_what_goes_wrong_after_a_commit_only_warns(store, caplog, monkeypatch):
+    create(store, add("f"), configuration=ON)
+
+    def full(_store, name, _data):
+        raise StorageError(f"{name}: the disk is full.", remedy="Make room.")
+
+    monkeypatch.setattr(LocalLogStore, "write", full)
+    with caplog.at_level(logging.WARNING):
+        committed(store, add("g"))
+    (record,) = caplog.records
+    assert "The symlink manifests after version 1" in record.getMessage()
+    assert len(load(store).files) == 2
+
+
+def test_vacuum_leaves_manifests_and_verify_has_nothing_to_say_of_them(store):
+    create(store, configuration=ON, schema=struct(id="long", _s="string"), partition_columns=("_s",))
+    generate_manifests(store, LocalTree(store.root))
+    committed(store)
+    os.makedirs(f"{store.root}/{MANIFEST_DIR}/_s=a")
+    for name in ("manifest", "_s=a/manifest"):
+        with open(f"{store.root}/{MANIFEST_DIR}/{name}", "w") as file:
+            file.write("x\n")
+        os.utime(f"{store.root}/{MANIFEST_DIR}/{name}", (0, 0))
+    before = manifests_raw(store)
+    vacuum(None, VacuumRequest(table=store.root))
+    assert manifests_raw(store) == before
+    assert verify(store).findings == ()
+
+
+def manifests_raw(store):
+    return {(above, *sorted(names)) for above, _, names in os.walk(f"{store.root}/{MANIFEST_DIR}")}
