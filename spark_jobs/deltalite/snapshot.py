@@ -177,6 +177,11 @@ class Snapshot:
         """
         return self._log.files(columns)
 
+    @property
+    def files_of_commits(self) -> int:
+        """How many of the active files the log has behind its checkpoint; the files themselves are not read for it."""
+        return self._log.files_of_commits
+
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE_TYPES)) -> pa.Table:
         """The removed files that the log remembers, expired ones too, with columns of `REMOVE_TYPES`."""
         return self._log.tombstones(columns)

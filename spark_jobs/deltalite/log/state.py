@@ -94,6 +94,11 @@ class LogState:
         """
         return self._ask(lambda log: self._counted(log.files(columns)))
 
+    @property
+    def files_of_commits(self) -> int:
+        """How many of the active files are in the commits and compactions behind the checkpoint."""
+        return self._ask(lambda log: int(log.adds.num_rows))
+
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
         """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too."""
         return self._ask(lambda log: log.tombstones(columns))

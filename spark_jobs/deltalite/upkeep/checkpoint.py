@@ -30,8 +30,6 @@ LARGE_FILES = 1_000_000
 """Above so many files a table is looked after by Spark, in parallel, and not in the memory of one process."""
 
 _SIDECAR_ACTIONS = 50_000
-# With statistics an action takes at least so many bytes.
-_BYTES_OF_AN_ADD = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +104,10 @@ def write_checkpoint(
 
 
 def estimated_files(snapshot: Snapshot) -> int:
-    """About how many files the log names: the hint's, and what the bytes of the newer commits may say."""
+    """About how many files the table has: what the hint says of its checkpoint's, and those that newer commits add."""
     hint = read_last_checkpoint(snapshot.store)
     known = 0 if hint is None else hint.size if hint.num_of_add_files is None else hint.num_of_add_files
-    return max(0, known) + sum(entry.file.size_bytes for entry in snapshot.segment.entries) // _BYTES_OF_AN_ADD
+    return max(0, known) + snapshot.files_of_commits
 
 
 def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
