@@ -8,6 +8,7 @@ Spark.
 from __future__ import annotations
 
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
+from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifestOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
 from airflow_provider_deltalite.operators._rows import DeltaDeleteOperator, DeltaUpdateOperator
 from airflow_provider_deltalite.operators._vacuum import DeltaVacuumOperator
@@ -16,6 +17,7 @@ from airflow_provider_deltalite.operators._write import DeltaWriteOperator
 __all__ = [
     "DeltaCheckpointOperator",
     "DeltaDeleteOperator",
+    "DeltaGenerateManifestOperator",
     "DeltaMergeOperator",
     "DeltaUpdateOperator",
     "DeltaVacuumOperator",

@@ -13,6 +13,7 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import (
     DeltaCheckpointOperator,
     DeltaDeleteOperator,
+    DeltaGenerateManifestOperator,
     DeltaMergeOperator,
     DeltaUpdateOperator,
     DeltaVacuumOperator,
@@ -93,6 +94,7 @@ def test_every_parameter_arrives_in_the_request():
         (DeltaUpdateOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaVacuumOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaCheckpointOperator, {"storage_conn_id"}),
+        (DeltaGenerateManifestOperator, {"storage_conn_id"}),
     ],
 )
 def test_every_field_of_the_request_is_templated_and_shown_as_what_it_is(operator, more):
