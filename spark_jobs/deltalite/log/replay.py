@@ -53,8 +53,8 @@ class ReplayedLog:
     """The state of a version, with the files of its checkpoint still to be read.
 
     `transactions` and `domains` hold the newest of each id; removed domains are gone. Nothing is filtered by age here.
-    `adds` and `removes` are what the commits say, with all columns, and `touched` the keys of both. `sources` are the
-    files that hold the adds and removes of the checkpoint.
+    `adds` and `removes` are what the commits say, with all columns, and `touched` the keys of both, to be masked out of
+    the checkpoint; without one there is no need of them. `sources` are the files that hold the checkpoint's own.
     """
 
     store: LogStore
@@ -133,7 +133,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         domains={name: domain for name, domain in state.domains.items() if not domain.removed},
         adds=state.adds.table(),
         removes=without_keys(state.removes.table(), state.retracted),
-        touched=frozenset(state.touched),
+        touched=frozenset(state.touched) if segment.checkpoint is not None else frozenset(),
         sources=sources,
     )
 
