@@ -1,0 +1,50 @@
+"""Symlink manifests on real storage: written whole, deleted with their folders, and addressed as the table is."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from deltalite.commands.generate_manifest import generate_manifest
+from deltalite.protocol.file_names import MANIFEST_DIR
+from deltalite.requests import GenerateManifestRequest
+from deltalite.spark.folders import folder_of
+from deltalite.spark.opening import readable_store
+from deltalite.spark.uris import glob_escaped
+from tests.support.tables import delete_rows, put, values
+
+pytestmark = pytest.mark.spark
+ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+
+
+@pytest.fixture(params=["hdfs", "s3a"])
+def table(request):
+    """The address of no table yet."""
+    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
+
+
+def ids_by_manifest(spark, table):
+    """What Spark reads by each file below the manifests' folder."""
+    store, found = readable_store(spark, table), {}
+    for file in folder_of(spark, table).files_below(MANIFEST_DIR, but_not_in="nothing"):
+        lines = store.read(file.name).decode().splitlines()
+        assert all(line.startswith(f"{table}/") for line in lines)
+        ids = [row.id for row in spark.read.parquet(*map(glob_escaped, lines)).collect()]
+        found[file.name.removeprefix(f"{MANIFEST_DIR}/")] = sorted(ids)
+    return found
+
+
+def test_manifests_follow_the_commits_of_a_table(spark, table):
+    first = values("id, day", "1, 'a b/ü%'", "2, 'c'", "3, 'c'")
+    put(spark, table, first, partition_by=("day",), properties=ON)
+    odd = "day=a b%2Fü%25/manifest"
+    assert ids_by_manifest(spark, table) == {odd: [1], "day=c/manifest": [2, 3]}
+    put(spark, table, values("id, day", "4, 'c'"))
+    delete_rows(spark, table, "id IN (1, 2)")
+    assert ids_by_manifest(spark, table) == {"day=c/manifest": [3, 4]}
+    put(spark, table, values("id", "9"), mode="overwrite", overwrite_schema=True, partition_by=())
+    assert ids_by_manifest(spark, table) == {"manifest": [9]}
+    again = generate_manifest(spark, GenerateManifestRequest(table=table))
+    assert again.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}
+    assert ids_by_manifest(spark, table) == {"manifest": [9]}
