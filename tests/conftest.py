@@ -54,21 +54,31 @@ os.environ |= {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one Spark session of this process, small, silent and bound to the loopback address."""
+    """The one Spark session of this process, silent and bound to the loopback address.
+
+    Thousands of queries run in it, so it forgets those that are over, and each broadcast takes a small page: rows that
+    nobody needs any more are only noticed by a collection of the whole heap, and would fill it before.
+    """
     from pyspark.sql import SparkSession
 
     folder = tmp_path_factory.mktemp("spark")
     settings = {
+        "spark.buffer.pageSize": "1m",
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
         "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "local"),
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # it makes each column dearer, and shows lines of ours
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.ui.retainedExecutions": "1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
+        "spark.ui.retainedJobs": "1",
+        "spark.ui.retainedStages": "1",
+        "spark.ui.retainedTasks": "10",
         "spark.ui.showConsoleProgress": "false",
     }
     if connector := sorted(str(jar) for jar in CHECKOUT.glob(".hadoop/s3a/*.jar")):
