@@ -13,13 +13,14 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite.commands.restore import restore as restore_command
 from deltalite.commands.vacuum import vacuum as vacuum_command
 from deltalite.commands.write import write as write_command
 from deltalite.errors import TableNotFoundError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
 from deltalite.protocol.feature_enabling import protocol_for
-from deltalite.requests import RunIdentity, VacuumRequest
+from deltalite.requests import RestoreRequest, RunIdentity, VacuumRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
@@ -88,6 +89,11 @@ def vacuum(_spark, table, *, run, mode, hours):
         table=table, mode=mode, retention_hours=hours, identity=RunIdentity(app_id=run),
         confirm_short_retention=None if hours is None else table.rpartition("/")[2],
     ))  # fmt: skip
+
+
+def restore(_spark, table, *, run, version):
+    """The restore command, which needs no session on a local disk."""
+    restore_command(None, RestoreRequest(table=table, version=version, identity=RunIdentity(app_id=run)))
 
 
 def write(spark, table, *, query, run, **options):

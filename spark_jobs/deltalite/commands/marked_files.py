@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.stats_text import with_wide_bounds
 from deltalite.errors import DeltaLiteError
-from deltalite.log.file_table import said
+from deltalite.log.file_table import add_of, said
 from deltalite.protocol.actions import AddFile
 from deltalite.protocol.paths import decode_path
 from deltalite.storage.log_store import LogStore
@@ -130,16 +130,5 @@ def _union(one: pa.Int64Array, other: pa.Int64Array) -> pa.Int64Array:
 
 
 def _add(row: Mapping[str, Any], descriptor: Mapping[str, Any], num_records: int) -> AddFile:
-    return AddFile(
-        path=row["path"],
-        partition_values=dict(row["partitionValues"] or ()),
-        size_bytes=row["size"],
-        modification_time_ms=row["modificationTime"],
-        data_change=True,
-        stats=with_wide_bounds(row["stats"], num_records),
-        tags=None if row["tags"] is None else dict(row["tags"]),
-        deletion_vector=said(descriptor),
-        base_row_id=row["baseRowId"],
-        default_row_commit_version=row["defaultRowCommitVersion"],
-        clustering_provider=row["clusteringProvider"],
-    )
+    stats = with_wide_bounds(row["stats"], num_records)
+    return replace(add_of(row, data_change=True), stats=stats, deletion_vector=said(descriptor))

@@ -51,6 +51,7 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
 }
 _MOST_SLICES = 1_000
 _BYTES_AT_A_TIME = 1 << 18
+_ROWS_AT_A_TIME = 4_096
 # Required by the protocol, and left out by some writers.
 LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
 LISTING = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
@@ -112,8 +113,8 @@ def table_of(
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool) -> Iterator[RemoveFile]:
-    """The actions that take the rows of a table of files out of the table."""
-    for row in files.to_pylist():
+    """The actions that take the rows of a table of files out of the table, made a few at a time."""
+    for row in _rows(files):
         yield RemoveFile(
             path=row["path"],
             data_change=data_change,
@@ -124,6 +125,33 @@ def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool
             stats=row.get("stats"),
             deletion_vector=said(row["deletionVector"]),
         )
+
+
+def adds_of(files: pa.Table, *, data_change: bool) -> Iterator[AddFile]:
+    """The actions that bring files, with all columns of `ADD_TYPES`, into a table, made a few at a time."""
+    return (add_of(row, data_change=data_change) for row in _rows(files))
+
+
+def add_of(row: Mapping[str, Any], *, data_change: bool) -> AddFile:
+    """The action that brings a file into a table; `row` has all columns of `ADD_TYPES`."""
+    return AddFile(
+        path=row["path"],
+        partition_values=dict(row["partitionValues"] or ()),
+        size_bytes=row["size"],
+        modification_time_ms=row["modificationTime"],
+        data_change=data_change,
+        stats=row["stats"],
+        tags=None if row["tags"] is None else dict(row["tags"]),
+        deletion_vector=said(row["deletionVector"]),
+        base_row_id=row["baseRowId"],
+        default_row_commit_version=row["defaultRowCommitVersion"],
+        clustering_provider=row["clusteringProvider"],
+    )
+
+
+def _rows(files: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in files.to_batches(max_chunksize=_ROWS_AT_A_TIME):
+        yield from batch.to_pylist()
 
 
 def said(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

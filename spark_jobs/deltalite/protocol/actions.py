@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
+from io import BytesIO
 from typing import Any, ClassVar, TypeVar
 
 from deltalite.errors import CorruptLogError
@@ -150,9 +151,11 @@ _CLASSES: Mapping[str, type[Any]] = {
 
 
 def commit_to_bytes(actions: Iterable[Action]) -> bytes:
-    """The content of a commit file: one JSON object a line, in the order given."""
-    lines = (json.dumps({action.action: to_json(action)}, separators=(",", ":")) for action in actions)
-    return ("\n".join(lines) + "\n").encode()
+    """The content of a commit file: one JSON object a line, in the order given. Only the bytes are held."""
+    content = BytesIO()
+    for action in actions:
+        content.write(json.dumps({action.action: to_json(action)}, separators=(",", ":")).encode() + b"\n")
+    return content.getvalue()
 
 
 def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -32,7 +32,7 @@ from deltalite.protocol.schema import (
 )
 
 _GIVEN = (FIELD_ID, PHYSICAL_NAME)
-_HIGHEST = Property(COLUMN_MAPPING_MAX_ID, 0, int)
+HIGHEST_COLUMN_ID = Property(COLUMN_MAPPING_MAX_ID, 0, int)
 _NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
@@ -71,7 +71,7 @@ def with_column_ids(
     if previous is not None and previous.mode is MappingMode.NONE:
         _check_unmapped(schema)
         known = _by_own_names(known) if keeps_files else StructType(())
-    giver = _Giver(max([_HIGHEST.of(metadata.configuration), *_ids(schema), *_ids(known)]), known, new_name)
+    giver = _Giver(max([HIGHEST_COLUMN_ID.of(metadata.configuration), *_ids(schema), *_ids(known)]), known, new_name)
     given = giver.struct(schema, ())
     said = metadata.configuration.get(COLUMN_MAPPING_MAX_ID)
     if given == schema and said == str(giver.highest):

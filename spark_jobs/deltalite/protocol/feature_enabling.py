@@ -101,6 +101,13 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, asked: Ask
     return _with_features(raised, missing) if missing else raised
 
 
+def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
+    """The least protocol that supports all that each of two supports, of which this release knows every feature."""
+    raised = _raised(current, other.min_reader_version, other.min_writer_version)
+    missing = supported_features(other) - supported_features(raised)
+    return _with_features(raised, missing) if missing else raised
+
+
 def _raised(base: Protocol, reader: int, writer: int) -> Protocol:
     """The protocol with at least these versions."""
     reader, writer = max(reader, base.min_reader_version), max(writer, base.min_writer_version)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.manifest import GenerateManifestRequest
+from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
 from deltalite.requests.vacuum import VacuumMode, VacuumRequest
@@ -25,6 +26,7 @@ __all__ = [
     "OnRerun",
     "PartitionOverwrite",
     "Request",
+    "RestoreRequest",
     "RowsRequest",
     "RunIdentity",
     "Source",

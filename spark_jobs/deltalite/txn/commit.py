@@ -207,6 +207,7 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
     metadata = dated_metadata(proposal, version, timestamp_ms)
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
+    yield from proposal.domains
     yield from proposal.removes
     yield from proposal.adds
     yield from proposal.changes

@@ -7,14 +7,14 @@ another writer contradicts it. Protocol: Commit Provenance Information; names as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol import actions
 from deltalite.protocol import properties as props
-from deltalite.protocol.actions import AddCDCFile, AddFile, Metadata, RemoveFile, SetTransaction
+from deltalite.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Metadata, RemoveFile, SetTransaction
 from deltalite.txn.isolation import IsolationLevel
 
 
@@ -68,11 +68,12 @@ class Proposal:
 
     read_version: int
     operation: Operation
-    adds: tuple[AddFile, ...] = ()
-    removes: tuple[RemoveFile, ...] = ()
+    adds: Collection[AddFile] = ()
+    removes: Collection[RemoveFile] = ()
     changes: tuple[AddCDCFile, ...] = ()
     protocol: actions.Protocol | None = None
     metadata: Metadata | None = None
+    domains: tuple[DomainMetadata, ...] = ()
     txn: SetTransaction | None = None
     reads: ReadSet = field(default_factory=ReadSet)
     read_protocol: actions.Protocol | None = None
@@ -111,5 +112,6 @@ class Proposal:
 
         The run that it records does not stand in the way, since that is compared by itself.
         """
-        only_files = self.protocol is None and self.metadata is None and bool(self.adds or self.removes)
+        rules = self.protocol is not None or self.metadata is not None or bool(self.domains)
+        only_files = not rules and bool(self.adds or self.removes)
         return IsolationLevel.SNAPSHOT if only_files and not self.data_change else self.level

@@ -164,7 +164,14 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
         )
         if why is not None:
             return MetadataChangedException(f"The table's metadata was changed by {winner}: {why}.", remedy=_RETRY)
-    if ours.adds and any(isinstance(a, DomainMetadata) and a.domain == CLUSTERING_DOMAIN for a in winner.actions):
+    theirs = {a.domain for a in winner.actions if isinstance(a, DomainMetadata)}
+    both = sorted(theirs & {domain.domain for domain in ours.domains})
+    if both:
+        return MetadataChangedException(
+            f"The table's metadata was changed by {winner}: this operation sets the domain {both[0]} too.",
+            remedy=_RETRY,
+        )
+    if ours.adds and CLUSTERING_DOMAIN in theirs:
         # Our files may lack the statistics of a new clustering column; delta-spark lets them in.
         return MetadataChangedException(f"The table's clustering columns were changed by {winner}.", remedy=_RETRY)
     return None

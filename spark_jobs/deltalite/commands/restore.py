@@ -1,0 +1,165 @@
+"""The restore command: a table becomes what it was at an older version, in one new version.
+
+1 Has this run committed already? 2 The older version is loaded, and what differs is found: files by their identity,
+rules as `protocol.restoring` says. 3 The files that come back must be there. 4 One commit; whatever a rival commits
+meanwhile that this one would undo or keep is looked at again. Nothing is copied and nothing deleted: the versions in
+between stay, and a restore can be undone by a restore. The commit rests on the whole table. delta-spark:
+RestoreTableCommand, which refuses the newest version, and does not look for deletion vectors.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.identity import transaction, user_metadata
+from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.restored_files import AbsentFiles, Difference, absent_files, bytes_of, difference, refuse_absent
+from deltalite.errors import AppendOnlyError
+from deltalite.log.file_table import adds_of, removes_of
+from deltalite.protocol.features import is_in_force
+from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
+from deltalite.requests import RestoreRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.opening import writable_store
+from deltalite.storage.versioned_path import parse_moment_ms, refuse_version
+from deltalite.txn.file_actions import FileActions
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+OPERATION = "RESTORE"
+_log = logging.getLogger(__name__)
+
+
+def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
+    """Restore, or report what an earlier try of the same run did (`skipped`).
+
+    A table that is as it was already has nothing committed but the run's `txn`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        VersionNotFoundError, TimestampOutOfRangeError: the log does not have the version.
+        CorruptDataFileError: files of the version are not there any more.
+        AppendOnlyError: the table lets no rows go.
+        UnsupportedFeatureError: the table, then or now, asks of a writer what this release does not know.
+        DeltaLiteError: the log cannot be read, or a rival won too often; the table is as it was.
+    """
+    refuse_version(request.table)
+    moment_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replanned(
+        lambda: _attempt(spark, request, store, moment_ms),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, moment_ms: int | None) -> OperationResult:
+    """One plan, and its commit."""
+    while True:
+        base = Snapshot.load(store)
+        base.check_log()
+        if request.identity is not None:
+            done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
+            if done is not None:
+                return done
+        target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
+        if target.version <= base.version:  # else it was committed between the two looks
+            break
+    rules = restored_rules(_rules_of(base), _rules_of(target))
+    files = difference(base, target)
+    _check_may_remove(base, files)
+    absent = absent_files(store, files.back)
+    if request.ignore_missing_files:
+        files = _without_absent(files, absent, target)
+    else:
+        refuse_absent(absent, base, target)
+    proposal = _proposal(request, base, target, rules, files, absent)
+    if proposal is None:
+        return operation_result(
+            store, request, OPERATION, version=base.version, read_version=base.version, committed=False,
+            metrics=_metrics(files, absent),
+        )  # fmt: skip
+    return committed(spark, store, request, proposal)
+
+
+def _rules_of(snapshot: Snapshot) -> Rules:
+    return Rules(protocol=snapshot.protocol, metadata=snapshot.metadata, domains=snapshot.domains)
+
+
+def _check_may_remove(base: Snapshot, files: Difference) -> None:
+    if files.gone.num_rows and is_in_force("appendOnly", base.protocol, base.metadata):
+        raise AppendOnlyError(
+            f"{base.store.root} is append-only (delta.appendOnly), and the restore would remove {files.gone.num_rows} "
+            "files.",
+            remedy="Unset the property first.",
+        )
+
+
+def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) -> Difference:
+    if not absent.count:
+        return files
+    _log.warning(
+        "Version %s is restored without %s of its files, whose rows are lost: %s.",
+        target.version,
+        absent.count,
+        "; ".join(absent.shown),
+    )
+    return files.without(absent)
+
+
+def _proposal(
+    request: RestoreRequest,
+    base: Snapshot,
+    target: Snapshot,
+    rules: RestoredRules,
+    files: Difference,
+    absent: AbsentFiles,
+) -> Proposal | None:
+    """What is to be committed; None where nothing differs and there is no run to record."""
+    txn = transaction(request.identity, now_ms=now_ms())
+    same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
+    same = same_rules and not files.back.num_rows and not files.gone.num_rows
+    if same and txn is None:
+        return None
+    return Proposal(
+        operation=Operation(
+            name=OPERATION,
+            parameters={"version": target.version, "timestamp": request.timestamp},
+            metrics=_metrics(files, absent),
+            user_metadata=user_metadata(request.identity, request.user_metadata),
+        ),
+        adds=FileActions(files.back, partial(adds_of, data_change=True)),
+        removes=FileActions(files.gone, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
+        protocol=None if rules.protocol == base.protocol else rules.protocol,
+        # Also where it is the same: whoever changes it meanwhile would else change what was restored.
+        metadata=None if same else rules.metadata,
+        domains=rules.domains,
+        txn=txn,
+        reads=ReadSet(whole_table=True),
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+    )
+
+
+def _metrics(files: Difference, absent: AbsentFiles) -> dict[str, int]:
+    """delta-spark's, and how many files a restore that ignores it went without."""
+    metrics = {
+        "tableSizeAfterRestore": files.bytes_after,
+        "numOfFilesAfterRestore": files.files_after,
+        "numRemovedFiles": files.gone.num_rows,
+        "numRestoredFiles": files.back.num_rows,
+        "removedFilesSize": bytes_of(files.gone),
+        "restoredFilesSize": bytes_of(files.back),
+    }
+    return metrics | ({"numMissingFiles": absent.count} if absent.count else {})

@@ -1,0 +1,40 @@
+"""What a restore task asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest(CommitRequest):
+    """Make `table` what it was at `version`, or at `timestamp` (ISO 8601, UTC where it names no zone).
+
+    Exactly one of both is given. See `DeltaRestoreOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "restore"
+
+    version: int | None = None
+    timestamp: str | None = None
+    ignore_missing_files: bool = False
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from CommitRequest.contradictions(self)
+        if self.version is None and self.timestamp is None:
+            yield "The request names neither a version nor a time to restore.", "Give `version` or `timestamp`."
+        if self.version is not None and self.timestamp is not None:
+            yield "The request names both a version and a time to restore.", "Keep one of them."
+        if self.version is not None and self.version < 0:
+            yield f"version is {self.version}.", "Give 0 or more."
+        if self.timestamp is not None and not self.timestamp.strip():
+            yield "timestamp is empty.", "Write it as 2026-01-01T00:00:00Z."
+        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
+            yield (
+                "on_rerun='replace' takes back an earlier append, and the operation is 'restore'.",
+                "Use on_rerun='write' to restore again, or 'skip'.",
+            )

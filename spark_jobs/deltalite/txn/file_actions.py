@@ -1,0 +1,27 @@
+"""Actions of files, made when they are asked for: a million of them in a commit stay columns until they are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+_Action = TypeVar("_Action")
+
+
+class FileActions(Collection[_Action], Generic[_Action]):
+    """The actions of a table of files, each made anew by every walk through them."""
+
+    def __init__(self, files: pa.Table, made: Callable[[pa.Table], Iterator[_Action]]) -> None:
+        self._files = files
+        self._made = made
+
+    def __len__(self) -> int:
+        return int(self._files.num_rows)
+
+    def __iter__(self) -> Iterator[_Action]:
+        return self._made(self._files)
+
+    def __contains__(self, action: object) -> bool:
+        return any(own == action for own in self)

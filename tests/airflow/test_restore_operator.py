@@ -1,0 +1,101 @@
+"""Restore as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_deltalite.operators.delta import DeltaRestoreOperator
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
+
+BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+
+
+def operator(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> DeltaRestoreOperator:
+    """The operator in a DAG, after its templates were rendered."""
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
+        made = DeltaRestoreOperator(**{"task_id": "restore", "table": "/lake/orders", **parameters})
+    made.render_template_fields(rendered_with or {})
+    return made
+
+
+def asked(**parameters) -> RestoreRequest:
+    return operator(**parameters)._request()
+
+
+@BOTH
+def test_every_parameter_arrives_with_its_templates_rendered(native):
+    request = asked(
+        native=native,
+        table="/lake/{{ name }}",
+        version="{{ version }}",
+        ignore_missing_files="{{ flag }}",
+        user_metadata="why",
+        conflict_retries="0",
+        rendered_with={"name": "orders", "version": 3, "flag": True},
+    )
+    assert request == RestoreRequest(
+        table="/lake/orders", version=3, ignore_missing_files=True, user_metadata="why", conflict_retries=0
+    )
+    assert RestoreRequest.from_json(request.to_json()) == request
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2026-01-01", "2026-01-01"),
+        ("2026-11-12", "2026-11-12"),
+        (datetime(2026, 1, 1, 5, tzinfo=UTC), "2026-01-01T05:00:00+00:00"),
+        ("2026-01-01T05:00:00Z", "2026-01-01T05:00:00Z"),
+    ],
+)
+def test_a_time_may_come_as_text_or_as_what_it_is(native, given, expected):
+    assert asked(native=native, timestamp="{{ at }}", rendered_with={"at": given}).timestamp in (
+        expected,
+        expected.replace("T", " "),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({}, "neither a version nor a time"),
+        ({"version": 1, "timestamp": "2026-01-01"}, "both a version and a time"),
+        ({"version": -1}, "version is -1"),
+        ({"version": "latest"}, "not a whole number"),
+        ({"version": True}, "not a whole number"),
+        ({"timestamp": "noon"}, "cannot be read"),
+        ({"timestamp": " "}, "timestamp is empty"),
+        ({"version": 1, "ignore_missing_files": "maybe"}, "not true or false"),
+        ({"version": 1, "table": "/lake/orders@v3"}, "names a version"),
+        ({"version": 1, "conflict_retries": -1}, "conflict_retries is -1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
+        asked(**parameters)
+
+
+@BOTH
+def test_a_template_that_comes_out_empty_restores_nothing(native):
+    for parameter in ("version", "timestamp"):
+        with pytest.raises(InvalidRequestError):
+            asked(native=native, rendered_with={"empty": None}, **{parameter: "{{ empty }}"})
+
+
+def test_a_cleared_restore_restores_again_and_never_replaces():
+    made = operator(version=1)
+    assert made.default_on_rerun(made._request()) is OnRerun.WRITE
+    with pytest.raises(InvalidRequestError, match="takes back an earlier append"):
+        RestoreRequest(table="/t", version=1, identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
+
+
+def test_a_dag_with_a_restore_is_serialized():
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        DeltaRestoreOperator(task_id="restore", table="/lake/orders", version="{{ params.version }}")
+    DagSerialization.to_dict(dag)

@@ -1,0 +1,34 @@
+"""A restore is killed at each of its steps: the table is as it was or restored, and a second try restores it once."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.inspection.verify import verify
+from deltalite.storage.local import LocalLogStore
+from tests.faults.crash_site import CrashSite
+from tests.faults.killing import killed_everywhere
+
+RUN = "airflow/dag/restore/-1/manual"
+PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": "false"}
+
+
+@pytest.fixture(scope="module")
+def site():
+    site = CrashSite()
+    yield site
+    site.close()
+
+
+@pytest.mark.slow
+def test_a_restore_is_killed_at_every_step(site, tmp_path):
+    template = tmp_path / "template"
+    for number in range(3):
+        site.run("plain", template, run=f"run {number}", ids=[number], replaces=number == 2, properties=PROPERTIES)
+    steps = killed_everywhere(
+        site, tmp_path, template, "restore", before=[(2,)], after=[(0,), (1,)], run=RUN, version=1
+    )
+    assert any(step.startswith("os.link") for step in steps), "nothing was committed"
+    assert any("checkpoint" in step for step in steps), "nothing followed the commit"
+    table = tmp_path / f"killed {len(steps)}"
+    assert verify(LocalLogStore(str(table))).findings == ()

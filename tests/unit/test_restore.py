@@ -1,0 +1,383 @@
+"""Restore of tables on a disk, without Spark: what comes back, what stays, and what is refused with nothing changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+import deltalake
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deltalite import DeltaTable
+from deltalite.commands import restore as command
+from deltalite.commands.restore import restore
+from deltalite.errors import (
+    AppendOnlyError,
+    ConcurrentAppendException,
+    CorruptDataFileError,
+    InvalidRequestError,
+    InvalidTableAddressError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from deltalite.inspection.verify import verify
+from deltalite.protocol.actions import DomainMetadata, Protocol
+from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
+from deltalite.snapshot import Snapshot
+from tests.support.table_history import DAYS, TableHistory
+from tests.support.tables import commit
+from tests.unit.builders import add, create, load, metadata, new_store, newest, paths, put, put_raw, remove, rival, txn
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+RUN = RunIdentity(app_id="airflow/d/restore/-1/r")
+
+
+@pytest.fixture
+def history(tmp_path) -> TableHistory:
+    return TableHistory(tmp_path / "orders", FEED)
+
+
+def back(history, version=None, **options):
+    return restore(None, RestoreRequest(table=str(history.folder), version=version, **options))
+
+
+def ids(history, version=None):
+    return sorted(DeltaTable(str(history.folder), version=version).to_arrow()["id"].to_pylist())
+
+
+def ids_by_delta_rs(history, version=None):
+    table = deltalake.DeltaTable(str(history.folder), version=version)
+    return sorted(
+        pa.table(deltalake.QueryBuilder().register("t", table).execute("SELECT id FROM t").read_all())["id"].to_pylist()
+    )
+
+
+def changed(history, version):
+    return sorted((row[2], row[0]) for row in history._changes(version))
+
+
+def test_a_restored_table_has_the_rows_of_the_older_version_and_all_versions_stay(history):
+    history.append(2)
+    history.mark()
+    history.replace(DAYS[0])
+    history.mark()
+    history.append()
+    expected = {version: history.rows_of(version) for version in range(len(history.states))}
+    result = back(history, 2)
+    assert (result.operation, result.version, result.read_version, result.committed) == ("RESTORE", 6, 5, True)
+    assert ids(history) == ids_by_delta_rs(history) == expected[2]
+    assert {v: ids(history, v) for v in expected} == expected
+    assert verify(history.store).findings == ()
+    assert back(history, 5).version == 7
+    assert ids(history) == expected[5], "a restore is undone by a restore"
+
+
+def test_history_shows_the_restore_with_the_metrics_of_delta_spark(history):
+    history.append(2)
+    history.replace(DAYS[0])
+    result = back(history, 1, user_metadata="why")
+    (entry,) = DeltaTable(str(history.folder)).history(limit=1)
+    size = sum(f.add["size"] for f in history.states[1].values())
+    (gone,) = [f.add["size"] for p, f in history.states[2].items() if p not in history.states[1]]
+    (came,) = [f.add["size"] for p, f in history.states[1].items() if p not in history.states[2]]
+    metrics = {"tableSizeAfterRestore": size, "numOfFilesAfterRestore": 2, "numRemovedFiles": 1,
+               "numRestoredFiles": 1, "removedFilesSize": gone, "restoredFilesSize": came}  # fmt: skip
+    assert entry["operation"] == "RESTORE"
+    assert entry["operationParameters"] == {"version": 1, "timestamp": None}
+    assert entry["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
+    assert (entry["userMetadata"], result.metrics) == ("why", metrics)
+
+
+def test_the_change_feed_shows_what_a_restore_took_and_brought_row_by_row(history):
+    history.append()
+    history.mark(files=1)
+    history.append()
+    back(history, 1)
+    first, *others = history.rows_of(1)
+    gone = sorted(set(history.rows_of(3)) - {first, *others})
+    assert changed(history, 4) == [("delete", row) for row in gone] + [("insert", first)]
+
+
+def test_a_file_keeps_what_the_log_said_of_it(history):
+    history.append()
+    name, file = next(iter(history.live.items()))
+    body = {**file.add, "tags": {"t": "x", "n": None}, "clusteringProvider": "liquid"}
+    history._commit([{"remove": {"path": name, "dataChange": True, "deletionTimestamp": 1}}], {})
+    history._commit([{"add": body}], {})
+    history._commit([{"remove": {"path": name, "dataChange": True, "deletionTimestamp": 1}}], {})
+    back(history, 3)
+    (again,) = commit(history.folder, 5)["add"]
+    assert again == body
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_time_means_the_version_that_was_the_newest_then(history, checkpointed):
+    history.append()
+    history.wait(1)
+    history.append()
+    history.wait(1)
+    history.append()
+    if checkpointed:
+        history.checkpoint()
+    moment = datetime.fromtimestamp((history.times[2] - 1) / 1000, UTC).isoformat()
+    result = back(history, timestamp=moment)
+    assert ids(history) == history.rows_of(1)
+    (entry,) = DeltaTable(str(history.folder)).history(limit=1)
+    assert entry["operationParameters"] == {"version": 1, "timestamp": moment}
+    assert result.version == 4
+
+
+def test_a_version_that_is_restored_already_gets_no_commit_but_that_of_a_run(history):
+    history.append()
+    assert not back(history, 1).committed
+    assert newest(history.store) == 1
+    result = back(history, 1, identity=RUN)
+    assert (result.committed, result.version, result.metrics["numRestoredFiles"]) == (True, 2, 0)
+    said = commit(history.folder, 2)
+    assert said["txn"]["appId"] == RUN.app_id
+    assert (said["add"], said["remove"], "metaData" in said) == ([], [], False)
+
+
+def test_a_run_restores_once_and_a_cleared_one_again(history):
+    history.append()
+    history.append()
+    first = back(history, 1, identity=RUN)
+    history.committed_by_others()
+    history.append()
+    again = back(history, 1, identity=RUN)
+    assert (again.skipped, again.version, again.metrics) == (True, first.version, first.metrics)
+    cleared = back(history, 1, identity=RunIdentity(app_id=RUN.app_id, txn_version=1, on_rerun=OnRerun.WRITE))
+    assert (cleared.skipped, cleared.version) == (False, 5)
+    assert ids(history) == history.rows_of(1)
+
+
+def test_runs_that_wrote_behind_the_version_are_still_known(history):
+    history._commit([{"txn": {"appId": "later", "version": 3, "lastUpdated": 1}}], {})
+    back(history, 0)
+    assert Snapshot.load(history.store).transactions["later"].version == 3
+
+
+def test_missing_files_are_listed_and_a_later_version_is_named(history):
+    history.append(12)
+    history.mark()
+    lost = sorted(history.folder.rglob("part-*"))
+    history.replace(None)
+    for file in lost[:11]:
+        file.unlink()
+    with pytest.raises(CorruptDataFileError, match=r"Version 2 .* 11 of its files .* and 1 more") as caught:
+        back(history, 2)
+    assert sum(file.name in str(caught.value) for file in lost[:11]) == 10
+    assert "Version 3 is the oldest behind it" in str(caught.value)
+    assert newest(history.store) == 3
+
+
+def test_a_deletion_vector_that_is_gone_or_cut_stands_in_the_way(history):
+    history.append()
+    history.mark()
+    history.replace(None)
+    (vector,) = history.folder.glob("deletion_vector_*")
+    content = vector.read_bytes()
+    vector.write_bytes(content[:-1])
+    with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ has \d+ bytes instead of"):
+        back(history, 2)
+    vector.unlink()
+    with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ is missing"):
+        back(history, 2)
+    vector.write_bytes(content)
+    back(history, 2)
+    assert ids(history) == history.rows_of(2)
+
+
+def test_a_file_of_another_size_than_the_log_says_is_another_file(history):
+    history.append()
+    (file,) = history.folder.rglob("part-*")
+    history.replace(None)
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(CorruptDataFileError, match="bytes instead of"):
+        back(history, 1)
+
+
+def test_missing_files_can_be_ignored_and_are_left_out(history):
+    history.append(3)
+    files = sorted(history.live.values(), key=lambda f: f.ids)
+    lost = files[1]
+    history.replace(None)
+    (history.folder / unquote(lost.add["path"])).unlink()
+    result = back(history, 1, ignore_missing_files=True)
+    assert ids(history) == [row for f in files if f is not lost for row in f.rows]
+    assert (result.metrics["numMissingFiles"], result.metrics["numOfFilesAfterRestore"]) == (1, 2)
+    assert result.metrics["tableSizeAfterRestore"] == sum(f.add["size"] for f in files if f is not lost)
+    assert not back(history, 1, ignore_missing_files=True).committed, "it is as it can be"
+
+
+def test_an_append_only_table_lets_no_row_go_but_takes_its_old_properties_back(tmp_path):
+    history = TableHistory(tmp_path / "t")
+    body = commit(history.folder, 0)["metaData"]
+    protocol = commit(history.folder, 0)["protocol"]
+    listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "appendOnly"]}
+    kept = {**body, "configuration": {**body["configuration"], "delta.appendOnly": "true"}}
+    history._commit([{"protocol": listed}, {"metaData": kept}], {})
+    back(history, 0)
+    assert "delta.appendOnly" not in Snapshot.load(history.store).configuration
+    history.committed_by_others()
+    history._commit([{"metaData": kept}], {})
+    history.append()
+    with pytest.raises(AppendOnlyError, match="would remove 1 files"):
+        back(history, 0)
+    assert newest(history.store) == 4
+
+
+def test_schema_and_partitioning_go_back_with_the_files_that_were_written_for_them(tmp_path):
+    history = TableHistory(tmp_path / "t")
+    history.append(2)
+    rows = history.rows_of(1)
+    body = commit(history.folder, 0)["metaData"]
+    schema = json.loads(body["schemaString"])
+    schema["fields"] = [{"name": "id", "type": "string", "nullable": True, "metadata": {}}]
+    other = {**body, "schemaString": json.dumps(schema), "partitionColumns": [], "id": "another"}
+    history._commit([*history._removes(history.live.values()), {"metaData": other}], {})
+    back(history, 1)
+    table = DeltaTable(str(history.folder))
+    assert (ids(history), table.schema.names) == (rows, ["id", "day"])
+    assert table.metadata.partition_columns == ("day",)
+    assert table.metadata.id == "another", "it is still the same table"
+    assert verify(history.store).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "problem"),
+    [
+        ({"version": 9}, VersionNotFoundError, "9"),
+        ({"timestamp": "2001-01-01"}, TimestampOutOfRangeError, "no version at"),
+        ({"timestamp": "2999-01-01"}, TimestampOutOfRangeError, "future"),
+        ({"timestamp": "noon"}, InvalidRequestError, "cannot be read"),
+        ({"version": 0, "table": "/nowhere/at/all"}, TableNotFoundError, "nowhere"),
+        ({"version": 0, "table": "t@v1"}, InvalidRequestError, "names a version"),
+        ({"version": 0, "table": "{{ x }}"}, InvalidTableAddressError, "template"),
+    ],
+)
+def test_what_cannot_be_restored_is_refused_by_name(history, options, error, problem):
+    history.append()
+    with pytest.raises(error, match=problem):
+        restore(None, RestoreRequest(**{"table": str(history.folder), **options}))
+    assert newest(history.store) == 1
+
+
+def test_a_version_beyond_a_cleanup_is_refused(history):
+    for _ in range(3):
+        history.append()
+    history.checkpoint()
+    for version in range(3):
+        (history.folder / commit_name(version)).unlink()
+    with pytest.raises(VersionNotFoundError):
+        back(history, 1)
+
+
+def test_a_feature_that_this_release_does_not_write_is_refused_by_name(history):
+    protocol = commit(history.folder, 0)["protocol"]
+    listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "rowTracking", "domainMetadata"]}
+    history._commit([{"protocol": listed}], {})
+    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+        back(history, 0)
+
+
+def test_a_feature_that_was_dropped_since_is_supported_again(history):
+    protocol = commit(history.folder, 0)["protocol"]
+    history._commit([{"protocol": {**protocol, "writerFeatures": protocol["readerFeatures"]}}], {})
+    back(history, 0)
+    assert supported_features(Snapshot.load(history.store).protocol) == {"deletionVectors", "changeDataFeed"}
+
+
+@pytest.mark.parametrize("raced_by_another", [False, True])
+def test_the_clustering_of_the_older_version_is_committed_with_its_files(tmp_path, monkeypatch, raced_by_another):
+    clustering = [clustered(column) for column in ("id", "day")]
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("clustering", "domainMetadata"))
+    store = new_store()
+    put_raw(store, 0, [protocol, metadata(), clustering[0]])
+    put_raw(store, 1, [clustering[1]])
+    monkeypatch.setattr(command, "writable_store", lambda *_a, **_o: store)
+    if raced_by_another:
+        rival(store, [clustered("id", "day")])
+    assert raced_back(0).read_version == (2 if raced_by_another else 1)
+    assert clustering_columns(load(store).domains) == (("id",),)
+
+
+def clustered(*columns):
+    text = json.dumps({"clusteringColumns": [[column] for column in columns]})
+    return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)
+
+
+@pytest.fixture
+def raced(monkeypatch):
+    """A table in memory with three versions; its files need not be there."""
+    store = create(new_store(), add("a"))
+    put(store, add("b"))
+    put(store, add("c"), remove("a"))
+    for name in "abc":
+        store.files[name] = (b"0123456789", 0)
+    monkeypatch.setattr(command, "writable_store", lambda *_a, **_o: store)
+    return store
+
+
+def raced_back(version, **options):
+    return restore(None, RestoreRequest(table="/t", version=version, **options))
+
+
+def test_what_a_rival_commits_meanwhile_is_undone_too(raced):
+    raced.files["d"] = (b"0123456789", 0)
+    rival(raced, [add("d")], [remove("b"), add("e", data_change=False)])
+    assert raced_back(1).read_version == 4
+    assert paths(load(raced)) == ["a", "b"]
+
+
+def test_the_last_rival_is_named_when_there_were_too_many(raced):
+    rival(raced, [add("d")], [add("e")])
+    with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
+        raced_back(1, conflict_retries=1)
+    assert newest(raced) == 4
+
+
+def test_another_try_of_the_run_that_was_faster_is_the_result(raced):
+    rival(raced, [add("a"), remove("c"), txn(RUN.app_id)])
+    result = raced_back(1, identity=RUN)
+    assert (result.skipped, result.version) == (True, 3)
+    assert newest(raced) == 3
+
+
+def test_a_property_that_a_rival_sets_does_not_survive_in_what_was_restored(raced):
+    changed_rules = load(raced).metadata
+    named = type(changed_rules)(id="t", schema_string=changed_rules.schema_string, partition_columns=(),
+                                configuration={"mine": "1"})  # fmt: skip
+    rival(raced, [named])
+    assert raced_back(1).version == 4
+    assert load(raced).configuration == {}
+
+
+STEPS = st.lists(
+    st.sampled_from(["append", "mark", "replace", "change", "checkpoint", "restore"]), min_size=1, max_size=7
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, chosen=st.integers(0, 100))
+def test_any_version_of_any_history_comes_back_as_it_was(tmp_path_factory, steps, chosen):
+    history = TableHistory(tmp_path_factory.mktemp("h") / "t", FEED)
+    for number, step in enumerate(steps):
+        arguments = {"replace": [None if number % 2 else DAYS[0]], "restore": [number // 2]}.get(step, [])
+        if step != "restore" or number // 2 < len(history.states):
+            getattr(history, step)(*arguments)
+    expected = {version: history.rows_of(version) for version in range(len(history.states))}
+    version = chosen % len(expected)
+    back(history, version, identity=RUN)
+    assert ids(history) == expected[version]
+    assert {v: ids(history, v) for v in expected} == expected
+    assert verify(history.store).findings == ()

@@ -1,0 +1,148 @@
+"""The rules that hold after a restore: what goes back, and what only grows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.protocol.actions import DomainMetadata, Protocol
+from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.restoring import Rules, restored_rules
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
+from tests.unit.builders import PROTOCOL, load, metadata, new_store, put, struct
+
+ICT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+TIMED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+CLUSTERED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("clustering", "domainMetadata"))
+
+
+def rules(protocol=PROTOCOL, domains=(), **changes):
+    configuration, schema = changes.pop("configuration", None), changes.pop("schema", struct(id="long"))
+    return Rules(
+        protocol=protocol, metadata=metadata(configuration, schema, **changes), domains={d.domain: d for d in domains}
+    )
+
+
+def timed(version=None):
+    since = {} if version is None else {ICT[0]: str(version), ICT[1]: str(version * 1000)}
+    return rules(TIMED, configuration={"delta.enableInCommitTimestamps": "true", **since})
+
+
+def clustered_by(*columns):
+    text = json.dumps({"clusteringColumns": [list(column) for column in columns]})
+    return rules(CLUSTERED, [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)])
+
+
+def identity(name="n", mark=None, step=1, **more):
+    about = {
+        "delta.identity.start": 1,
+        "delta.identity.step": step,
+        "delta.identity.allowExplicitInsert": False,
+        **more,
+    }
+    if mark is not None:
+        about["delta.identity.highWaterMark"] = mark
+    return rules(
+        Protocol(min_reader_version=1, min_writer_version=6),
+        schema=StructType(
+            (StructField("id", PrimitiveType("long")), StructField(name, PrimitiveType("long"), metadata=about))
+        ),
+    )
+
+
+def mark_of(restored):
+    return parse_schema(restored.metadata.schema_string).fields[1].metadata.get("delta.identity.highWaterMark")
+
+
+def test_schema_partitioning_and_properties_are_those_of_the_older_version_and_the_id_is_not():
+    now = rules(configuration={"new": "1"}, id="now", partition_columns=("id",), description="new")
+    then = rules(configuration={"old": "1"}, id="then", schema=struct(a="string"), description="old", name="n")
+    restored = restored_rules(now, then).metadata
+    assert restored == metadata({"old": "1"}, struct(a="string"), id="now", description="old", name="n")
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        ((1, 2, None, None), (1, 4, None, None)),
+        ((1, 4, None, None), (1, 2, None, None)),
+        ((3, 7, ("deletionVectors",), ("deletionVectors",)), (1, 2, None, None)),
+        ((1, 2, None, None), (3, 7, ("deletionVectors",), ("deletionVectors", "checkConstraints"))),
+        ((1, 7, None, ("appendOnly",)), (3, 7, ("timestampNtz",), ("timestampNtz",))),
+        ((2, 5, None, None), (3, 7, ("v2Checkpoint",), ("v2Checkpoint",))),
+    ],
+)
+def test_the_protocol_supports_all_that_it_does_now_and_all_that_the_older_files_need(now, then):
+    both = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
+            for r, w, a, b in (now, then)]  # fmt: skip
+    found = restored_rules(rules(both[0]), rules(both[1])).protocol
+    for one in both:
+        assert supported_features(one) <= supported_features(found)
+        assert found.min_reader_version >= one.min_reader_version
+        assert found.min_writer_version >= one.min_writer_version
+    assert (found == both[0]) is (supported_features(both[1]) <= supported_features(both[0]))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_feature_that_is_not_written_is_refused_whichever_version_has_it(older):
+    unknown = rules(Protocol(min_reader_version=1, min_writer_version=7, writer_features=("quantum",)))
+    with pytest.raises(UnsupportedFeatureError, match="quantum"):
+        restored_rules(*((rules(), unknown) if older else (unknown, rules())))
+
+
+@pytest.mark.parametrize(("step", "now", "then", "expected"), [
+    (1, 9, 4, 9), (1, 4, 9, 9), (-1, -9, -4, -9), (1, None, 4, 4), (1, 9, None, 9), (1, None, None, None),
+])  # fmt: skip
+def test_an_identity_column_gives_no_value_twice(step, now, then, expected):
+    assert mark_of(restored_rules(identity(mark=now, step=step), identity(mark=then, step=step))) == expected
+
+
+def test_an_identity_column_is_known_by_its_name_in_files():
+    mapped = {"delta.columnMapping.physicalName": "p", "delta.columnMapping.id": 2}
+    assert mark_of(restored_rules(identity("renamed", 9, **mapped), identity("n", 4, **mapped))) == 9
+    assert mark_of(restored_rules(identity("other", 9), identity("n", 4))) == 4
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "expected"), [("7", "3", "7"), ("3", "7", "7"), ("7", None, "7"), (None, None, None)]
+)
+def test_the_highest_id_of_a_column_is_never_lowered(now, then, expected):
+    key = "delta.columnMapping.maxColumnId"
+    found = restored_rules(*(rules(configuration={} if n is None else {key: n}) for n in (now, then)))
+    assert found.metadata.configuration.get(key) == expected
+
+
+@pytest.mark.parametrize(("now", "then", "expected"), [(9, 1, "9"), (9, None, "9"), (None, 1, None)])
+def test_commits_carry_their_time_since_when_they_do_so_without_a_gap(now, then, expected):
+    found = restored_rules(timed(now), timed(then)).metadata.configuration
+    assert (found.get(ICT[0]), found.get(ICT[1])) == (expected, None if expected is None else f"{expected}000")
+
+
+def test_a_restore_with_which_commits_begin_to_carry_their_time_again_says_so():
+    store = new_store()
+    put(store, TIMED, timed().metadata, read_version=-1)
+    put(store, metadata({"delta.enableInCommitTimestamps": "false"}, struct(id="long")))
+    base, target = load(store), load(store, 0)
+    now, then = (Rules(protocol=s.protocol, metadata=s.metadata, domains=s.domains) for s in (base, target))
+    restored = restored_rules(now, then)
+    version = put(store, restored.metadata, rules=(base.protocol, base.metadata))
+    assert load(store).configuration[ICT[0]] == str(version) == "2"
+
+
+def test_clustering_goes_back_with_the_schema():
+    assert restored_rules(clustered_by(("id",)), clustered_by(("id",))).domains == ()
+    (back,) = restored_rules(clustered_by(("id",)), clustered_by(("a", "b"))).domains
+    assert clustering_columns({back.domain: back}) == (("a", "b"),)
+    (none,) = restored_rules(clustered_by(("id",)), rules(PROTOCOL)).domains
+    assert (clustering_columns({none.domain: none}), none.removed) == ((), False)
+    (again,) = restored_rules(rules(CLUSTERED), clustered_by(("id",))).domains
+    assert clustering_columns({again.domain: again}) == (("id",),)
+
+
+def test_domains_of_others_stay_as_they_are():
+    mine = DomainMetadata(domain="mine", configuration="1", removed=False)
+    assert restored_rules(rules(CLUSTERED, [mine]), rules(CLUSTERED)).domains == ()
+    assert restored_rules(rules(CLUSTERED), rules(CLUSTERED, [mine])).domains == ()
