@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
 from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifestOperator
+from airflow_provider_deltalite.operators._convert import DeltaConvertOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
 from airflow_provider_deltalite.operators._restore import DeltaRestoreOperator
 from airflow_provider_deltalite.operators._rows import DeltaDeleteOperator, DeltaUpdateOperator
@@ -17,6 +18,7 @@ from airflow_provider_deltalite.operators._write import DeltaWriteOperator
 
 __all__ = [
     "DeltaCheckpointOperator",
+    "DeltaConvertOperator",
     "DeltaDeleteOperator",
     "DeltaGenerateManifestOperator",
     "DeltaMergeOperator",

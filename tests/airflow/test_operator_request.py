@@ -12,6 +12,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_deltalite.operators.delta import (
     DeltaCheckpointOperator,
+    DeltaConvertOperator,
     DeltaDeleteOperator,
     DeltaGenerateManifestOperator,
     DeltaMergeOperator,
@@ -94,6 +95,7 @@ def test_every_parameter_arrives_in_the_request():
         (DeltaDeleteOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaUpdateOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaVacuumOperator, {"on_rerun", "storage_conn_id"}),
+        (DeltaConvertOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaRestoreOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaCheckpointOperator, {"storage_conn_id"}),
         (DeltaGenerateManifestOperator, {"storage_conn_id"}),

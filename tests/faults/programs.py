@@ -13,6 +13,7 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite.commands.convert import convert as convert_command
 from deltalite.commands.restore import restore as restore_command
 from deltalite.commands.vacuum import vacuum as vacuum_command
 from deltalite.commands.write import write as write_command
@@ -20,7 +21,7 @@ from deltalite.errors import TableNotFoundError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
 from deltalite.protocol.feature_enabling import protocol_for
-from deltalite.requests import RestoreRequest, RunIdentity, VacuumRequest
+from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity, VacuumRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
@@ -94,6 +95,12 @@ def vacuum(_spark, table, *, run, mode, hours):
 def restore(_spark, table, *, run, version):
     """The restore command, which needs no session on a local disk."""
     restore_command(None, RestoreRequest(table=table, version=version, identity=RunIdentity(app_id=run)))
+
+
+def convert(_spark, table, *, run, partition_schema):
+    """The convert command, which needs no session on a local disk."""
+    identity = RunIdentity(app_id=run)
+    convert_command(None, ConvertRequest(table=table, partition_schema=partition_schema, identity=identity))
 
 
 def write(spark, table, *, query, run, **options):

@@ -78,15 +78,20 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
 
 def read_footers(store: LogStore, names: Sequence[str]) -> list[pq.FileMetaData]:
     """The footers of data files, by their real names, in the order given; errors as for `open_parquet`."""
+    return [footer for footer, _ in read_sized_footers(store, names)]
+
+
+def read_sized_footers(store: LogStore, names: Sequence[str]) -> list[tuple[pq.FileMetaData, int]]:
+    """As `read_footers`, each with the size of its file in bytes."""
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(names)), thread_name_prefix="footer") as pool:
         return list(pool.map(lambda name: _read_footer(store, name), names))
 
 
-def _read_footer(store: LogStore, name: str) -> pq.FileMetaData:
-    with open_parquet(store, name) as file:
-        return file.metadata
+def _read_footer(store: LogStore, name: str) -> tuple[pq.FileMetaData, int]:
+    with open_data_file(store, name) as opened:
+        return opened.parquet.metadata, opened.size_bytes
 
 
 def _damaged(store: LogStore, name: str, error: Exception) -> CorruptDataFileError:

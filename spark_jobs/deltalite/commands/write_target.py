@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
@@ -91,10 +91,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
             "There are no columns to write: the query is no SELECT, or selects nothing.", remedy="Correct `query`."
         )
     if base is None:
-        metadata = with_column_ids(_new_metadata(request, data, now_ms), None)
-        protocol = protocol_for(metadata, asked=asked_protocol(request.properties))
-        check_writable(protocol, metadata)
-        return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
+        return new_target(data, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
     asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
@@ -102,6 +99,33 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         return standing_target(base)
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
     return _changed_target(base, metadata, protocol, keeps_files=not request.overwrite_schema)
+
+
+def new_target(
+    data: StructType,
+    partitioned_by: Sequence[str],
+    properties: Mapping[str, str],
+    *,
+    now_ms: int,
+    has_files: bool = False,
+) -> WriteTarget:
+    """A table that is made of the data; `has_files` says that its files are there, with columns of its own names.
+
+    Raises:
+        SchemaMismatchError, InvalidRequestError, UnsupportedFeatureError: as `write_target`.
+    """
+    schema = new_table_schema(data)
+    plain = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema_to_json(schema),
+        partition_columns=partition_columns(schema, partitioned_by),
+        configuration=stored_properties(properties),
+        created_time_ms=now_ms,
+    )
+    metadata = with_column_ids(plain, TableSchema(logical=schema) if has_files else None, keeps_files=has_files)
+    protocol = protocol_for(metadata, asked=asked_protocol(properties))
+    check_writable(protocol, metadata)
+    return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
 
 def standing_target(base: Snapshot) -> WriteTarget:
@@ -174,17 +198,6 @@ def _check_no_feed_columns(schema: StructType) -> None:
             f"The table has a change data feed, whose own column is called '{found}'.",
             remedy="Rename the column in `query`, or leave out delta.enableChangeDataFeed.",
         )
-
-
-def _new_metadata(request: WriteRequest, data: StructType, now_ms: int) -> Metadata:
-    schema = new_table_schema(data)
-    return Metadata(
-        id=str(uuid.uuid4()),
-        schema_string=schema_to_json(schema),
-        partition_columns=partition_columns(schema, request.partition_by or ()),
-        configuration=stored_properties(request.properties),
-        created_time_ms=now_ms,
-    )
 
 
 def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -> Metadata:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
-_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # What java.net.URI leaves alone in a path, beside letters and digits.
 _URI_SAFE = "/-_.!~*'():@&=+$,;"
 # What Hive and Spark escape in the names of partition directories (Spark: ExternalCatalogUtils.charToEscape).
@@ -57,4 +57,4 @@ def partition_values_of_dir(directory: str) -> dict[str, str | None]:
     Null and the empty string share one name there, and are null.
     """
     segments = (segment.split("=", 1) for segment in directory.split("/") if segment)
-    return {unquote(column): None if value == _HIVE_NULL else unquote(value) for column, value in segments}
+    return {unquote(column): None if value == HIVE_NULL else unquote(value) for column, value in segments}

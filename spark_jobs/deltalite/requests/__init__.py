@@ -8,6 +8,7 @@ from __future__ import annotations
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.manifest import GenerateManifestRequest
+from deltalite.requests.convert import ConvertRequest
 from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
@@ -19,6 +20,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "CheckpointRequest",
     "CommitRequest",
+    "ConvertRequest",
     "DeleteRequest",
     "GenerateManifestRequest",
     "MergeClause",

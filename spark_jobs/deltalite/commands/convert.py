@@ -1,0 +1,169 @@
+"""The convert command: a folder of Parquet files becomes a Delta table, in place and in one commit.
+
+1 Is it a table already? Then only the run is recorded. 2 The files are listed, and their folders understood. 3 Footers
+are read: schema, rows, statistics. 4 What is asked of the new table is checked. 5 The folder is listed again: what has
+changed meanwhile would be missing, or wrong. 6 One commit. No row is read and no file is touched, so whatever fails
+leaves the folder as it was. delta-spark: ConvertToDeltaCommand.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.columnar.statistics import indexed_columns
+from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.convert_listing import check_unchanged, listed_files
+from deltalite.commands.converted_files import ConvertedFiles, converted_files
+from deltalite.commands.identity import transaction, user_metadata
+from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.restored_files import bytes_of
+from deltalite.commands.write_target import WriteTarget, new_target
+from deltalite.errors import SchemaMismatchError, TableNotFoundError
+from deltalite.log.file_table import adds_of
+from deltalite.protocol.column_mapping import MappingMode
+from deltalite.protocol.feature_enabling import asked_protocol
+from deltalite.protocol.features import check_writable
+from deltalite.protocol.file_schemas import names_that_need_mapping
+from deltalite.protocol.partition_schema import parse_partition_schema
+from deltalite.protocol.properties import COLUMN_MAPPING_MODE, check_new_properties
+from deltalite.protocol.schema import StructType
+from deltalite.requests import ConvertRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop_tree import tree_of
+from deltalite.spark.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.file_actions import FileActions
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import Operation, Proposal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+OPERATION = "CONVERT"
+_log = logging.getLogger(__name__)
+
+
+def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
+    """Convert, or report what an earlier try of the same run did (`skipped`).
+
+    A folder that is a Delta table already has nothing committed but the run's `txn`.
+
+    Raises:
+        SourceError: the folder holds no Parquet files, or also something else, or changed meanwhile.
+        SchemaMismatchError: the files contradict each other, or have columns that no table can have.
+        InvalidRequestError: the folders do not spell the partition columns, or a property is wrong.
+        DeltaLiteError: of the class that says what is wrong; the folder is then as it was.
+    """
+    refuse_version(request.table)
+    partitions = StructType(())
+    if request.partition_schema is not None:
+        partitions = parse_partition_schema(request.partition_schema)
+    check_new_properties(request.properties)
+    asked_protocol(request.properties)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replanned(
+        lambda: _attempt(spark, request, store, partitions),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> OperationResult:
+    """One plan, and its commit."""
+    try:
+        base = Snapshot.load(store)
+    except TableNotFoundError:
+        return committed(spark, store, request, _proposal(spark, request, store, partitions))
+    return _left_alone(spark, request, store, base, partitions)
+
+
+def _left_alone(
+    spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
+) -> OperationResult:
+    """What was done before, or only the run."""
+    base.check_log()
+    if request.identity is not None:
+        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
+        if done is not None:
+            return done
+    _log.info("%s is a Delta table already (version %s), and is left as it is.", store.root, base.version)
+    if partitions.names and [n.lower() for n in partitions.names] != [n.lower() for n in base.partition_columns]:
+        _log.warning("It is partitioned by (%s), unlike partition_schema.", ", ".join(base.partition_columns))
+    if request.identity is None:
+        return operation_result(
+            store, request, OPERATION, version=base.version, read_version=base.version, committed=False
+        )
+    check_writable(base.protocol, base.metadata)
+    proposal = Proposal(
+        operation=_operation(request, base.partition_columns, files=0, size_bytes=0, rows=0),
+        txn=transaction(request.identity, now_ms=now_ms()),
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+    )
+    return committed(spark, store, request, proposal)
+
+
+def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:
+    """The first version of the table."""
+    tree = tree_of(spark, store.root)
+    listed = listed_files(tree)
+    files = converted_files(store, listed, partitions, request.properties)
+    target = _target(request, files, partitions)
+    check_unchanged(listed, tree)
+    return Proposal(
+        operation=_operation(
+            request,
+            target.partition_columns,
+            files=files.adds.num_rows,
+            size_bytes=bytes_of(files.adds),
+            rows=files.rows,
+        ),
+        adds=FileActions(files.adds, partial(adds_of, data_change=True)),
+        protocol=target.changed_protocol,
+        metadata=target.changed_metadata,
+        txn=transaction(request.identity, now_ms=now_ms()),
+        read_version=-1,
+    )
+
+
+def _target(request: ConvertRequest, files: ConvertedFiles, partitions: StructType) -> WriteTarget:
+    _check_names(request, files.schema)
+    target = new_target(files.schema, partitions.names, request.properties, now_ms=now_ms(), has_files=True)
+    indexed_columns(target.table, target.metadata.configuration)  # which may name columns that no file has
+    return target
+
+
+def _check_names(request: ConvertRequest, schema: StructType) -> None:
+    if COLUMN_MAPPING_MODE.of(request.properties) != MappingMode.NONE:
+        return
+    names = names_that_need_mapping(schema)
+    if names:
+        raise SchemaMismatchError(
+            f"The column '{names[0]}' has a character in its name (of ' ,;{{}}()=', a tab or a line break) that only "
+            "tables with column mapping can have.",
+            remedy=f"Convert with properties={{'{COLUMN_MAPPING_MODE.key}': 'name'}}.",
+        )
+
+
+def _operation(
+    request: ConvertRequest, partitioned_by: tuple[str, ...], *, files: int, size_bytes: int, rows: int
+) -> Operation:
+    return Operation(
+        name=OPERATION,
+        parameters={
+            "numFiles": files,
+            "partitionedBy": json.dumps(list(partitioned_by)),
+            "collectStats": True,
+            "sourceFormat": "parquet",
+        },
+        metrics={"numConvertedFiles": files, "convertedFilesSize": size_bytes, "numConvertedRows": rows},
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )

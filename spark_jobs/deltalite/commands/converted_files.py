@@ -1,0 +1,162 @@
+"""The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
+
+Footers are read once, in parallel, some hundred at a time, and what they say is kept in columns. While they come in,
+their schemas grow together, and each file's statistics are made of the columns that are known by then: a file can only
+lack a bound, which is always safe. So are bounds left out that its writer may have meant in another way: days of the
+Julian calendar, and floating-point numbers among which there may be NaN. Protocol: Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltalite.columnar.binding import find_path
+from deltalite.columnar.legacy_calendar import calendar_of
+from deltalite.columnar.parquet_files import read_sized_footers
+from deltalite.columnar.parquet_schema import int96_leaves, schema_of_file
+from deltalite.columnar.statistics import IndexedColumns, indexed_columns, parse_column_list, statistics_json
+from deltalite.commands.convert_listing import FolderValues
+from deltalite.errors import CorruptDataFileError, SchemaMismatchError, SourceError
+from deltalite.log.file_table import ADD_TYPES
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.file_schemas import FileSchemas, with_partition_columns
+from deltalite.protocol.paths import encode_path
+from deltalite.protocol.properties import STATS_COLUMNS
+from deltalite.protocol.schema import PrimitiveType, StructType
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from deltalite.storage.log_store import LogStore
+
+_AT_A_TIME = 512
+_ADDS = pa.schema(list(ADD_TYPES.items()))
+_DATES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
+_FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
+# It leaves bounds out where there is a NaN; others leave the NaN out of the bounds.
+_KNOWS_NAN = "parquet-mr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedFiles:
+    """The files that hold rows, with all columns of `ADD_TYPES`, and the schema of all of them, folders included."""
+
+    adds: pa.Table
+    schema: StructType
+    rows: int
+
+
+def converted_files(
+    store: LogStore, listed: pa.Table, partitions: StructType, configuration: Mapping[str, str]
+) -> ConvertedFiles:
+    """Read the footers of the listed files, which have the columns of `convert_listing.LISTED`.
+
+    Raises:
+        SourceError: a file is no Parquet file, or is another one than was listed.
+        SchemaMismatchError: a file has a column that no table can have, or contradicts another file.
+        InvalidRequestError: a folder does not spell the partition columns.
+        StorageError: storage does not answer.
+    """
+    values, reader = FolderValues(partitions), _Footers(store, partitions, configuration)
+    for name in listed["name"]:
+        values.of(name.as_py())  # said before any file is opened
+    tables, rows = [_ADDS.empty_table()], 0
+    for batch in listed.to_batches(max_chunksize=_AT_A_TIME):
+        found = batch.to_pylist()
+        described = [
+            (file, stats)
+            for file, (count, stats) in zip(found, reader.read(found), strict=True)
+            if count and (rows := rows + count)
+        ]
+        tables.append(
+            pa.table(
+                {
+                    "path": [encode_path(file["name"]) for file, _ in described],
+                    "partitionValues": [list(values.of(file["name"]).items()) for file, _ in described],
+                    "size": [file["size"] for file, _ in described],
+                    "modificationTime": [file["time_ms"] for file, _ in described],
+                    "stats": [stats for _, stats in described],
+                    **{name: [None] * len(described) for name in _ADDS.names if name not in _SAID},
+                },
+                schema=_ADDS,
+            )
+        )
+    return ConvertedFiles(adds=pa.concat_tables(tables), schema=reader.schema, rows=rows)
+
+
+_SAID = frozenset({"path", "partitionValues", "size", "modificationTime", "stats"})
+
+
+class _Footers:
+    """Reads footers, and keeps what their schemas have come to."""
+
+    def __init__(self, store: LogStore, partitions: StructType, configuration: Mapping[str, str]) -> None:
+        self._store = store
+        self._partitions = partitions
+        self._configuration = configuration
+        self._merged = FileSchemas()
+        self._known: set[tuple[bytes, tuple[int, ...]]] = set()
+        self._indexed = IndexedColumns(leaves=(), string_prefix_length=0)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of all files, and of their folders."""
+        return with_partition_columns(self._merged.schema, self._partitions)
+
+    def read(self, files: list[dict[str, Any]]) -> list[tuple[int, str]]:
+        """The rows and the statistics of each file."""
+        try:
+            footers = read_sized_footers(self._store, [file["name"] for file in files])
+        except CorruptDataFileError as error:
+            raise SourceError(
+                f"Not every file of {self._store.root} can be converted. {error.problem}",
+                remedy="Move what is no Parquet file away, or hide it by a name that begins with '_'.",
+            ) from error
+        found = []
+        for file, (footer, size_bytes) in zip(files, footers, strict=True):
+            if size_bytes != file["size"]:
+                raise SourceError(
+                    f"{file['name']} of {self._store.root} had {file['size']} bytes, and has {size_bytes} now.",
+                    remedy="Stop what writes there, and run the task again.",
+                )
+            self._take(footer, file["name"])
+            found.append((footer.num_rows, statistics_json(footer, self._trusted(footer))))
+        return found
+
+    def _take(self, footer: pq.FileMetaData, name: str) -> None:
+        """Merge the schema of a file, unless one that is alike was merged before."""
+        alike = (footer.schema.to_arrow_schema().remove_metadata().serialize().to_pybytes(), int96_leaves(footer))
+        if alike in self._known:
+            return
+        try:
+            self._merged.add(schema_of_file(footer), name)
+        except SchemaMismatchError as error:
+            if name in error.problem:
+                raise
+            raise SchemaMismatchError(f"The file {name}: {error.problem}", remedy=error.remedy) from error
+        self._known.add(alike)
+        schema = self.schema
+        table = TableSchema(logical=schema, partition_columns=self._partitions.names)
+        self._indexed = indexed_columns(table, _of_known_columns(self._configuration, schema))
+
+    def _trusted(self, footer: pq.FileMetaData) -> IndexedColumns:
+        """The columns of whose bounds in this file it is known what they mean."""
+        doubted = _DATES if calendar_of(footer.metadata).julian_datetime else ()
+        if not (footer.created_by or "").startswith(_KNOWS_NAN):
+            doubted = (*doubted, *_FLOATS)
+        kept = tuple((path, kind) for path, kind in self._indexed.leaves if kind not in doubted)
+        return replace(self._indexed, leaves=kept)
+
+
+def _of_known_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    """The configuration without columns for statistics that no file has had so far."""
+    named = STATS_COLUMNS.of(configuration)
+    if named is None:
+        return configuration
+    known = [column for column in parse_column_list(named) if find_path(column, schema) is not None]
+    quoted = (".".join("`" + name.replace("`", "``") + "`" for name in column) for column in known)
+    return {**configuration, STATS_COLUMNS.key: ", ".join(quoted)}

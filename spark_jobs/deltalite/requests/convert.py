@@ -1,0 +1,40 @@
+"""What a convert task asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertRequest(CommitRequest):
+    """Make the folder of Parquet files at `table` a Delta table, in place.
+
+    `partition_schema` names the columns of its `column=value` folders, in their order, with types: `day DATE, id INT`.
+    See `DeltaConvertOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "convert"
+
+    partition_schema: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from CommitRequest.contradictions(self)
+        if self.partition_schema is not None and not self.partition_schema.strip():
+            yield "partition_schema is empty.", "Write it as 'day DATE, country STRING', or leave it out."
+        rule = next((key for key in self.properties if key.lower().startswith("delta.constraints.")), None)
+        if rule is not None:
+            yield (
+                f"The property {rule} is a rule for rows, and converting reads none.",
+                "Convert without it, and add the constraint with an engine that checks the rows.",
+            )
+        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
+            yield (
+                "on_rerun='replace' takes back an earlier append, and the operation is 'convert'.",
+                "Leave it out: a table that is converted is left as it is.",
+            )

@@ -1,0 +1,74 @@
+"""Convert as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_deltalite.operators.delta import DeltaConvertOperator
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import ConvertRequest, OnRerun, RunIdentity
+
+BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+
+
+def operator(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> DeltaConvertOperator:
+    """The operator in a DAG, after its templates were rendered."""
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
+        made = DeltaConvertOperator(**{"task_id": "convert", "table": "/lake/orders", **parameters})
+    made.render_template_fields(rendered_with or {})
+    return made
+
+
+def asked(**parameters) -> ConvertRequest:
+    return operator(**parameters)._request()
+
+
+@BOTH
+def test_every_parameter_arrives_with_its_templates_rendered(native):
+    request = asked(
+        native=native,
+        table="/lake/{{ name }}",
+        partition_schema="{{ column }} DATE, n INT",
+        properties={"delta.enableChangeDataFeed": "{{ flag }}", "mine": "1"},
+        user_metadata="why",
+        rendered_with={"name": "orders", "column": "day", "flag": "true"},
+    )
+    assert request == ConvertRequest(
+        table="/lake/orders", partition_schema="day DATE, n INT", user_metadata="why",
+        properties={"delta.enableChangeDataFeed": "true", "mine": "1"},
+    )  # fmt: skip
+    assert ConvertRequest.from_json(request.to_json()) == request
+    assert asked(native=native) == ConvertRequest(table="/lake/orders")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"partition_schema": " "}, "partition_schema is empty"),
+        ({"properties": {"delta.constraints.c": "id > 0"}}, "a rule for rows"),
+        ({"properties": ["a"]}, "not a mapping"),
+        ({"table": "/lake/orders@v3"}, "names a version"),
+        ({"table": " "}, "address"),
+        ({"conflict_seconds": -1}, "conflict_seconds is -1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
+        asked(**parameters)
+
+
+def test_a_cleared_conversion_leaves_the_table_and_never_replaces():
+    made = operator()
+    assert made.default_on_rerun(made._request()) is OnRerun.SKIP
+    with pytest.raises(InvalidRequestError, match="takes back an earlier append"):
+        ConvertRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
+
+
+def test_a_dag_with_a_conversion_is_serialized():
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        DeltaConvertOperator(task_id="convert", table="/lake/orders", partition_schema="day DATE")
+    DagSerialization.to_dict(dag)

@@ -1,0 +1,37 @@
+"""A conversion is killed at each of its steps: the folder is what it was or a table, and a second try makes it once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.inspection.verify import verify
+from deltalite.storage.local import LocalLogStore
+from tests.faults.crash_site import CrashSite
+from tests.faults.killing import killed_everywhere
+
+RUN = "airflow/dag/convert/-1/manual"
+
+
+@pytest.fixture(scope="module")
+def site():
+    site = CrashSite()
+    yield site
+    site.close()
+
+
+@pytest.mark.slow
+def test_a_conversion_is_killed_at_every_step(site, tmp_path):
+    template = tmp_path / "template"
+    for number in range(3):
+        (template / f"n={number}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [number]}), template / f"n={number}" / "a.parquet")
+    steps = killed_everywhere(
+        site, tmp_path, template, "convert", before=None, after=[(0, 0), (1, 1), (2, 2)], run=RUN,
+        partition_schema="n INT",
+    )  # fmt: skip
+    assert any(step.startswith("os.link") for step in steps), "nothing was committed"
+    table = tmp_path / f"killed {len(steps)}"
+    assert verify(LocalLogStore(str(table))).findings == ()
+    assert sorted(file.name for file in table.rglob("*.parquet")) == ["a.parquet"] * 3

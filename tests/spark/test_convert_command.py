@@ -1,0 +1,61 @@
+"""Folders that Spark has written, before as Parquet files and after as a table: the same rows for every reader."""
+
+from __future__ import annotations
+
+import json
+
+import deltalake
+import pyarrow as pa
+
+import deltalite.spark as delta
+from deltalite.commands.convert import convert
+from deltalite.commands.restore import restore
+from deltalite.inspection.verify import verify
+from deltalite.requests import ConvertRequest, RestoreRequest, Source
+from deltalite.spark.session import settings
+from deltalite.storage.local import LocalLogStore
+from tests.support.tables import delete_rows, put
+
+ROWS = """
+SELECT id, CAST(id AS TINYINT) AS tiny, IF(id = 3, NULL, CONCAT('ä', id)) AS text,
+       TIMESTAMP'2026-01-01 10:00:00.123456' + MAKE_DT_INTERVAL(id) AS at,
+       CAST(TIMESTAMP_NTZ'1500-01-01 10:00:00' AS TIMESTAMP_NTZ) AS here,
+       DATE'1200-02-29' AS old, CAST(id AS DECIMAL(20, 5)) AS dec, CAST('NaN' AS DOUBLE) / id AS x, BINARY('b') AS raw,
+       NAMED_STRUCT('a', ARRAY(id, NULL), 'm', MAP('k', NAMED_STRUCT('z', id))) AS deep,
+       IF(id = 2, NULL, CONCAT('a/b %=', id)) AS p, DATE'2026-01-01' AS day
+FROM RANGE(1, 6)
+"""
+
+
+def shown(frame):
+    return sorted(json.dumps(row.asDict(recursive=True), default=repr, sort_keys=True) for row in frame.collect())
+
+
+def test_a_folder_of_spark_is_read_the_same_before_and_after(spark, tmp_path):
+    folder = str(tmp_path / "t")
+    kinds = {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED"}
+    with settings(spark, kinds):
+        spark.sql(ROWS).write.partitionBy("p", "day").parquet(folder)
+    spark.sql(ROWS).selectExpr("*", "1.5 AS new").write.mode("append").partitionBy("p", "day").parquet(folder)
+    plain = spark.read.schema(spark.read.option("mergeSchema", True).parquet(folder).schema).parquet(folder)
+    before = shown(plain)
+    result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING, day DATE"))
+    assert result.metrics["numConvertedRows"] == len(before) == 10
+    table = delta.read(spark, folder)
+    assert shown(table.select(*plain.columns)) == before
+    assert table.where("at > TIMESTAMP'2026-01-04'").count() == 6
+    assert table.where("isnan(x)").count() == 10
+    assert table.where("p IS NULL AND old < DATE'1300-01-01'").count() == 2
+    by_delta_rs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder))
+    found = pa.table(by_delta_rs.execute("SELECT id, text, p, tiny FROM t").read_all()).to_pylist()
+    key = lambda row: str(sorted(row.items()))
+    assert sorted(found, key=key) == sorted(
+        (row.asDict() for row in table.select("id", "text", "p", "tiny").collect()), key=key
+    )
+    assert verify(LocalLogStore(folder)).findings == ()
+    put(spark, folder, "SELECT * EXCEPT (id), 99 AS id FROM source LIMIT 1", mode="append", merge_schema=True,
+        sources={"source": Source(format="delta", path=folder)})  # fmt: skip
+    delete_rows(spark, folder, "id < 99")
+    assert delta.read(spark, folder).count() == 1, "it is a table like any other"
+    restore(spark, RestoreRequest(table=folder, version=0))
+    assert shown(delta.read(spark, folder).select(*plain.columns)) == before
