@@ -259,6 +259,14 @@ def test_a_column_that_no_table_can_have_is_refused_with_its_file(folder, column
     assert_untouched(folder)
 
 
+def test_times_in_nanoseconds_are_not_taken_for_int96_of_an_earlier_file(folder):
+    at = pa.array([datetime(2026, 1, 1)], pa.timestamp("ns"))  # noqa: DTZ001
+    put(folder, "a.parquet", {"c": at}, use_deprecated_int96_timestamps=True, store_schema=False)
+    put(folder, "b.parquet", {"c": at}, store_schema=False)
+    with pytest.raises(SchemaMismatchError, match=r"The file b.parquet: .*nanoseconds"):
+        converted(folder)
+
+
 def test_two_columns_that_differ_in_case_are_refused(folder):
     put(folder, "a.parquet", {"c": [1], "C": [2]})
     with pytest.raises(SchemaMismatchError, match="Two columns are called 'C'"):
@@ -447,11 +455,10 @@ def test_a_file_that_changes_while_it_is_converted_stops_it(folder, monkeypatch)
             patch.setattr(footers, "read_sized_footers", reading)
             with pytest.raises(SourceError, match="changed while it was converted, such as"):
                 converted(folder)
+    put(folder, "a.parquet", {"id": [1]})
     with monkeypatch.context() as patch:
-        patch.setattr(
-            command, "listed_files", lambda tree: (listed(tree), changes["grown"](), file.write_bytes(b""))[0]
-        )
-        with pytest.raises(SourceError):
+        patch.setattr(command, "listed_files", lambda tree: (listed(tree), changes["grown"]())[0])
+        with pytest.raises(SourceError, match=r"a.parquet of .* had \d+ bytes, and has"):
             converted(folder)
     assert_untouched(folder)
 
