@@ -1,0 +1,49 @@
+"""A folder on real storage becomes a table, loses rows and gets them back; what a vacuum took is missed."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+import deltalite.spark as delta
+from deltalite.commands.convert import convert
+from deltalite.commands.restore import restore
+from deltalite.errors import CorruptDataFileError
+from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity
+from deltalite.spark.folders import folder_of
+from tests.support.tables import delete_rows, ordered
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["hdfs", "s3a"])
+def folder(request):
+    """The address of nothing yet."""
+    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
+
+
+def rows(spark, table):
+    return ordered(tuple(row) for row in delta.read(spark, table).select("id", "p").collect())
+
+
+def test_a_folder_becomes_a_table_and_the_table_what_it_was(spark, folder):
+    frame = spark.sql("SELECT id, CONCAT('a/b %=', id) AS p FROM RANGE(3)")
+    frame.write.partitionBy("p").parquet(folder)
+    expected = ordered(tuple(row) for row in frame.collect())
+    identity = RunIdentity(app_id="convert")
+    done = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
+    assert (done.version, done.metrics["numConvertedFiles"], rows(spark, folder)) == (0, 3, expected)
+    again = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
+    assert (again.skipped, again.version) == (True, 0)
+    delete_rows(spark, folder, "id = 1")
+    assert restore(spark, RestoreRequest(table=folder, version=0)).metrics["numRestoredFiles"] == 1
+    assert rows(spark, folder) == expected
+    delete_rows(spark, folder, "id < 2")
+    files = folder_of(spark, folder)
+    (lost,) = [f.name for f in files.files_below("", but_not_in="_delta_log") if f.name.startswith("p=a%2Fb %25%3D1/")]
+    files.remove(lost)
+    with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing"):
+        restore(spark, RestoreRequest(table=folder, version=0))
+    assert restore(spark, RestoreRequest(table=folder, version=0, ignore_missing_files=True)).committed
+    assert rows(spark, folder) == [expected[0], expected[2]]
