@@ -38,6 +38,8 @@ from tests.support.tables import commit
 from tests.unit.builders import add, create, load, metadata, new_store, newest, paths, put, put_raw, remove, rival, txn
 
 FEED = {"delta.enableChangeDataFeed": "true"}
+HIGHEST = "delta.columnMapping.maxColumnId"
+MAPPED_ID, MAPPED_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 RUN = RunIdentity(app_id="airflow/d/restore/-1/r")
 
 
@@ -250,6 +252,32 @@ def test_schema_and_partitioning_go_back_with_the_files_that_were_written_for_th
     assert (ids(history), table.schema.names) == (rows, ["id", "day"])
     assert table.metadata.partition_columns == ("day",)
     assert table.metadata.id == "another", "it is still the same table"
+    assert verify(history.store).findings == ()
+
+
+def test_a_table_goes_back_to_before_its_columns_were_mapped_and_forth(tmp_path):
+    history = TableHistory(tmp_path / "t")
+    history.append(2)
+    rows = history.rows_of(1)
+    said = commit(history.folder, 0)
+    schema = json.loads(said["metaData"]["schemaString"])
+    for number, (field, name) in enumerate(zip(schema["fields"], ("id", "renamed"), strict=True), 1):
+        field["metadata"] = {MAPPED_ID: number, MAPPED_NAME: field["name"]}
+        field["name"] = name
+    properties = {**said["metaData"]["configuration"], "delta.columnMapping.mode": "name", HIGHEST: "7"}
+    protocol = {k: [*v, "columnMapping"] if isinstance(v, list) else v for k, v in said["protocol"].items()}
+    mapped = {**said["metaData"], "schemaString": json.dumps(schema), "partitionColumns": ["renamed"]}
+    history._commit([{"protocol": protocol}, {"metaData": {**mapped, "configuration": properties}}], history.live)
+    history.append()
+    back(history, 1)
+    table = DeltaTable(str(history.folder))
+    assert (table.schema.names, ids(history)) == (["id", "day"], rows)
+    assert table.metadata.configuration[HIGHEST] == "7"
+    assert ids_by_delta_rs(history) == rows
+    back(history, 3)
+    table = DeltaTable(str(history.folder))
+    assert (table.schema.names, ids(history)) == (["id", "renamed"], history.rows_of(3))
+    assert table.metadata.configuration[HIGHEST] == "7"
     assert verify(history.store).findings == ()
 
 
