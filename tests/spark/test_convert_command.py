@@ -59,3 +59,16 @@ def test_a_folder_of_spark_is_read_the_same_before_and_after(spark, tmp_path):
     assert delta.read(spark, folder).count() == 1, "it is a table like any other"
     restore(spark, RestoreRequest(table=folder, version=0))
     assert shown(delta.read(spark, folder).select(*plain.columns)) == before
+
+
+def test_narrow_integers_of_old_files_are_read_under_the_wider_type(spark, tmp_path):
+    folder = str(tmp_path / "t")
+    for value in ("CAST(-1 AS TINYINT)", "CAST(300 AS SMALLINT)", "100000"):
+        rows = f"SELECT {value} AS n, ARRAY(NAMED_STRUCT('n', {value})) AS deep"
+        spark.sql(rows).coalesce(1).write.mode("append").parquet(folder)
+    convert(spark, ConvertRequest(table=folder))
+    table = delta.read(spark, folder)
+    assert table.schema["n"].dataType.simpleString() == "int"
+    assert sorted((row.n, row.deep[0].n) for row in table.collect()) == [(-1, -1), (300, 300), (100_000, 100_000)]
+    assert table.where("n > 200").count() == 2
+    assert verify(LocalLogStore(folder)).findings == ()
