@@ -76,6 +76,8 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
             return _truth(name, value)
         case kind if kind is int:
             return _integer(name, value)
+        case kind if kind is float:
+            return _number(name, value)
         case kind if kind is str:
             return _text(name, value)
         case kind if issubclass(kind, StrEnum):
@@ -147,6 +149,18 @@ def _integer(name: str, value: object) -> int:
             pass
     raise InvalidRequestError(
         f"{name} is {value!r}, not a whole number.",
+        remedy="Where it comes from another task, check that this task returned it.",
+    )
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise InvalidRequestError(
+        f"{name} is {value!r}, not a number.",
         remedy="Where it comes from another task, check that this task returned it.",
     )
 

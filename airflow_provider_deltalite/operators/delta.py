@@ -12,6 +12,7 @@ from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifest
 from airflow_provider_deltalite.operators._convert import DeltaConvertOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
 from airflow_provider_deltalite.operators._restore import DeltaRestoreOperator
+from airflow_provider_deltalite.operators._optimize import DeltaOptimizeOperator
 from airflow_provider_deltalite.operators._rows import DeltaDeleteOperator, DeltaUpdateOperator
 from airflow_provider_deltalite.operators._vacuum import DeltaVacuumOperator
 from airflow_provider_deltalite.operators._write import DeltaWriteOperator
@@ -23,6 +24,7 @@ __all__ = [
     "DeltaGenerateManifestOperator",
     "DeltaMergeOperator",
     "DeltaRestoreOperator",
+    "DeltaOptimizeOperator",
     "DeltaUpdateOperator",
     "DeltaVacuumOperator",
     "DeltaWriteOperator",

@@ -28,16 +28,17 @@ from deltalite.storage.log_store import LogStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
-    """Files that wait for the commit."""
+    """Files that wait for the commit. `staged` are those behind `adds`, as they were before they were published."""
 
     adds: tuple[AddFile, ...]
+    staged: tuple[DataFile, ...]
     rows: int
     size_bytes: int
 
     @classmethod
     def none(cls) -> WrittenFiles:
         """No file."""
-        return cls(adds=(), rows=0, size_bytes=0)
+        return cls(adds=(), staged=(), rows=0, size_bytes=0)
 
     @staticmethod
     def rows_of(files: pa.Table) -> int | None:
@@ -109,7 +110,10 @@ def described(
         for file, (_, footer) in zip(published, kept, strict=True)
     )
     return WrittenFiles(
-        adds=adds, rows=sum(footer.num_rows for _, footer in kept), size_bytes=sum(a.size_bytes for a in adds)
+        adds=adds,
+        staged=tuple(file for file, _ in kept),
+        rows=sum(footer.num_rows for _, footer in kept),
+        size_bytes=sum(a.size_bytes for a in adds),
     )
 
 

@@ -27,6 +27,7 @@ _UNIT_MICROS = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
+_SIZE = re.compile(r"(\d+)\s*(?:([kmgtp]?)b?)")
 _INTERVAL_PART = re.compile(r"(\d+)\s+([a-z]+?)s?(?=\s|$)")
 
 
@@ -57,6 +58,15 @@ def _at_least_minus_one(text: str) -> int:
     value = int(text)
     if value < -1:
         raise ValueError(f"{text!r} is below -1")
+    return value
+
+
+def _bytes(text: str) -> int:
+    """`134217728`, `128mb` or `1 GB`, as Spark reads it: units are powers of 1024."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    value = 0 if found is None else int(found[1]) * 1024 ** " kmgtp".index(found[2] or " ")
+    if value < 1:
+        raise ValueError(f"{text!r} is no size such as '128mb'")
     return value
 
 
@@ -116,6 +126,7 @@ SET_TRANSACTION_RETENTION_MS: Property[int | None] = Property(
 STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns", None, str)
 SYMLINK_MANIFESTS = Property("delta.compatibility.symlinkFormatManifest.enabled", False, _boolean)
 STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _positive)
+TARGET_FILE_SIZE: Property[int | None] = Property("delta.targetFileSize", None, _bytes)
 
 MIN_READER_VERSION = "delta.minReaderVersion"
 MIN_WRITER_VERSION = "delta.minWriterVersion"

@@ -10,6 +10,7 @@ from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.manifest import GenerateManifestRequest
 from deltalite.requests.convert import ConvertRequest
 from deltalite.requests.restore import RestoreRequest
+from deltalite.requests.optimize import OptimizeRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
 from deltalite.requests.vacuum import VacuumMode, VacuumRequest
@@ -26,6 +27,7 @@ __all__ = [
     "MergeClause",
     "MergeRequest",
     "OnRerun",
+    "OptimizeRequest",
     "PartitionOverwrite",
     "Request",
     "RestoreRequest",

@@ -11,10 +11,11 @@ what Delta asks for. Protocol: Data Files, Partition Value Serialization.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import string
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self
@@ -49,6 +50,10 @@ _OPTIMIZE_SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
+# Without a limit Spark sorts the rows of each task by their partition, though they may all belong to one.
+_OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
+# Spark's committers begin the name of a file with the number of the task that wrote it.
+_OF_TASK = re.compile(r"part-(\d+)-")
 _RANDOM_PREFIX_LENGTH = 2
 # Long enough that no two writes meet in one folder.
 _OWN_PREFIX_LENGTH = 8
@@ -69,15 +74,27 @@ class DataFile:
     partition_values: Mapping[str, str | None]
     folder: str = ""
 
+    @property
+    def task(self) -> int | None:
+        """The number of the partition of the written rows that the file, not moved yet, holds rows of."""
+        found = _OF_TASK.match(self.name.rpartition("/")[2])
+        return None if found is None else int(found[1])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLayout:
-    """How rows become files. `partition_columns` are the names that files have for them."""
+    """How rows become files. `partition_columns` are the names that files have for them.
+
+    `open_files` says that no task has rows for more files at once, so that they need no sorting. `row_group_bytes` is
+    about the size of a row group, Spark's own where None.
+    """
 
     partition_columns: Sequence[str]
     max_records_per_file: int | None = None
     optimize: bool = False
     random_prefixes: bool = False
+    open_files: int | None = None
+    row_group_bytes: int | None = None
 
 
 class StagedWrite:
@@ -163,6 +180,12 @@ class StagedWrite:
             self._staged.update(file.name for file in written)
         return [replace(file, folder=folder) for file in written]
 
+    def withdraw(self, names: Collection[str]) -> None:
+        """Remove published files that will not be committed, though others will."""
+        for name in names:
+            self._folder.remove(name)
+        self._published = [name for name in self._published if name not in names]
+
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Move staged files to where they belong in the table."""
         if self._folder.renames:
@@ -175,6 +198,8 @@ class StagedWrite:
         options = {}
         if self._layout.max_records_per_file is not None:
             options["maxRecordsPerFile"] = str(self._layout.max_records_per_file)
+        if self._layout.row_group_bytes is not None:
+            options["parquet.block.size"] = str(self._layout.row_group_bytes)
         if not self._folder.renames:
             try:
                 write_directly(rows, uri, partition_columns=self._layout.partition_columns, options=options)
@@ -236,7 +261,8 @@ def _own_name(base: str) -> str:
 def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
     # Rows that were read from a mapped table bring ids along, which mean nothing in another one.
     ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
-    return _FORMAT_SETTINGS | ids | (_OPTIMIZE_SETTINGS if layout.optimize else {})
+    open_files = {} if layout.open_files is None else {_OPEN_FILES_SETTING: str(layout.open_files)}
+    return _FORMAT_SETTINGS | ids | open_files | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
 
 def _laid_out(frame: DataFrame, schema: StructType, layout: WriteLayout) -> DataFrame:

@@ -1,0 +1,217 @@
+"""The optimize command: rows move to files of a good size, or near to rows like them, and no row changes.
+
+1 Plan, on a snapshot (`optimize_plan.py`): bins of files, in batches. 2 Each batch is written and committed, on the
+table as it is then: bins that another writer has touched are dropped, the others stand. 3 What was dropped is planned
+again, so often and so long; at last it is left to the next run. 4 The last commit carries the run's `txn`, alone where
+there was nothing to do. A run that was killed between two commits goes on when it is tried again, since what it has
+written needs no more. delta-spark: OptimizeTableCommand.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.identity import transaction, user_metadata
+from deltalite.commands.optimize_files import WrittenBins, files_still_there, keys_of, written_bins
+from deltalite.commands.optimize_plan import Batch
+from deltalite.commands.optimize_report import Totals, metrics, parameters
+from deltalite.commands.optimize_table import OptimizePlan, plan_for
+from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.write_target import standing_target
+from deltalite.errors import (
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentModificationException,
+)
+from deltalite.protocol.features import check_writable
+from deltalite.requests import OptimizeRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.errors import reading_table
+from deltalite.spark.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.absorbed import files_stay_right
+from deltalite.txn.find_run import earlier_result
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.protocol.actions import AddFile, RemoveFile
+    from deltalite.storage.log_store import LogStore
+
+OPERATION = "OPTIMIZE"
+_TOUCHED = (ConcurrentDeleteDeleteException, ConcurrentDeleteReadException)
+
+_log = logging.getLogger(__name__)
+
+
+def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
+    """Rearrange the rows of a table, or report what an earlier try of the same run did (`skipped`).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidRequestError: `where` is wrong or names a column that does not partition the table, or a column of
+            `z_order_by` cannot serve.
+        DeltaLiteError: of the class that says what is wrong. What was committed before stays, and every commit leaves
+            the same rows.
+    """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    run = _Run(spark=spark, request=request, store=store)
+    return replanned(
+        run.attempt,
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lost:
+    """What other writers have taken away from one plan: so many files, and how it was noticed last."""
+
+    error: ConcurrentModificationException | None = None
+    files: int = 0
+
+    def keeps(self, keys: frozenset[str], there: frozenset[str]) -> bool:
+        """Whether all of the files are still there; what is not is noted."""
+        if keys <= there:
+            return True
+        self.files += len(keys)
+        self.error = ConcurrentDeleteDeleteException(
+            f"{OPERATION} was to rearrange the rows of {len(keys)} files, and another writer changed or removed one of "
+            "them first.",
+            remedy="Run the task again: it will start from the table as it is now.",
+        )
+        return False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One run of the command; what it has committed is counted over all its attempts."""
+
+    spark: SparkSession
+    request: OptimizeRequest
+    store: LogStore
+    totals: Totals = field(default_factory=Totals)
+    attempts: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    def attempt(self) -> OperationResult:
+        """Plan, and commit batch after batch.
+
+        Raises:
+            ConcurrentModificationException: a bin was dropped, and is to be planned again.
+        """
+        self.attempts += 1
+        base = Snapshot.load(self.store)
+        base.check_log()
+        identity = self.request.identity
+        if identity is not None:
+            done = earlier_result(base, self.store.root, identity.app_id, identity.txn_version)
+            if done is not None:
+                return done
+        check_writable(base.protocol, base.metadata)
+        plan = plan_for(self.spark, base, self.request)
+        lost = _Lost()
+        for number, batch in enumerate(plan.batches, start=1):
+            _log.info("Commit %s of %s: %s bins.", number, len(plan.batches), len(batch.bins))
+            ended = self._batch(plan, batch, lost, is_last=number == len(plan.batches))
+            if ended is not None:
+                return ended
+        if lost.error is not None:
+            if not self._gives_up:
+                raise lost.error
+            _log.warning("%s They are left to a later run.", lost.error.problem)
+        return self._end(lost)
+
+    @property
+    def _gives_up(self) -> bool:
+        """Whether nothing is planned again any more."""
+        late = time.monotonic() - self.begun >= self.request.conflict_seconds
+        return self.attempts > self.request.conflict_retries or late
+
+    def _batch(self, plan: OptimizePlan, batch: Batch, lost: _Lost, *, is_last: bool) -> OperationResult | None:
+        """Write and commit what is still as it was planned; None where nothing is, or more is to come.
+
+        Only what ends the run records it.
+        """
+        base = Snapshot.load(self.store)
+        check_writable(base.protocol, base.metadata)
+        there = files_still_there(base, plan)
+        bins = [own for own in batch.bins if lost.keeps(keys_of(plan, own.files), there)]
+        empty = [file for file in batch.empty if lost.keeps(keys_of(plan, [file]), there)]
+        target = standing_target(base)
+        with ExitStack() as stack:
+            with reading_table(self.store.root):
+                written = written_bins(self.spark, base, target, plan, bins, empty, stack)
+            while written.bins:
+                ends = is_last and (lost.error is None or self._gives_up)
+                proposal = self._proposal(base, written, lost, ends=ends)
+                try:
+                    result = committed(self.spark, self.store, self.request, proposal, (written.staging,))
+                except _TOUCHED as error:
+                    base = Snapshot.load(self.store)
+                    if not files_stay_right(target.protocol, base.protocol, target.metadata, base.metadata):
+                        raise
+                    lost.error = error
+                    there = files_still_there(base, plan)
+                    lost.files += sum(len(own.keys) for own in written.bins if not own.keys <= there)
+                    written = written.within(there)
+                    continue
+                self.totals.add(proposal.operation.metrics)
+                return result if ends or result.skipped else None
+        return None
+
+    def _proposal(self, base: Snapshot, written: WrittenBins, lost: _Lost, *, ends: bool) -> Proposal:
+        operation = self._operation(written.adds, written.removes, lost)
+        return Proposal(
+            operation=operation,
+            adds=written.adds,
+            removes=written.removes,
+            txn=transaction(self.request.identity, now_ms=now_ms()) if ends else None,
+            reads=ReadSet(keys=written.keys),
+            read_version=base.version,
+            read_protocol=base.protocol,
+            read_metadata=base.metadata,
+        )
+
+    def _operation(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], lost: _Lost) -> Operation:
+        """What history shows of a commit."""
+        left = lost.files if self._gives_up else 0
+        return Operation(
+            name=OPERATION,
+            parameters=parameters(self.request),
+            metrics=metrics(adds, removes, self.totals, left=left),
+            user_metadata=user_metadata(self.request.identity, self.request.user_metadata),
+        )
+
+    def _end(self, lost: _Lost) -> OperationResult:
+        """Record the run where it has nothing to commit, or nothing any more."""
+        base = Snapshot.load(self.store)
+        operation = self._operation((), (), lost)
+        if self.request.identity is None:
+            return operation_result(
+                self.store,
+                self.request,
+                OPERATION,
+                version=base.version,
+                read_version=base.version,
+                committed=False,
+                metrics=dict(operation.metrics),
+            )
+        proposal = Proposal(
+            operation=operation,
+            txn=transaction(self.request.identity, now_ms=now_ms()),
+            read_version=base.version,
+            read_protocol=base.protocol,
+            read_metadata=base.metadata,
+        )
+        return committed(self.spark, self.store, self.request, proposal)

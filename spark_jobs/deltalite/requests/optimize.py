@@ -1,0 +1,68 @@
+"""What an optimize task asks for.
+
+Sizes are bytes of files as they are stored. What the table says of itself (`delta.targetFileSize`) holds where the
+request is silent. Whether the columns of `z_order_by` and `where` exist, and can serve, is the command's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeRequest(CommitRequest):
+    """Put the rows of `table` into files of a good size, or, with `z_order_by`, near to rows like them.
+
+    `where` (SQL on partition columns) says which partitions. See `DeltaOptimizeOperator` for the meaning of each
+    parameter.
+    """
+
+    kind: ClassVar[str] = "optimize"
+
+    where: str | None = None
+    z_order_by: tuple[str, ...] = ()
+    target_file_size: int | None = None
+    min_file_size: int | None = None
+    max_deleted_rows_ratio: float = 0.05
+    max_commit_bytes: int = 32 * 1024**3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "z_order_by", tuple(self.z_order_by))
+        CommitRequest.__post_init__(self)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What cannot be meant, most telling first."""
+        yield from CommitRequest.contradictions(self)
+        if self.where is not None and not self.where.strip():
+            yield "where is empty.", "Give a predicate on partition columns, or leave it out for the whole table."
+        for column in self.z_order_by:
+            if not column.strip():
+                yield f"z_order_by has {column!r}.", "Give names of columns."
+        for name in ("target_file_size", "max_commit_bytes"):
+            given = getattr(self, name)
+            if given is not None and given < 1:
+                yield f"{name} is {given}.", "Give a number of bytes."
+        if self.min_file_size is not None and self.min_file_size < 0:
+            yield f"min_file_size is {self.min_file_size}.", "Give 0 bytes or more."
+        if self.min_file_size is not None and self.z_order_by:
+            yield (
+                f"min_file_size is {self.min_file_size}, and z_order_by looks at files of any size.",
+                "Leave one of them out.",
+            )
+        if not 0 <= self.max_deleted_rows_ratio <= 1:
+            yield f"max_deleted_rows_ratio is {self.max_deleted_rows_ratio}.", "Give a share, from 0 to 1."
+        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
+            yield (
+                "on_rerun='replace' takes back an earlier append, and the operation is 'optimize'.",
+                "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+            )
+
+    @classmethod
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(OptimizeRequest, cls)._typed(body)  # a class with slots is made anew; `super()` knows the old one
+        body["z_order_by"] = tuple(body.get("z_order_by", ()))
+        return body

@@ -1,0 +1,208 @@
+"""Rows ordered along a Z curve, so that files and row groups hold rows that are alike in several columns.
+
+Each value becomes the number of the range that it lies in, by bounds that a sample of its cube gives for each column;
+the bits of these numbers in turn are the place on the curve, and rows are shuffled by the file that their place falls
+into, by bounds of the same sample, and sorted in it. A null lies before all values. Numbers are found by a binary
+search whose steps are expressions of Spark's, so executors run no Python; all cubes are one job. delta-spark:
+MultiDimClustering, which does the same with an expression of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import StringType
+
+from deltalite.columnar.predicate import Path
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns import named, unused_name
+from deltalite.spark.computed_once import computed_once
+from deltalite.spark.rearranging import keys_of_partitions
+from deltalite.spark.row_selection import live_rows
+from deltalite.spark.scan import scan_rows
+
+_MOST_SAMPLED = 2_000_000
+_OF_A_CUBE = (1_000, 50_000)
+# Bits of the number of a range, and of chance behind the place: many rows may share one.
+_MOST_BITS, _ALL_BITS, _CHANCE_BITS = 12, 48, 10
+# A bound is a text of so many characters at most.
+_PREFIX = 64
+_SEED = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cube:
+    """Files (by number) whose rows are ordered together, into `outputs` files; `rows` is None where nobody counted."""
+
+    files: Sequence[int]
+    outputs: int
+    rows: int | None
+
+
+def ordered_cubes(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, cubes: Sequence[Cube], columns: Sequence[Path]
+) -> DataFrame:
+    """The live rows of the cubes: as many partitions as all have outputs, those of the first cube first, each sorted.
+
+    Errors are those of `scan`.
+    """
+    order = _Order(snapshot, len(columns), max(cube.outputs for cube in cubes))
+    rows = _scanned(spark, snapshot, files, cubes, columns, order)
+    sample = computed_once(
+        rows.where(F.rand(_SEED) < named(order.share)).select(named(order.cube), *map(named, order.values))
+    )
+    bounds = order.bounds(sample)
+    if order.file_steps:
+        placed = order.placed(sample.join(F.broadcast(bounds), order.cube))
+        bounds = bounds.join(order.file_bounds(placed, _outputs(spark, cubes, order)), order.cube)
+    else:
+        bounds = bounds.join(_outputs(spark, cubes, order), order.cube)
+    # A cube of which the sample has no row is not lost: its rows lie before all bounds.
+    everything = _outputs(spark, cubes, order).select(named(order.cube), named(order.keys).alias(order.fallback))
+    known = F.broadcast(computed_once(everything.join(bounds, order.cube, "left_outer")))
+    filed = order.filed(order.placed(rows.join(known, order.cube)))
+    count = sum(cube.outputs for cube in cubes)
+    own = [named(field.name) for field in snapshot.schema]
+    return filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*own)
+
+
+def _scanned(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    cubes: Sequence[Cube],
+    columns: Sequence[Path],
+    order: _Order,
+) -> DataFrame:
+    """The rows with the number of their cube, the share of it that is to be sampled, and the values to order by."""
+    some = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
+    shares = _shares(cubes)
+    rows = scan_rows(
+        spark,
+        snapshot.store.root,
+        snapshot.table_schema,
+        some,
+        rows=live_rows(snapshot.store, some),
+        by_file={
+            order.cube: pa.array([n for n, cube in enumerate(cubes) for _ in cube.files], pa.int32()),
+            order.share: pa.array([shares[n] for n, cube in enumerate(cubes) for _ in cube.files], pa.float64()),
+        },
+    )
+    for name, path in zip(order.values, columns, strict=True):
+        rows = rows.withColumn(name, _value(path))
+    return rows
+
+
+def _value(path: Path) -> Column:
+    column = named(path[0])
+    for member in path[1:]:
+        column = column.getField(member)
+    return column
+
+
+def _shares(cubes: Sequence[Cube]) -> list[float]:
+    """How much of each cube is sampled."""
+    least, most = _OF_A_CUBE
+    wanted = min(max(_MOST_SAMPLED // len(cubes), least), most)
+    return [1.0 if not cube.rows else min(1.0, wanted / cube.rows) for cube in cubes]
+
+
+def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
+    """For each cube the keys that send rows to the partitions of its files."""
+    keys = iter(keys_of_partitions(sum(cube.outputs for cube in cubes)))
+    own = [[next(keys) for _ in range(cube.outputs)] for cube in cubes]
+    table = {
+        order.cube: pa.array(range(len(cubes)), pa.int32()),
+        order.keys: pa.array(own, pa.list_(pa.int32())),
+    }
+    return spark.createDataFrame(pa.table(table))
+
+
+class _Order:
+    """The names of the columns that are added to the rows, and the expressions over them."""
+
+    def __init__(self, snapshot: Snapshot, columns: int, most_outputs: int) -> None:
+        def own(stem: str) -> str:
+            return unused_name(snapshot.schema, stem)
+
+        self.cube, self.share, self.place, self.key = own("cube"), own("share"), own("place"), own("key")
+        self.keys, self.fallback, self.files = own("keys"), own("fallback"), own("files")
+        self.values = [own(f"value{n}") for n in range(columns)]
+        self._bounds = [own(f"bounds{n}") for n in range(columns)]
+        self._found = [own(f"range{n}") for n in range(columns)]
+        self._at = own("at")
+        self._bits = min(_MOST_BITS, _ALL_BITS // columns)
+        self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
+
+    def bounds(self, sample: DataFrame) -> DataFrame:
+        """For each cube and column the values that part its ranges, one less than there are ranges."""
+        parts = []
+        for value, name in zip(self.values, self._bounds, strict=True):
+            known = named(value)
+            if isinstance(sample.schema[value].dataType, StringType):
+                known = F.substring(known, 1, _PREFIX)
+            parts.append(_parted(F.sort_array(F.collect_list(known)), 2**self._bits).alias(name))
+        return sample.groupBy(named(self.cube)).agg(*parts)
+
+    def placed(self, rows: DataFrame) -> DataFrame:
+        """The rows, which have the bounds of their cube, with their place on the curve."""
+        found = _searched(
+            rows, dict(zip(self._found, zip(self.values, self._bounds, strict=True), strict=True)), self._bits
+        )
+        place = F.lit(0).cast("bigint")
+        # The highest bit of each column, then the next one of each: those of the first column weigh most.
+        for bit in reversed(range(self._bits)):
+            for name in self._found:
+                place = F.shiftleft(place, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
+        chance = (F.rand(_SEED) * F.lit(2**_CHANCE_BITS)).cast("bigint")
+        return found.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
+
+    def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
+        """For each cube the places that part its files, filled up with one beyond all, and its keys."""
+        sorted_places = F.sort_array(F.collect_list(named(self.place)))
+        each = placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)).join(outputs, self.cube)
+        parted = _parted(named(self._at), F.size(named(self.keys)))
+        beyond = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
+        return each.select(named(self.cube), named(self.keys), F.concat(parted, beyond).alias(self.files))
+
+    def filed(self, rows: DataFrame) -> DataFrame:
+        """The placed rows with the key of their file."""
+        keys = F.coalesce(named(self.keys), named(self.fallback))
+        if not self.file_steps:
+            return rows.withColumn(self.key, F.get(keys, F.lit(0)))
+        found = _searched(rows, {self._at: (self.place, self.files)}, self.file_steps)
+        return found.withColumn(self.key, F.get(keys, named(self._at).cast("int")))
+
+
+def _parted(values: Column, parts: int | Column) -> Column:
+    """Of sorted values those that part them into so many equal parts; none where there are no values."""
+    parts = F.lit(parts) if isinstance(parts, int) else parts
+    at = F.sequence(F.lit(1), parts - 1)
+    picked = F.transform(at, lambda n: F.get(values, F.floor(n * F.size(values) / parts).cast("int")))
+    empty = F.slice(values, 1, 0)
+    return F.when((F.size(values) > 0) & (parts > 1), picked).otherwise(empty)
+
+
+def _searched(rows: DataFrame, wanted: dict[str, tuple[str, str]], steps: int) -> DataFrame:
+    """The rows with a column for each of `wanted`: how many of the sorted bounds its value reaches, below 2**`steps`.
+
+    A step doubles no expression: each reads the columns of the one before.
+    """
+    found = rows.withColumns({name: F.lit(0).cast("bigint") for name in wanted})
+    for step in reversed(range(steps)):
+        half = 2**step
+        found = found.withColumns(
+            {
+                name: named(name)
+                + F.when(
+                    named(value) >= F.get(named(bounds), (named(name) + half - 1).cast("int")), F.lit(half)
+                ).otherwise(0)
+                for name, (value, bounds) in wanted.items()
+            }
+        )
+    return found

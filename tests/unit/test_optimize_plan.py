@@ -1,0 +1,139 @@
+"""Which files are written again, and together, and which are left alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from deltalite.commands.optimize_plan import (
+    CUBE_ID_TAG,
+    TARGET_SIZE_TAG,
+    Batch,
+    Bin,
+    Candidate,
+    batches,
+    clustered,
+    cube_tags,
+    packed,
+)
+
+
+def file(number, size, partition="p", *, at=None, records=100, deleted=None, **tags):
+    return Candidate(
+        number=number, partition=partition, path=f"f{number}", size_bytes=size,
+        modified_ms=number if at is None else at, records=records, deleted=deleted, tags=tags,
+    )  # fmt: skip
+
+
+def numbers(bins):
+    return [[f.number for f in own.files] for own in bins]
+
+
+def pack(*files, target=100, smallest=75, ratio=0.05):
+    return numbers(packed(files, target=target, smallest=smallest, ratio=ratio))
+
+
+def cluster(*files, target=100, cube_bytes=1000, ratio=0.05):
+    return clustered(files, columns=["a"], target=target, ratio=ratio, cube_bytes=cube_bytes)
+
+
+def in_cube(number, size, cube, **more):
+    return file(number, size, **more, **cube_tags(["a"]), **{CUBE_ID_TAG: cube})
+
+
+def test_small_files_fill_bins_of_their_partition_oldest_first():
+    assert pack(file(2, 40), file(0, 40), file(1, 40, "q"), file(3, 40), file(4, 40, "q")) == [[0, 2], [1, 4]]
+    assert pack(file(0, 40), file(1, 70), file(2, 40)) == [[0, 2]], "a later file takes the room that another left"
+
+
+def test_a_file_that_is_large_enough_or_alone_stays():
+    assert pack(file(0, 75), file(1, 75), file(2, 10)) == []
+    assert pack(file(0, 74), file(1, 10)) == [[0, 1]]
+    assert pack(file(0, 10), file(1, 10, "q")) == []
+
+
+def test_a_file_with_too_many_deleted_rows_is_written_again_also_alone_and_whatever_its_size():
+    assert pack(file(0, 500, deleted=6)) == [[0]]
+    assert pack(file(0, 500, deleted=5)) == []
+    assert pack(file(0, 500, deleted=1), ratio=0) == [[0]]
+    assert pack(file(0, 500, records=None, deleted=1)) == [[0]], "nobody says how many rows it has"
+
+
+def test_deleted_rows_take_no_room():
+    assert pack(file(0, 70, deleted=50), file(1, 60)) == [[0, 1]]
+
+
+def test_a_file_without_rows_is_in_no_bin():
+    assert pack(file(0, 10, deleted=100), file(1, 10), file(2, 10, records=0)) == []
+    assert file(0, 10, deleted=100).is_empty and not file(0, 10, records=None).is_empty
+
+
+def test_what_was_packed_to_the_same_size_waits_for_others_to_join_it():
+    old = [file(0, 30, **{TARGET_SIZE_TAG: "100"}), file(1, 30, **{TARGET_SIZE_TAG: "100"})]
+    assert pack(*old) == []
+    assert pack(*old, file(2, 10)) == [[0, 1, 2]]
+    assert pack(*old, target=200, smallest=150) == [[0, 1]], "another size is asked for"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_second_run_finds_nothing_whatever_becomes_of_the_sizes(seed):
+    """Rows that were packed take less room, by an amount that nobody knows before."""
+    chance = random.Random(seed)
+    files = [file(n, chance.randint(1, 110), chance.choice("pq")) for n in range(200)]
+    bins = packed(files, target=100, smallest=75, ratio=0.05)
+    assert all(own.live_bytes <= 100 for own in bins)
+    gone = {f.number for own in bins for f in own.files}
+    made = [
+        file(
+            1000 + n, max(1, own.live_bytes // chance.randint(1, 9)), own.files[0].partition, **{TARGET_SIZE_TAG: "100"}
+        )
+        for n, own in enumerate(bins)
+    ]
+    left = [f for f in files if f.number not in gone]
+    assert len(made) < len(gone)
+    made = [f for f in made if f.size_bytes < 75]  # as `min_file_size` has it
+    assert pack(*left, *made) == []
+
+
+def test_a_plan_is_the_same_for_the_same_files():
+    files = [file(n, n % 60 + 1, "pq"[n % 2], at=n // 7) for n in range(100)]
+    shuffled = random.Random(1).sample(files, len(files))
+    assert numbers(packed(files, target=100, smallest=75, ratio=1)) == numbers(
+        packed(shuffled, target=100, smallest=75, ratio=1)
+    )
+
+
+def test_all_files_of_a_partition_are_clustered_into_as_many_as_the_target_says():
+    (own,) = cluster(file(0, 150), file(1, 150))
+    assert (numbers([own]), own.outputs) == ([[0, 1]], 3)
+    assert [own.outputs for own in cluster(file(0, 10), file(1, 30, "q"))] == [1, 1]
+
+
+def test_a_clustered_partition_is_left_alone_until_a_file_joins_it():
+    old = [in_cube(0, 100, "x"), in_cube(1, 100, "x")]
+    assert cluster(*old) == []
+    assert cluster(*old, in_cube(2, 100, "y")) == []
+    assert numbers(cluster(*old, file(2, 10))) == [[0, 1, 2]]
+    other = [file(0, 100, **cube_tags(["b"]), **{CUBE_ID_TAG: "x"})]
+    assert numbers(cluster(*other)) == [[0]], "ordered by other columns"
+
+
+def test_full_cubes_stay_when_files_come():
+    old = [in_cube(0, 250, "x"), in_cube(1, 250, "x"), in_cube(2, 200, "y")]
+    assert numbers(cluster(*old, file(3, 10))) == [[2, 3]]
+
+
+def test_a_clustered_file_with_too_many_deleted_rows_is_ordered_again():
+    old = [in_cube(0, 500, "x"), in_cube(1, 500, "x", deleted=50)]
+    assert numbers(cluster(*old)) == [[1]]
+
+
+def test_commits_are_cut_between_bins():
+    bins = [Bin(files=(file(n, size),)) for n, size in enumerate([60, 50, 200, 10, 10])]
+    empty = [file(9, 5, records=0)]
+    made = batches(bins, empty, most_bytes=110)
+    assert [numbers(own.bins) for own in made] == [[[0], [1]], [[2]], [[3], [4]]]
+    assert [own.empty for own in made] == [(), (), tuple(empty)]
+    assert batches([], [], most_bytes=1) == []
+    assert batches([], empty, most_bytes=1) == [Batch(bins=(), empty=tuple(empty))]
