@@ -30,7 +30,7 @@ from deltalite.txn.proposal import Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.merging import merge_into
-from tests.support.tables import delete_rows, request, update_rows
+from tests.support.tables import delete_rows, optimized, request, update_rows
 from tests.unit.builders import metadata, struct
 
 
@@ -116,6 +116,11 @@ def delete(spark, table, *, condition, run):
 def update(spark, table, *, values, condition, run):
     """The update command."""
     update_rows(spark, table, values, condition, run=run)
+
+
+def optimize(spark, table, *, run, **options):
+    """The optimize command."""
+    optimized(spark, table, run=run, **options)
 
 
 def merge(spark, table, *, query, on, run, **clauses):

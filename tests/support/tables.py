@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.commands.delete import delete
+from deltalite.commands.optimize import optimize
 from deltalite.commands.update import update
 from deltalite.commands.write import write
-from deltalite.requests import DeleteRequest, OnRerun, RunIdentity, Source, UpdateRequest, WriteRequest
+from deltalite.requests import DeleteRequest, OnRerun, OptimizeRequest, RunIdentity, Source, UpdateRequest, WriteRequest
 from deltalite.snapshot import Snapshot
 from deltalite.spark.errors import reading_table
 from deltalite.spark.scan import scan_addressed
@@ -75,6 +76,11 @@ def update_rows(
 ) -> OperationResult:
     """Run the update command; `values` has the SQL for each column."""
     return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **_identified(run, options)))
+
+
+def optimized(spark: SparkSession, table: Path | str, *, run: str | None = None, **options: Any) -> OperationResult:
+    """Run the optimize command."""
+    return optimize(spark, OptimizeRequest(table=str(table), **_identified(run, options)))
 
 
 def values(names: str, *rows: str) -> str:

@@ -146,8 +146,9 @@ class _Order:
             known = named(value)
             if isinstance(sample.schema[value].dataType, StringType):
                 known = F.substring(known, 1, _PREFIX)
-            parts.append(_parted(F.sort_array(F.collect_list(known)), 2**self._bits).alias(name))
-        return sample.groupBy(named(self.cube)).agg(*parts)
+            parts.append(F.sort_array(F.collect_list(known)).alias(name))
+        sorted_values = computed_once(sample.groupBy(named(self.cube)).agg(*parts))
+        return sorted_values.withColumns({name: _parted(named(name), 2**self._bits) for name in self._bounds})
 
     def placed(self, rows: DataFrame) -> DataFrame:
         """The rows, which have the bounds of their cube, with their place on the curve."""
@@ -165,7 +166,8 @@ class _Order:
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
         """For each cube the places that part its files, filled up with one beyond all, and its keys."""
         sorted_places = F.sort_array(F.collect_list(named(self.place)))
-        each = placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)).join(outputs, self.cube)
+        places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)))
+        each = places.join(outputs, self.cube)
         parted = _parted(named(self._at), F.size(named(self.keys)))
         beyond = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
         return each.select(named(self.cube), named(self.keys), F.concat(parted, beyond).alias(self.files))
@@ -180,7 +182,10 @@ class _Order:
 
 
 def _parted(values: Column, parts: int | Column) -> Column:
-    """Of sorted values those that part them into so many equal parts; none where there are no values."""
+    """Of sorted values those that part them into so many equal parts; none where there are no values.
+
+    They must be values of a column: an expression would be computed again for each part.
+    """
     parts = F.lit(parts) if isinstance(parts, int) else parts
     at = F.sequence(F.lit(1), parts - 1)
     picked = F.transform(at, lambda n: F.get(values, F.floor(n * F.size(values) / parts).cast("int")))

@@ -1,0 +1,182 @@
+"""Compaction of 2,000 small files and a Z-order of 4,000,000 rows, beside delta-rs and beside a plain read and write.
+
+Each round works on a fresh table made of links to the same files, which is not timed. delta-rs gets the same target
+size. Then a query is asked before and after the Z-order: how many files and row groups statistics leave to read, and
+what Spark takes. `DELTALITE_BENCH_FILES` and `DELTALITE_BENCH_ROWS` make the tables smaller.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable as OtherTable
+from deltalake import write_deltalake
+from measuring import Pair, print_table
+from pyspark.sql import SparkSession
+
+import deltalite.spark as delta
+from deltalite.columnar.predicate import Comparison, Operator
+from deltalite.columnar.skipping import prune
+from deltalite.commands.optimize import optimize
+from deltalite.requests import OptimizeRequest
+from deltalite.snapshot import Snapshot
+from deltalite.spark.scan import scan
+from deltalite.storage.local import LocalLogStore
+
+FILES = int(os.environ.get("DELTALITE_BENCH_FILES", "2000"))
+ROWS = int(os.environ.get("DELTALITE_BENCH_ROWS", "4000000"))
+ROUNDS = 2
+FOLDER = Path(".benchmarks").resolve() / f"optimize-{FILES}-{ROWS}"
+WORK = FOLDER / "work"
+TARGET = 8 * 1024 * 1024
+COLUMNS = ("customer", "product")
+
+
+def session() -> SparkSession:
+    """A local Spark of two cores."""
+    builder: SparkSession.Builder = SparkSession.builder
+    return (
+        builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "4g")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def rows(first: int, count: int) -> pa.Table:
+    """Orders by customers and of products drawn at random."""
+    chance = np.random.default_rng(first)
+    return pa.table(
+        {
+            "order_id": np.arange(first, first + count),
+            "customer": chance.integers(0, 100_000, count),
+            "product": chance.integers(0, 10_000, count),
+            "amount": chance.random(count),
+        }
+    )
+
+
+def made(name: str, files: int, count: int, parts: int = 1) -> Path:
+    """A table of so many files of `count` rows in all, one commit; in partitions where there are several."""
+    table = FOLDER / name
+    if table.exists():
+        return table
+    each = count // files
+    write_deltalake(table, rows(0, 0).append_column("part", pa.array([], pa.string())), partition_by=["part"])
+    log = []
+    for number in range(files):
+        folder = f"part={number % parts}"
+        (table / folder).mkdir(exist_ok=True)
+        file = f"{folder}/{number:05}.parquet"
+        pq.write_table(rows(number * each, each), table / file)
+        log.append({"add": {"path": file, "partitionValues": {"part": str(number % parts)},
+                            "size": (table / file).stat().st_size, "modificationTime": number, "dataChange": True,
+                            "stats": json.dumps({"numRecords": each})}})  # fmt: skip
+    (table / "_delta_log" / f"{1:020}.json").write_text("\n".join(map(json.dumps, log)))
+    return table
+
+
+def copies(template: Path) -> dict[str, str]:
+    """A table for each side, made of links."""
+    found = {}
+    for side in ("ours", "theirs"):
+        shutil.rmtree(WORK / side, ignore_errors=True)
+        shutil.copytree(template, WORK / side, copy_function=os.link)
+        found[side] = str(WORK / side)
+    return found
+
+
+def plain(spark: SparkSession, table: str) -> None:
+    """The same rows read and written by Spark, and nothing else."""
+    snapshot = Snapshot.load(LocalLogStore(table))
+    scan(spark, snapshot).write.mode("overwrite").parquet(str(WORK / "plain"))
+
+
+def beside(name: str, peer: str, target: float, template: Path, ours: Callable, peers: Callable) -> Pair:
+    """Both in turns, each time on a table that nobody has touched."""
+    pair = Pair(name=name, peer=peer, target=target)
+    table: dict[str, str] = {}
+    pair.run(
+        lambda: ours(table["ours"]),
+        lambda: peers(table["theirs"]),
+        rounds=ROUNDS,
+        prepare=lambda: table.update(copies(template)),
+    )
+    return pair
+
+
+def asked(spark: SparkSession, table: str, column: str, value: int) -> tuple[str, float]:
+    """What a query for one value has to read, and the seconds that it takes."""
+    snapshot = Snapshot.load(LocalLogStore(table))
+    left = prune(
+        snapshot.files, Comparison(column=(column,), operator=Operator.EQ, literal=value), snapshot.table_schema
+    )
+    groups = [0, 0]
+    for path in left["path"].to_pylist():
+        footer = pq.read_metadata(Path(table) / path)
+        at = footer.schema.to_arrow_schema().get_field_index(column)
+        for number in range(footer.num_row_groups):
+            bounds = footer.row_group(number).column(at).statistics
+            groups[bounds.min <= value <= bounds.max] += 1
+    took = []
+    for _ in range(3):
+        started = time.perf_counter()
+        delta.read(spark, table, where=f"{column} = {value}").where(f"{column} = {value}").selectExpr(
+            "sum(amount)"
+        ).collect()
+        took.append(time.perf_counter() - started)
+    said = f"{left.num_rows} of {snapshot.files.num_rows} files, {groups[1]} of {sum(groups)} row groups of these"
+    return said, statistics.median(took)
+
+
+def main() -> None:
+    """Print the comparisons, then what a query reads."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    spark = session()
+    small = made(f"small-{FILES}", FILES, FILES * 1000)
+    parted = made(f"parted-{FILES}", FILES, FILES * 1000, parts=max(1, FILES // 20))
+    large = made("large", 40, ROWS)
+
+    def pack(table: str) -> None:
+        optimize(spark, OptimizeRequest(table=table))
+
+    def order(table: str) -> None:
+        optimize(spark, OptimizeRequest(table=table, z_order_by=COLUMNS, target_file_size=TARGET))
+
+    pairs = [
+        beside(f"pack {FILES} files", "plain read and write", 1.5, small, pack, lambda t: plain(spark, t)),
+        beside(f"pack {FILES} files", "delta-rs", 3.0, small, pack, lambda t: OtherTable(t).optimize.compact()),
+        beside(f"pack {FILES} files of {max(1, FILES // 20)} partitions", "delta-rs", 5.0, parted, pack,
+               lambda t: OtherTable(t).optimize.compact()),
+        beside(f"pack 40 files of {ROWS} rows", "plain read and write", 1.1, large, pack, lambda t: plain(spark, t)),
+        beside(f"order {ROWS} rows", "delta-rs", 3.0, large, order,
+               lambda t: OtherTable(t).optimize.z_order(list(COLUMNS), target_size=TARGET)),
+    ]  # fmt: skip
+    print_table(pairs)
+    copies(large)
+    before = {column: asked(spark, str(WORK / "ours"), column, 4_242) for column in COLUMNS}
+    order(str(WORK / "ours"))
+    for column in COLUMNS:
+        for when, (said, seconds) in (
+            ("before", before[column]),
+            ("after", asked(spark, str(WORK / "ours"), column, 4_242)),
+        ):
+            print(f"{column} = 4242 {when:>6}: reads {said}; {seconds:.2f} s")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB at most in the Python process")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Optimize as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_deltalite.operators.delta import DeltaOptimizeOperator
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import OnRerun, OptimizeRequest, RunIdentity
+
+BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+
+
+def operator(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> DeltaOptimizeOperator:
+    """The operator in a DAG, after its templates were rendered."""
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
+        made = DeltaOptimizeOperator(**{"task_id": "optimize", "table": "/lake/orders", **parameters})
+    made.render_template_fields(rendered_with or {})
+    return made
+
+
+def asked(**parameters) -> OptimizeRequest:
+    return operator(**parameters)._request()
+
+
+@BOTH
+def test_the_least_that_an_author_writes_packs_the_whole_table(native):
+    request = asked(native=native)
+    assert request == OptimizeRequest(table="/lake/orders")
+    assert (request.where, request.z_order_by, request.max_deleted_rows_ratio) == (None, (), 0.05)
+
+
+@BOTH
+def test_every_parameter_arrives_with_its_templates_rendered(native):
+    request = asked(
+        native=native,
+        where="kind = '{{ kind }}'",
+        z_order_by=["{{ column }}", "b.c"],
+        target_file_size="{{ size }}",
+        max_deleted_rows_ratio="{{ ratio }}",
+        max_commit_bytes="{{ size }}",
+        user_metadata="why",
+        conflict_retries="0",
+        rendered_with={"kind": "closed", "column": "a", "size": 1000, "ratio": 0.5},
+    )
+    assert request == OptimizeRequest(
+        table="/lake/orders", where="kind = 'closed'", z_order_by=("a", "b.c"), target_file_size=1000,
+        max_deleted_rows_ratio=0.5, max_commit_bytes=1000, user_metadata="why", conflict_retries=0,
+    )  # fmt: skip
+    assert OptimizeRequest.from_json(request.to_json()) == request
+    assert asked(native=native, min_file_size="10").min_file_size == 10
+    assert asked(native=native, where="'closed' = kind").where == "'closed' = kind"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"where": "  "}, "where"),
+        ({"z_order_by": "a, b"}, "not a list"),
+        ({"z_order_by": [" "]}, "z_order_by"),
+        ({"z_order_by": ["a"], "min_file_size": 1}, "any size"),
+        ({"target_file_size": 0}, "target_file_size is 0"),
+        ({"target_file_size": "large"}, "not a whole number"),
+        ({"max_commit_bytes": 0}, "max_commit_bytes is 0"),
+        ({"min_file_size": -1}, "min_file_size is -1"),
+        ({"max_deleted_rows_ratio": 5}, "ratio is 5"),
+        ({"max_deleted_rows_ratio": "some"}, "not a number"),
+        ({"max_deleted_rows_ratio": "nan"}, "ratio is nan"),
+        ({"max_deleted_rows_ratio": True}, "not a number"),
+        ({"table": "/lake/orders@v3"}, "version"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
+        asked(**parameters)
+
+
+def test_a_cleared_optimize_looks_again_and_never_replaces():
+    made = operator()
+    assert made.default_on_rerun(made._request()) is OnRerun.WRITE
+    with pytest.raises(InvalidRequestError, match="takes back an earlier append"):
+        OptimizeRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
+
+
+def test_a_dag_is_serialized():
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        DeltaOptimizeOperator(task_id="optimize", table="/lake/orders", z_order_by=["a"])
+    DagSerialization.to_dict(dag)

@@ -1,0 +1,58 @@
+"""An optimize of two commits is killed wherever it moves a file: no row is lost, and no file is written again twice."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.faults.crash_site import MOVES, CrashSite
+from tests.faults.killing import check_whole, times_in_log
+from tests.support.tables import commit, delete_rows, put, rows, values
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RUN = "airflow/dag/task/-1/manual"
+PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1"}
+
+
+@pytest.fixture(scope="module")
+def site(spark):
+    site = CrashSite(spark)
+    yield site
+    site.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"z_order_by": ["id"]}], ids=["packed", "ordered"])
+def test_an_optimize_is_killed_wherever_it_moves_a_file(site, spark, tmp_path, options):
+    template = tmp_path / "template"
+    for first in (1, 5):
+        query = values("id, day", *[f"{n}, '{day}'" for n in range(first, first + 3) for day in "ab"])
+        put(spark, template, query.replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
+            properties=PROPERTIES)  # fmt: skip
+    delete_rows(spark, template, "id = 2 AND day = 'a'")
+    before, head = rows(template), DeltaTable(str(template)).version
+    old = set(DeltaTable(str(template)).files()["path"].to_pylist())
+    assert len(old) == 4
+    task = {"run": RUN, "max_commit_bytes": 1, **options}
+    steps = []
+    while True:
+        table = tmp_path / f"killed {len(steps)}"
+        shutil.copytree(template, table)
+        step = site.run("optimize", table, kill_at=len(steps), kinds=MOVES, **task)
+        check_whole(table, before)
+        if step is None:
+            break
+        assert site.run("optimize", table, kinds=MOVES, **task) is None
+        check_whole(table, before)
+        assert times_in_log(table, RUN) == 1, f"killed at {step}"
+        newest = DeltaTable(str(table))
+        gone = [remove["path"] for version in range(head + 1, newest.version + 1)
+                for remove in commit(table, version)["remove"]]  # fmt: skip
+        assert sorted(gone) == sorted(old), f"killed at {step}: something was written again twice, or not at all"
+        assert newest.files().num_rows == 2 and "txn" in commit(table, newest.version)
+        shutil.rmtree(table)
+        steps.append(step)
+    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 2
+    assert sum(step.startswith("os.rename") and "day=" in step for step in steps) == 2

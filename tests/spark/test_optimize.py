@@ -1,0 +1,387 @@
+"""Rows move to other files, and no row changes: packing, purging, several commits, races, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from deltalite.commands import optimize as command
+from deltalite.errors import (
+    CorruptDataFileError,
+    InvalidRequestError,
+    UnsupportedFeatureError,
+)
+from deltalite.inspection.verify import verify
+from deltalite.spark import rearranging
+from deltalite.storage.local import LocalLogStore
+from tests.support.tables import (
+    commit,
+    data_file,
+    data_files,
+    delete_rows,
+    hand_made,
+    optimized,
+    ordered,
+    put,
+    rows,
+    schema_json,
+    update_rows,
+)
+
+pytestmark = pytest.mark.spark
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+RUN = "airflow/dag/task/-1/run"
+
+
+def filled(spark, table, *, parts=2, appends=3, **options):
+    """Two small files for each partition in each of some appends of ten rows."""
+    for number in range(appends):
+        first = 10 * number
+        query = f"SELECT id, CAST(id % {parts} AS INT) AS part, id % 7 AS x FROM range({first}, {first + 10}, 1, 2)"
+        put(spark, table, query, partition_by=("part",) if parts > 1 else None, **options)
+
+
+def files_by_part(table):
+    found = {}
+    for values in DeltaTable(str(table)).files()["partition_values"].to_pylist():
+        part = dict(values).get("part")
+        found[part] = found.get(part, 0) + 1
+    return found
+
+
+def by_delta_rs(table):
+    other = deltalake.DeltaTable(str(table))
+    found = deltalake.QueryBuilder().register("t", other).execute("SELECT * FROM t")
+    names = [field.name for field in DeltaTable(str(table)).schema]
+    return ordered(tuple(row[name] for name in names) for row in pa.table(found.read_all()).to_pylist())
+
+
+def versions(table):
+    return {version: rows(f"{table}@v{version}") for version in range(DeltaTable(str(table)).version + 1)}
+
+
+def check(spark, table, before):
+    """Every version reads as before, by all readers, and nothing is wrong with the table."""
+    now = versions(table)
+    assert {version: now[version] for version in before} == before
+    assert rows(table) == before[max(before)] == by_delta_rs(table)
+    by_spark = delta.read(spark, str(table)).toArrow().to_pylist()
+    assert ordered(tuple(row.values()) for row in by_spark) == before[max(before)]
+    assert verify(LocalLogStore(str(table))).findings == ()
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "t"
+
+
+def test_small_files_are_packed_by_partition_and_history_says_so(spark, table):
+    filled(spark, table, properties={"delta.enableChangeDataFeed": "true"})
+    before = versions(table)
+    assert files_by_part(table) == {"0": 6, "1": 6}
+    result = optimized(spark, table, run=RUN)
+    assert files_by_part(table) == {"0": 1, "1": 1}
+    check(spark, table, before)
+    made = commit(table, 3)
+    assert len(made["add"]) == 2 and len(made["remove"]) == 12 and "cdc" not in made
+    assert not any(action["dataChange"] for action in (*made["add"], *made["remove"]))
+    assert [json.loads(add["stats"])["numRecords"] for add in made["add"]] == [15, 15]
+    info = made["commitInfo"]
+    assert (info["operation"], info["isolationLevel"]) == ("OPTIMIZE", "SnapshotIsolation")
+    assert info["operationParameters"] == {"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": False}
+    sizes = sorted(add["size"] for add in made["add"])
+    assert result.metrics == {name: int(value) for name, value in info["operationMetrics"].items()}
+    assert result.metrics == {
+        "numAddedFiles": 2, "numRemovedFiles": 12, "numAddedBytes": sum(sizes),
+        "numRemovedBytes": sum(remove["size"] for remove in made["remove"]), "numDeletionVectorsRemoved": 0,
+        "minFileSize": sizes[0], "p25FileSize": sizes[0], "p50FileSize": sizes[0], "p75FileSize": sizes[0],
+        "maxFileSize": sizes[1],
+    }  # fmt: skip
+    assert sum(batch.num_rows for batch in DeltaTable(str(table)).changes(from_version=3, to_version=3)) == 0
+
+
+def test_a_second_run_does_nothing_and_a_retry_nothing_at_all(spark, table):
+    filled(spark, table)
+    assert optimized(spark, table, run=RUN).committed
+    again = optimized(spark, table, run=RUN)
+    assert (again.skipped, again.version, again.metrics["numAddedFiles"]) == (True, 3, 2)
+    other = optimized(spark, table, run="another")
+    assert (other.committed, other.version, other.metrics["numAddedFiles"]) == (True, 4, 0)
+    made = commit(table, 4)
+    assert (made["add"], made["remove"], made["txn"]["appId"]) == ([], [], "another")
+    unnamed = optimized(spark, table)
+    assert (unnamed.committed, unnamed.version) == (False, 4)
+
+
+def test_only_the_partitions_of_where_are_packed(spark, table):
+    filled(spark, table, parts=3)
+    before = versions(table)
+    optimized(spark, table, where="part IN (0, 2) AND part + 1 > 1")
+    assert files_by_part(table) == {"0": 6, "1": 6, "2": 1}
+    check(spark, table, before)
+    assert json.loads(commit(table, 3)["commitInfo"]["operationParameters"]["predicate"]) == [
+        "part IN (0, 2) AND part + 1 > 1"
+    ]
+
+
+def test_files_with_deleted_rows_are_purged_and_files_without_rows_leave(spark, table):
+    put(spark, table, "SELECT id, CAST(id DIV 100 AS INT) AS part FROM range(0, 300, 1, 1)", partition_by=("part",),
+        properties=VECTORS)  # fmt: skip
+    delete_rows(spark, table, "id < 2 OR id BETWEEN 100 AND 120")
+    before = versions(table)
+    optimized(spark, table)
+    made = commit(table, 2)
+    assert [add["partitionValues"]["part"] for add in made["add"]] == ["1"], "two of a hundred are too few"
+    assert made["commitInfo"]["operationMetrics"]["numDeletionVectorsRemoved"] == "1"
+    check(spark, table, before)
+    optimized(spark, table, max_deleted_rows_ratio=0)
+    check(spark, table, before)
+    assert DeltaTable(str(table)).files()["deletion_vector"].null_count == 3
+    assert not optimized(spark, table, max_deleted_rows_ratio=0).committed
+
+
+def without_rows(table, name):
+    """The deletion vector of a file of a hand-made table marks all of its rows."""
+    store = LocalLogStore(str(table))
+    from deltalite.columnar.deletion_vector_files import write_vectors
+
+    (vector,) = write_vectors(store, [pa.array(range(3), pa.int64())])
+    return {key: value for key, value in vector.items() if value is not None}
+
+
+def test_a_file_all_of_whose_rows_are_deleted_only_leaves(spark, table):
+    table.mkdir()
+    vector = without_rows(table, "a.parquet")
+    adds = [
+        {**data_file(table, "a.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":3}',
+         "deletionVector": vector},
+        {**data_file(table, "b.parquet", id=pa.array([4], pa.int64())), "stats": '{"numRecords":1}'},
+    ]  # fmt: skip
+    hand_made(table, schema_json(("id", "long")), adds, features=("deletionVectors",))
+    optimized(spark, table)
+    made = commit(table, 1)
+    assert (made["add"], [remove["path"] for remove in made["remove"]]) == ([], ["a.parquet"])
+    assert rows(table) == [(4,)]
+
+
+@pytest.mark.parametrize("count", [5, 2], ids=["more than it has", "fewer"])
+def test_statistics_that_are_wrong_lose_no_row(spark, table, count):
+    table.mkdir()
+    numbers = f'{{"numRecords":{count}}}'
+    adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n, n, n], pa.int64())), "stats": numbers}
+            for n in range(2)]  # fmt: skip
+    hand_made(table, schema_json(("id", "long")), adds)
+    optimized(spark, table)
+    assert rows(table) == [(0,)] * 3 + [(1,)] * 3
+    assert json.loads(commit(table, 1)["add"][0]["stats"])["numRecords"] == 6
+
+
+def test_rows_that_get_lost_on_their_way_are_never_committed(spark, table, monkeypatch):
+    filled(spark, table)
+    there = data_files(table)
+    real = rearranging.scan
+    monkeypatch.setattr(rearranging, "scan", lambda *a, **k: real(*a, **k).where("id <> 3"))
+    with pytest.raises(CorruptDataFileError, match="do not hold the rows that the log says: 14 rows were read"):
+        optimized(spark, table, run=RUN)
+    assert DeltaTable(str(table)).version == 2 and data_files(table) == there
+
+
+def test_many_small_bins_are_one_job_and_each_is_one_file(spark, table, monkeypatch):
+    """Also where all scans of a job would be one partition to Spark."""
+    filled(spark, table, parts=11)
+    before = versions(table)
+    assert [job.shuffles for job in rearranging.jobs_for([1] * 11)] == [True]
+    optimized(spark, table)
+    assert set(files_by_part(table).values()) == {1}
+    check(spark, table, before)
+
+
+def test_keys_go_to_the_partitions_that_spark_gives_them(spark):
+    for count in (1, 7, 200):
+        keys = rearranging.keys_of_partitions(count)
+        frame = spark.createDataFrame(list(enumerate(keys)), "number INT, key INT").repartition(count, "key")
+        found = frame.selectExpr("number", "spark_partition_id() AS part").collect()
+        assert sorted(number for number, part in found if number == part) == list(range(count))
+
+
+def test_large_and_small_bins_are_other_jobs():
+    large, small = rearranging._LARGE_BYTES, 1
+    jobs = rearranging.jobs_for([large, *[small] * 9, large])
+    assert [(job.bins, job.shuffles) for job in jobs] == [((0, 10), False), (tuple(range(1, 10)), True)]
+    assert [job.shuffles for job in rearranging.jobs_for([small] * 8)] == [False]
+    assert [len(job.bins) for job in rearranging.jobs_for([large] * 101)] == [100, 1]
+
+
+def test_a_large_table_takes_several_commits_of_which_the_last_names_the_run(spark, table):
+    filled(spark, table, parts=3)
+    before = versions(table)
+    result = optimized(spark, table, run=RUN, max_commit_bytes=1)
+    assert (result.version, result.read_version) == (5, 4)
+    assert ["txn" in commit(table, version) for version in (3, 4, 5)] == [False, False, True]
+    assert [len(commit(table, version)["add"]) for version in (3, 4, 5)] == [1, 1, 1]
+    assert (result.metrics["numRemovedFiles"], result.metrics["totalNumRemovedFiles"]) == (6, 18)
+    assert result.metrics["totalNumCommits"] == 3
+    check(spark, table, before)
+
+
+def test_a_try_that_ended_between_two_commits_is_gone_on_with(spark, table, monkeypatch):
+    filled(spark, table, parts=3)
+    before = versions(table)
+    real, calls = command.committed, []
+
+    def fails_later(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("the job was killed")
+        return real(*arguments)
+
+    monkeypatch.setattr(command, "committed", fails_later)
+    with pytest.raises(RuntimeError):
+        optimized(spark, table, run=RUN, max_commit_bytes=1)
+    monkeypatch.setattr(command, "committed", real)
+    first = {remove["path"] for remove in commit(table, 3)["remove"]}
+    result = optimized(spark, table, run=RUN, max_commit_bytes=1)
+    again = {remove["path"] for version in (4, 5) for remove in commit(table, version)["remove"]}
+    assert (result.version, result.skipped, len(first), len(again)) == (5, False, 6, 12)
+    assert first.isdisjoint(again)
+    check(spark, table, before)
+
+
+@pytest.fixture
+def rival(table, monkeypatch):
+    """`rival(theirs, times)` lets `theirs(number)` commit right before each of our next commits."""
+
+    def arranged(theirs, times=1):
+        original = LocalLogStore.write_if_absent
+        turns = iter(range(times))
+
+        def rival_first(store, name, data):
+            number = next(turns, None)
+            if number is None:
+                return original(store, name, data)
+            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
+            theirs(number)
+            monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+            return original(store, name, data)
+
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+
+    return arranged
+
+
+def test_an_append_and_a_change_elsewhere_do_not_stand_in_its_way(spark, table, rival):
+    filled(spark, table)
+    put(spark, table, "SELECT 500L AS id, 9 AS part, 0L AS x")
+    rival(
+        lambda _n: (put(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x"), delete_rows(spark, table, "part = 9"))
+    )
+    result = optimized(spark, table, conflict_retries=0, where="part < 2", run=RUN)
+    assert (result.version, result.read_version) == (6, 3) and "numFilesLeft" not in result.metrics
+    assert files_by_part(table) == {"0": 2, "1": 1}
+    assert [row[0] for row in sorted(rows(table))] == [*range(30), 100]
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["files", "vectors"])
+def test_what_a_winner_touched_is_planned_again_and_the_rest_stands(spark, table, rival, properties):
+    filled(spark, table, properties=properties)
+    rival(lambda _n: delete_rows(spark, table, "id = 4"))
+    result = optimized(spark, table, run=RUN)
+    assert ["txn" in commit(table, version) for version in (3, 4, 5)] == [False, False, True]
+    assert [add["partitionValues"]["part"] for add in commit(table, 4)["add"]] == ["1"]
+    assert [add["partitionValues"]["part"] for add in commit(table, 5)["add"]] == ["0"]
+    assert result.version == 5 and result.metrics["totalNumAddedFiles"] == 2
+    assert files_by_part(table) == {"0": 1, "1": 1}
+    assert [row[0] for row in sorted(rows(table))] == [n for n in range(30) if n != 4]
+    named = {a["path"] for version in range(6) for a in commit(table, version)["add"]}
+    assert {name.replace("=", "%3D") if "%3D" in str(named) else name for name in data_files(table)} == named
+    assert verify(LocalLogStore(str(table))).findings == ()
+
+
+def test_what_is_always_touched_is_left_to_a_later_run(spark, table, rival):
+    filled(spark, table)
+    rival(
+        lambda number: update_rows(spark, table, {"x": "x + 1"}, f"id IN ({4 + 2 * number}, {5 + 2 * number})"), times=9
+    )
+    result = optimized(spark, table, run=RUN, conflict_retries=1)
+    assert result.committed and result.metrics["numFilesLeft"] > 0 and result.metrics["numAddedFiles"] == 0
+    assert "txn" in commit(table, result.version)
+    assert [row[0] for row in sorted(rows(table))] == list(range(30))
+
+
+def test_a_change_of_the_tables_rules_is_planned_again(spark, table, rival):
+    filled(spark, table)
+    rival(lambda _n: put(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))
+    optimized(spark, table, run=RUN)
+    assert files_by_part(table) == {"0": 1, "1": 1}
+    assert len(rows(table)) == 31 and DeltaTable(str(table)).schema.names == ["id", "part", "x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"where": "id > 3"}, "partition columns of .* These are part"),
+        ({"where": "part = 0 OR x = 1"}, "partition columns"),
+        ({"where": "nowhere = 1"}, "nowhere"),
+        ({"z_order_by": ["part"]}, "by which the table is partitioned"),
+        ({"z_order_by": ["nowhere"]}, "does not have"),
+        ({"z_order_by": ["ID", "id"]}, "twice"),
+        ({"z_order_by": ["x"]}, "no statistics"),
+        ({"z_order_by": ["id"] * 17}, "17 columns"),
+        ({"z_order_by": ["flag"]}, "no smallest and largest"),
+        ({"z_order_by": ["list"]}, "no smallest and largest"),
+    ],
+)
+def test_what_means_nothing_for_the_table_is_refused_before_a_row_is_read(spark, table, options, problem):
+    put(spark, table, "SELECT 1L AS id, 0 AS part, 2L AS x, true AS flag, array(1) AS list", partition_by=("part",),
+        properties={"delta.dataSkippingStatsColumns": "id,flag,list"})  # fmt: skip
+    with pytest.raises(InvalidRequestError, match=problem) as caught:
+        optimized(spark, table, **options)
+    assert caught.value.remedy and DeltaTable(str(table)).version == 0
+
+
+def test_a_clustered_table_is_packed_and_not_ordered_by_other_columns(spark, table):
+    table.mkdir()
+    adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "stats": '{"numRecords":1}'}
+            for n in range(3)]  # fmt: skip
+    hand_made(table, schema_json(("id", "long")), adds, features=("clustering", "domainMetadata"))
+    log = table / "_delta_log" / f"{0:020}.json"
+    domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
+    log.write_text(log.read_text() + "\n" + json.dumps({"domainMetadata": domain}))
+    with pytest.raises(InvalidRequestError, match="clustered by id"):
+        optimized(spark, table, z_order_by=["id"])
+    optimized(spark, table)
+    assert files_by_part(table) == {None: 1} and rows(table) == [(0,), (1,), (2,)]
+
+
+def test_a_table_that_asks_too_much_of_a_writer_is_left_as_it_is(spark, table):
+    table.mkdir()
+    adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "baseRowId": n} for n in range(2)]
+    hand_made(table, schema_json(("id", "long")), adds, features=("rowTracking", "domainMetadata"),
+              configuration={"delta.enableRowTracking": "true"})  # fmt: skip
+    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+        optimized(spark, table)
+    assert DeltaTable(str(table)).version == 0
+
+
+def test_rules_and_names_of_the_table_are_kept(spark, table):
+    """Rows that break a rule by now move all the same; names and ids of columns are those of the table."""
+    properties = {"delta.columnMapping.mode": "name", "delta.appendOnly": "true", "delta.randomizeFilePrefixes": "true"}
+    query = "SELECT id, 0 AS part, struct(id AS `a.b`) AS s FROM range(0, 4, 1, 4)"
+    put(spark, table, query, partition_by=("part",), properties=properties)
+    before = versions(table)
+    optimized(spark, table, z_order_by=["s.`a.b`"])
+    check(spark, table, before)
+    (add,) = commit(table, 1)["add"]
+    physical = DeltaTable(str(table)).schema  # users' names
+    assert physical.names == ["id", "part", "s"]
+    stored = pq.read_schema(table / add["path"])
+    assert all(field.metadata and b"PARQUET:field_id" in field.metadata for field in stored)
+    assert stored.names != ["id", "s"]
+    assert json.loads(add["tags"]["ZCUBE_ZORDER_BY"])[0].startswith("col-")

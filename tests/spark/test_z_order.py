@@ -1,0 +1,165 @@
+"""Rows ordered along a Z curve: nearby in each of the columns, whatever their types, and no row is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow.parquet as pq
+import pytest
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from deltalite.columnar.predicate import Comparison, Operator
+from deltalite.columnar.skipping import prune
+from deltalite.inspection.verify import verify
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.opening import open_store
+from tests.spark.test_optimize import by_delta_rs, check, versions
+from tests.support.tables import commit, delete_rows, optimized, put, rows, spark_rows, update_rows
+
+pytestmark = pytest.mark.spark
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "t"
+
+
+def kept(table, column, value):
+    """How many files may hold rows with this value, and how many there are."""
+    snapshot = Snapshot.load(open_store(str(table)))
+    equal = Comparison(column=(column,), operator=Operator.EQ, literal=value)
+    return prune(snapshot.files, equal, snapshot.table_schema).num_rows, snapshot.files.num_rows
+
+
+def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
+    query = (
+        "SELECT id, CAST(rand(1) * 1000 AS INT) AS x, CAST(rand(2) * 1000 AS INT) AS y, rand(3) AS z "
+        "FROM range({}, {}, 1, 4)"
+    )
+    for at in range(2):
+        put(spark, table, query.format(at * 60_000, at * 60_000 + 60_000))
+    before = versions(table)
+    size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
+    assert kept(table, "x", 500) == (8, 8)
+    result = optimized(spark, table, z_order_by=["x", "y"], target_file_size=size // 16)
+    files = result.metrics["numAddedFiles"]
+    assert 14 <= files <= 18
+    for column in ("x", "y"):
+        found = [kept(table, column, value)[0] for value in range(5, 1000, 90)]
+        assert sum(found) <= 0.4 * files * len(found), f"of {files} files so many may hold a value of {column}: {found}"
+    assert result.metrics["maxFileSize"] < 1.5 * result.metrics["minFileSize"]
+    check(spark, table, before)
+    made = commit(table, 2)
+    assert json.loads(made["commitInfo"]["operationParameters"]["zOrderBy"]) == ["x", "y"]
+    assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in made["add"]} == {'["x", "y"]'}
+    assert len({add["tags"]["ZCUBE_ID"] for add in made["add"]}) == 1
+    again = optimized(spark, table, z_order_by=["x", "y"], target_file_size=size // 16)
+    assert not again.committed and again.metrics["numAddedFiles"] == 0
+
+
+def test_row_groups_of_one_file_can_be_skipped(spark, table):
+    put(spark, table, "SELECT /*+ COALESCE(1) */ id, rand(1) AS x, uuid() AS text FROM range(80000)")
+    optimized(spark, table, z_order_by=["x"], target_file_size=8 * 1024 * 1024)
+    (add,) = commit(table, 1)["add"]
+    footer = pq.read_metadata(table / add["path"])
+    bounds = [footer.row_group(n).column(1).statistics for n in range(footer.num_row_groups)]
+    assert len(bounds) >= 3
+    assert sum(bound.min <= 0.5 <= bound.max for bound in bounds) <= 2
+
+
+TYPES = {
+    "text": "IF(id % 5 = 0, NULL, concat('https://example.org/a/long/prefix/that/all/share/', id * 7919 % 1000))",
+    "amount": "CAST(id * 7919 % 1000 AS DECIMAL(30, 10))",
+    "day": "date_add(DATE'2020-01-01', CAST(id * 7919 % 1000 AS INT))",
+    "moment": "timestamp_seconds(id * 7919 % 1000)",
+    "zoneless": "CAST(timestamp_seconds(id * 7919 % 1000) AS TIMESTAMP_NTZ)",
+    "real": "CASE id % 5 WHEN 0 THEN double('NaN') WHEN 1 THEN -0.0D WHEN 2 THEN NULL ELSE id * 7919 % 1000 END",
+    "same": "7",
+    "nothing": "CAST(NULL AS INT)",
+    "s": "named_struct('a b', named_struct('c', IF(id % 3 = 0, NULL, id)))",
+}
+
+
+def test_columns_of_any_type_with_nulls_order_rows_and_none_is_lost(spark, table):
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in TYPES.items())
+    put(spark, table, f"SELECT id, {columns} FROM range(0, 2000, 1, 2)", properties=VECTORS)
+    delete_rows(spark, table, "id % 10 = 3")
+    before, by_spark = rows(table), spark_rows(spark, table)
+    names = [*[name for name in TYPES if name != "s"], "s.`a b`.c"]
+    size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
+    optimized(spark, table, z_order_by=names, target_file_size=size // 5)
+    assert repr(rows(table)) == repr(before) and repr(spark_rows(spark, table)) == repr(by_spark)
+    assert DeltaTable(str(table)).files().num_rows in (4, 5)
+    assert verify(LocalLogStore(str(table))).findings == ()
+
+
+def test_one_value_for_all_rows_still_makes_files_of_a_size(spark, table):
+    put(spark, table, "SELECT id, 7 AS same FROM range(0, 20000, 1, 4)")
+    size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
+    optimized(spark, table, z_order_by=["same"], target_file_size=size // 4)
+    counts = [json.loads(add["stats"])["numRecords"] for add in commit(table, 1)["add"]]
+    assert len(counts) == 4 and max(counts) < 2 * min(counts)
+
+
+def test_each_partition_is_a_cube_of_its_own_and_waits_for_new_files(spark, table):
+    query = "SELECT id, CAST(id % 3 AS INT) AS part, id * 7919 % 1000 AS x FROM range({}, {}, 1, 2)"
+    put(spark, table, query.format(0, 3000), partition_by=("part",))
+    size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
+    optimized(spark, table, z_order_by=["x"], target_file_size=size // 6)
+    made = commit(table, 1)["add"]
+    cubes = {add["partitionValues"]["part"]: add["tags"]["ZCUBE_ID"] for add in made}
+    assert len(set(cubes.values())) == 3 and len(made) == 6, "two files for each"
+    for add in made:
+        values = pq.read_table(table / add["path"])["x"].to_pylist()
+        assert values == sorted(values), "a file of a partition is ordered too"
+    put(spark, table, query.format(3000, 3001))
+    before = versions(table)
+    optimized(spark, table, z_order_by=["x"], target_file_size=size // 6)
+    assert {add["partitionValues"]["part"] for add in commit(table, 3)["add"]} == {"0"}
+    check(spark, table, before)
+
+
+def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, table, monkeypatch):
+    """A cube that the sample has missed is written in any order."""
+    from deltalite.spark import z_order
+
+    put(spark, table, "SELECT id, CAST(id % 2 AS INT) AS part FROM range(0, 100, 1, 2)", partition_by=("part",))
+    before = versions(table)
+    monkeypatch.setattr(z_order, "_shares", lambda cubes: [0.0, 1.0])
+    optimized(spark, table, z_order_by=["id"], target_file_size=600)
+    check(spark, table, before)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_history_every_version_reads_the_same(spark, table, seed):
+    chance = random.Random(seed)
+    properties = chance.choice([{}, VECTORS, VECTORS | {"delta.columnMapping.mode": "name"}])
+    query = "SELECT id, CAST(id % 3 AS INT) AS part, CAST(rand({}) * 100 AS INT) AS x FROM range({}, {}, 1, 2)"
+    put(spark, table, query.format(seed, 0, 60), partition_by=("part",), properties=properties)
+    options = [
+        {}, {"max_deleted_rows_ratio": 0}, {"z_order_by": ["x", "id"]}, {"where": "part = 1"},
+        {"z_order_by": ["x"], "target_file_size": 900}, {"max_commit_bytes": 1},
+    ]  # fmt: skip
+    for step in range(1, 5):
+        match chance.randrange(3):
+            case 0:
+                put(spark, table, query.format(step, 60 * step, 60 * step + 30))
+            case 1:
+                delete_rows(spark, table, f"x < {chance.randrange(60)} AND id % {chance.randint(1, 4)} = 0")
+            case _:
+                update_rows(spark, table, {"x": "x + 1"}, f"id % {chance.randint(2, 5)} = 1")
+        before = versions(table)
+        chosen = chance.choice(options)
+        optimized(spark, table, **chosen)
+        now = versions(table)
+        assert {version: now[version] for version in before} == before, chosen
+        assert rows(table) == before[max(before)] == by_delta_rs(table), chosen
+        assert spark_rows(spark, table) == before[max(before)]
+        assert not optimized(spark, table, **chosen).committed, f"a second run did something: {chosen}"
+    assert verify(LocalLogStore(str(table))).findings == ()
+    assert delta.read(spark, str(table)).count() == len(rows(table))
