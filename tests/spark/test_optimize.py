@@ -11,6 +11,7 @@ import pytest
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
+from deltalite.columnar.deletion_vector_files import write_vectors
 from deltalite.commands import optimize as command
 from deltalite.errors import (
     CorruptDataFileError,
@@ -147,18 +148,10 @@ def test_files_with_deleted_rows_are_purged_and_files_without_rows_leave(spark, 
     assert not optimized(spark, table, max_deleted_rows_ratio=0).committed
 
 
-def without_rows(table, name):
-    """The deletion vector of a file of a hand-made table marks all of its rows."""
-    store = LocalLogStore(str(table))
-    from deltalite.columnar.deletion_vector_files import write_vectors
-
-    (vector,) = write_vectors(store, [pa.array(range(3), pa.int64())])
-    return {key: value for key, value in vector.items() if value is not None}
-
-
 def test_a_file_all_of_whose_rows_are_deleted_only_leaves(spark, table):
     table.mkdir()
-    vector = without_rows(table, "a.parquet")
+    (descriptor,) = write_vectors(LocalLogStore(str(table)), [pa.array(range(3), pa.int64())])
+    vector = {key: value for key, value in descriptor.items() if value is not None}
     adds = [
         {**data_file(table, "a.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":3}',
          "deletionVector": vector},
@@ -169,6 +162,15 @@ def test_a_file_all_of_whose_rows_are_deleted_only_leaves(spark, table):
     made = commit(table, 1)
     assert (made["add"], [remove["path"] for remove in made["remove"]]) == ([], ["a.parquet"])
     assert rows(table) == [(4,)]
+
+
+def test_a_file_that_is_wrongly_said_to_have_no_rows_left_stays(spark, table):
+    table.mkdir()
+    adds = [{**data_file(table, "a.parquet", id=pa.array([1], pa.int64())), "stats": '{"numRecords":0}'}]
+    hand_made(table, schema_json(("id", "long")), adds)
+    with pytest.raises(CorruptDataFileError, match="1 rows are left where there should be none"):
+        optimized(spark, table)
+    assert DeltaTable(str(table)).version == 0 and rows(table) == [(1,)]
 
 
 @pytest.mark.parametrize("count", [5, 2], ids=["more than it has", "fewer"])
@@ -274,6 +276,24 @@ def rival(table, monkeypatch):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
 
     return arranged
+
+
+def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, monkeypatch):
+    filled(spark, table, parts=3)
+    before = versions(table)
+    real, calls = command.files_still_there, []
+
+    def other_try_first(*arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            optimized(spark, table, run=RUN, where="part = 0")
+        return real(*arguments)
+
+    monkeypatch.setattr(command, "files_still_there", other_try_first)
+    result = optimized(spark, table, run=RUN, max_commit_bytes=1)
+    named = [version for version in range(3, 1 + DeltaTable(str(table)).version) if "txn" in commit(table, version)]
+    assert result.skipped and named == [result.version]
+    check(spark, table, before)
 
 
 def test_an_append_and_a_change_elsewhere_do_not_stand_in_its_way(spark, table, rival):

@@ -113,11 +113,8 @@ class _Run:
         self.attempts += 1
         base = Snapshot.load(self.store)
         base.check_log()
-        identity = self.request.identity
-        if identity is not None:
-            done = earlier_result(base, self.store.root, identity.app_id, identity.txn_version)
-            if done is not None:
-                return done
+        if (done := self._done(base)) is not None:
+            return done
         check_writable(base.protocol, base.metadata)
         plan = plan_for(self.spark, base, self.request)
         lost = _Lost()
@@ -132,6 +129,13 @@ class _Run:
             _log.warning("%s They are left to a later run.", lost.error.problem)
         return self._end(lost)
 
+    def _done(self, base: Snapshot) -> OperationResult | None:
+        """What an earlier try of the run has ended with; it may still be at work, and end in between."""
+        identity = self.request.identity
+        if identity is None:
+            return None
+        return earlier_result(base, self.store.root, identity.app_id, identity.txn_version)
+
     @property
     def _gives_up(self) -> bool:
         """Whether nothing is planned again any more."""
@@ -144,6 +148,8 @@ class _Run:
         Only what ends the run records it.
         """
         base = Snapshot.load(self.store)
+        if (done := self._done(base)) is not None:
+            return done
         check_writable(base.protocol, base.metadata)
         there = files_still_there(base, plan)
         bins = [own for own in batch.bins if lost.keeps(keys_of(plan, own.files), there)]
@@ -159,6 +165,8 @@ class _Run:
                     result = committed(self.spark, self.store, self.request, proposal, (written.staging,))
                 except _TOUCHED as error:
                     base = Snapshot.load(self.store)
+                    if (done := self._done(base)) is not None:
+                        return done
                     if not files_stay_right(target.protocol, base.protocol, target.metadata, base.metadata):
                         raise
                     lost.error = error
@@ -196,6 +204,8 @@ class _Run:
     def _end(self, lost: _Lost) -> OperationResult:
         """Record the run where it has nothing to commit, or nothing any more."""
         base = Snapshot.load(self.store)
+        if (done := self._done(base)) is not None:
+            return done
         operation = self._operation((), (), lost)
         if self.request.identity is None:
             return operation_result(
@@ -204,7 +214,7 @@ class _Run:
                 OPERATION,
                 version=base.version,
                 read_version=base.version,
-                committed=False,
+                committed=self.totals.commits > 0,
                 metrics=dict(operation.metrics),
             )
         proposal = Proposal(

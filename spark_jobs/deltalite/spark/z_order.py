@@ -29,7 +29,9 @@ from deltalite.spark.scan import scan_rows
 _MOST_SAMPLED = 2_000_000
 _OF_A_CUBE = (1_000, 50_000)
 # Bits of the number of a range, and of chance behind the place: many rows may share one.
-_MOST_BITS, _ALL_BITS, _CHANCE_BITS = 12, 48, 10
+_MOST_BITS, _ALL_BITS, _CHANCE_BITS = 10, 30, 10
+# Each executor has the bounds of all cubes, a million at most.
+_MOST_BOUNDS = 1_000_000
 # A bound is a text of so many characters at most.
 _PREFIX = 64
 _SEED = 42
@@ -51,20 +53,18 @@ def ordered_cubes(
 
     Errors are those of `scan`.
     """
-    order = _Order(snapshot, len(columns), max(cube.outputs for cube in cubes))
+    order = _Order(snapshot, columns=len(columns), cubes=len(cubes), most_outputs=max(c.outputs for c in cubes))
     rows = _scanned(spark, snapshot, files, cubes, columns, order)
     sample = computed_once(
         rows.where(F.rand(_SEED) < named(order.share)).select(named(order.cube), *map(named, order.values))
     )
+    outputs = _outputs(spark, cubes, order)
     bounds = order.bounds(sample)
     if order.file_steps:
         placed = order.placed(sample.join(F.broadcast(bounds), order.cube))
-        bounds = bounds.join(order.file_bounds(placed, _outputs(spark, cubes, order)), order.cube)
-    else:
-        bounds = bounds.join(_outputs(spark, cubes, order), order.cube)
+        bounds = bounds.join(order.file_bounds(placed, outputs), order.cube)
     # A cube of which the sample has no row is not lost: its rows lie before all bounds.
-    everything = _outputs(spark, cubes, order).select(named(order.cube), named(order.keys).alias(order.fallback))
-    known = F.broadcast(computed_once(everything.join(bounds, order.cube, "left_outer")))
+    known = F.broadcast(outputs.join(bounds, order.cube, "left_outer"))
     filed = order.filed(order.placed(rows.join(known, order.cube)))
     count = sum(cube.outputs for cube in cubes)
     own = [named(field.name) for field in snapshot.schema]
@@ -126,17 +126,18 @@ def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataF
 class _Order:
     """The names of the columns that are added to the rows, and the expressions over them."""
 
-    def __init__(self, snapshot: Snapshot, columns: int, most_outputs: int) -> None:
+    def __init__(self, snapshot: Snapshot, *, columns: int, cubes: int, most_outputs: int) -> None:
         def own(stem: str) -> str:
             return unused_name(snapshot.schema, stem)
 
         self.cube, self.share, self.place, self.key = own("cube"), own("share"), own("place"), own("key")
-        self.keys, self.fallback, self.files = own("keys"), own("fallback"), own("files")
+        self.keys, self.files = own("keys"), own("files")
         self.values = [own(f"value{n}") for n in range(columns)]
         self._bounds = [own(f"bounds{n}") for n in range(columns)]
         self._found = [own(f"range{n}") for n in range(columns)]
         self._at = own("at")
-        self._bits = min(_MOST_BITS, _ALL_BITS // columns)
+        few = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
+        self._bits = max(1, min(_MOST_BITS, _ALL_BITS // columns, few))
         self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
 
     def bounds(self, sample: DataFrame) -> DataFrame:
@@ -164,17 +165,17 @@ class _Order:
         return found.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
 
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
-        """For each cube the places that part its files, filled up with one beyond all, and its keys."""
+        """For each cube the places that part its files, filled up with one beyond all."""
         sorted_places = F.sort_array(F.collect_list(named(self.place)))
         places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)))
         each = places.join(outputs, self.cube)
         parted = _parted(named(self._at), F.size(named(self.keys)))
         beyond = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
-        return each.select(named(self.cube), named(self.keys), F.concat(parted, beyond).alias(self.files))
+        return each.select(named(self.cube), F.concat(parted, beyond).alias(self.files))
 
     def filed(self, rows: DataFrame) -> DataFrame:
         """The placed rows with the key of their file."""
-        keys = F.coalesce(named(self.keys), named(self.fallback))
+        keys = named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
         found = _searched(rows, {self._at: (self.place, self.files)}, self.file_steps)
