@@ -1,0 +1,46 @@
+"""The upkeep of a lake: each table that is found goes through the steps of a mapped group."""
+
+from __future__ import annotations
+
+import os
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, example, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+NAMES = ("a b", "orders")
+STEPS = ("optimize", "checkpoint", "vacuum")
+
+
+@pytest.fixture
+def small_lake(tmp_path, monkeypatch):
+    """Two tables of four small files and one that no version names, long dead; and a folder that is no table."""
+    lake = tmp_path / "lake"
+    for name in NAMES:
+        for number in range(4):
+            deltalake.write_deltalake(str(lake / name), pa.table({"id": [number]}), mode="append")
+        (lake / name / "dead.parquet").write_bytes(b"x")
+        os.utime(lake / name / "dead.parquet", (0, 0))
+    (lake / "landing").mkdir()
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(lake))
+    return lake
+
+
+def test_each_table_that_is_found_is_packed_checkpointed_and_vacuumed(airflow_db, small_lake):
+    done = run(example("lake_maintenance"), FIRST)
+    assert done.state == "success"
+    assert done.returned["tables"] == [str(small_lake / name) for name in NAMES]
+    versions = {step: [one["version"] for one in done.returned[f"maintenance.{step}"]] for step in STEPS}
+    assert versions == {"optimize": [4, 4], "checkpoint": [4, 4], "vacuum": [6, 6]}
+    for name in NAMES:
+        table = DeltaTable(str(small_lake / name))
+        assert [commit["operation"] for commit in table.history(limit=3)] == ["VACUUM END", "VACUUM START", "OPTIMIZE"]
+        assert table.files().num_rows == 1
+        assert (small_lake / name / "_delta_log" / f"{4:020}.checkpoint.parquet").exists()
+        assert not (small_lake / name / "dead.parquet").exists()
+        others = deltalake.DeltaTable(str(small_lake / name)).to_pyarrow_table()
+        assert sorted(others["id"].to_pylist()) == sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
