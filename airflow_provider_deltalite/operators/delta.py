@@ -8,11 +8,11 @@ Spark.
 from __future__ import annotations
 
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
-from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifestOperator
 from airflow_provider_deltalite.operators._convert import DeltaConvertOperator
+from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifestOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
-from airflow_provider_deltalite.operators._restore import DeltaRestoreOperator
 from airflow_provider_deltalite.operators._optimize import DeltaOptimizeOperator
+from airflow_provider_deltalite.operators._restore import DeltaRestoreOperator
 from airflow_provider_deltalite.operators._rows import DeltaDeleteOperator, DeltaUpdateOperator
 from airflow_provider_deltalite.operators._vacuum import DeltaVacuumOperator
 from airflow_provider_deltalite.operators._write import DeltaWriteOperator
@@ -23,8 +23,8 @@ __all__ = [
     "DeltaDeleteOperator",
     "DeltaGenerateManifestOperator",
     "DeltaMergeOperator",
-    "DeltaRestoreOperator",
     "DeltaOptimizeOperator",
+    "DeltaRestoreOperator",
     "DeltaUpdateOperator",
     "DeltaVacuumOperator",
     "DeltaWriteOperator",

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics import indexed_columns
-from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.convert_listing import check_unchanged, listed_files
 from deltalite.commands.converted_files import ConvertedFiles, converted_files
 from deltalite.commands.identity import transaction, user_metadata
@@ -37,7 +37,6 @@ from deltalite.spark.hadoop_tree import tree_of
 from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.file_actions import FileActions
-from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal
 
 if TYPE_CHECKING:
@@ -88,11 +87,9 @@ def _left_alone(
     spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
 ) -> OperationResult:
     """What was done before, or only the run."""
-    base.check_log()
-    if request.identity is not None:
-        done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
-        if done is not None:
-            return done
+    done = done_before(base, request)
+    if done is not None:
+        return done
     _log.info("%s is a Delta table already (version %s), and is left as it is.", store.root, base.version)
     if partitions.names and [n.lower() for n in partitions.names] != [n.lower() for n in base.partition_columns]:
         _log.warning("It is partitioned by (%s), unlike partition_schema.", ", ".join(base.partition_columns))

@@ -13,7 +13,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.restored_files import AbsentFiles, Difference, absent_files, bytes_of, difference, refuse_absent
@@ -27,7 +27,6 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import parse_moment_ms, refuse_version
 from deltalite.txn.file_actions import FileActions
-from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -67,11 +66,9 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
     """One plan, and its commit."""
     while True:
         base = Snapshot.load(store)
-        base.check_log()
-        if request.identity is not None:
-            done = earlier_result(base, store.root, request.identity.app_id, request.identity.txn_version)
-            if done is not None:
-                return done
+        done = done_before(base, request)
+        if done is not None:
+            return done
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
         if target.version <= base.version:  # else it was committed between the two looks
             break

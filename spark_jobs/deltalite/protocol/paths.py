@@ -44,7 +44,7 @@ def partition_dir(values: Mapping[str, str | None]) -> str:
 
     Without any values it is the empty string. Null and the empty string share one name.
     """
-    return "/".join(f"{_hive_escaped(column)}={_hive_escaped(text or _HIVE_NULL)}" for column, text in values.items())
+    return "/".join(f"{_hive_escaped(column)}={_hive_escaped(text or HIVE_NULL)}" for column, text in values.items())
 
 
 def _hive_escaped(text: str) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
-from deltalite.requests.manifest import GenerateManifestRequest
 from deltalite.requests.convert import ConvertRequest
-from deltalite.requests.restore import RestoreRequest
+from deltalite.requests.manifest import GenerateManifestRequest
 from deltalite.requests.optimize import OptimizeRequest
+from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
 from deltalite.requests.vacuum import VacuumMode, VacuumRequest
