@@ -33,7 +33,7 @@ from deltalite.spark.folders import folder_of
 from deltalite.spark.rearranging import KEPT_APART, BinJob, gathered_bins, jobs_for
 from deltalite.spark.session import settings
 from deltalite.spark.staging import DataFile, StagedWrite
-from deltalite.spark.z_order import Cube, ordered_cubes
+from deltalite.spark.z_order import ROW_GROUPS_OF_FILE, Cube, ordered_cubes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 _SMALLEST_ROW_GROUP, _LARGEST_ROW_GROUP = 1024 * 1024, 128 * 1024 * 1024
-_ROW_GROUPS_OF_FILE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +123,7 @@ class _Writer:
         self._plan = plan
         layout = replace(write_layout(target, optimize=False), open_files=1)
         if plan.z_order:
-            size = min(max(plan.target // _ROW_GROUPS_OF_FILE, _SMALLEST_ROW_GROUP), _LARGEST_ROW_GROUP)
+            size = min(max(plan.target // ROW_GROUPS_OF_FILE, _SMALLEST_ROW_GROUP), _LARGEST_ROW_GROUP)
             layout = replace(layout, row_group_bytes=size)
         self.staging = stack.enter_context(StagedWrite(folder_of(spark, base.store.root), layout))
 

@@ -28,8 +28,12 @@ from deltalite.spark.scan import scan_rows
 
 _MOST_SAMPLED = 2_000_000
 _OF_A_CUBE = (1_000, 50_000)
-# Bits of the number of a range, and of chance behind the place: many rows may share one.
-_MOST_BITS, _ALL_BITS, _CHANCE_BITS = 10, 30, 10
+# Bits of the number of a range. All columns together tell so many row groups apart, and each some times more finely:
+# every bit is a step for every row.
+_FEWEST_BITS, _MOST_BITS, _MORE_BITS = 3, 10, 4
+ROW_GROUPS_OF_FILE = 8
+# Bits of chance behind the place, which many rows may share.
+_CHANCE_BITS = 10
 # Each executor has the bounds of all cubes, a million at most.
 _MOST_BOUNDS = 1_000_000
 # A bound is a text of so many characters at most.
@@ -136,8 +140,9 @@ class _Order:
         self._bounds = [own(f"bounds{n}") for n in range(columns)]
         self._found = [own(f"range{n}") for n in range(columns)]
         self._at = own("at")
+        wanted = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
         few = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
-        self._bits = max(1, min(_MOST_BITS, _ALL_BITS // columns, few))
+        self._bits = max(1, min(max(wanted, _FEWEST_BITS), _MOST_BITS, few))
         self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
 
     def bounds(self, sample: DataFrame) -> DataFrame:
