@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deltalite.commands.committing import committed, now_ms, operation_result
+from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.optimize_files import WrittenBins, files_still_there, keys_of, written_bins
 from deltalite.commands.optimize_plan import Batch
@@ -37,7 +37,6 @@ from deltalite.spark.errors import reading_table
 from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.absorbed import files_stay_right
-from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -112,8 +111,7 @@ class _Run:
         """
         self.attempts += 1
         base = Snapshot.load(self.store)
-        base.check_log()
-        if (done := self._done(base)) is not None:
+        if (done := done_before(base, self.request)) is not None:
             return done
         check_writable(base.protocol, base.metadata)
         plan = plan_for(self.spark, base, self.request)
@@ -129,13 +127,6 @@ class _Run:
             _log.warning("%s They are left to a later run.", lost.error.problem)
         return self._end(lost)
 
-    def _done(self, base: Snapshot) -> OperationResult | None:
-        """What an earlier try of the run has ended with; it may still be at work, and end in between."""
-        identity = self.request.identity
-        if identity is None:
-            return None
-        return earlier_result(base, self.store.root, identity.app_id, identity.txn_version)
-
     @property
     def _gives_up(self) -> bool:
         """Whether nothing is planned again any more."""
@@ -148,7 +139,7 @@ class _Run:
         Only what ends the run records it.
         """
         base = Snapshot.load(self.store)
-        if (done := self._done(base)) is not None:
+        if (done := done_before(base, self.request)) is not None:
             return done
         check_writable(base.protocol, base.metadata)
         there = files_still_there(base, plan)
@@ -165,7 +156,7 @@ class _Run:
                     result = committed(self.spark, self.store, self.request, proposal, (written.staging,))
                 except _TOUCHED as error:
                     base = Snapshot.load(self.store)
-                    if (done := self._done(base)) is not None:
+                    if (done := done_before(base, self.request)) is not None:
                         return done
                     if not files_stay_right(target.protocol, base.protocol, target.metadata, base.metadata):
                         raise
@@ -204,7 +195,7 @@ class _Run:
     def _end(self, lost: _Lost) -> OperationResult:
         """Record the run where it has nothing to commit, or nothing any more."""
         base = Snapshot.load(self.store)
-        if (done := self._done(base)) is not None:
+        if (done := done_before(base, self.request)) is not None:
             return done
         operation = self._operation((), (), lost)
         if self.request.identity is None:
