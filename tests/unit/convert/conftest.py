@@ -1,0 +1,12 @@
+"""What tests of the conversion share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return tmp_path / "orders"

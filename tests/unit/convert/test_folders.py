@@ -1,0 +1,70 @@
+"""Folders say the partition values of the files in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.errors import (
+    InvalidRequestError,
+)
+from deltalite.inspection.verify import verify
+from deltalite.storage.local import LocalLogStore
+from tests.support.tables import commit
+from tests.unit.convert.converting import by_delta_rs, converted, put, rows, stats
+
+
+def test_folders_give_partition_values_of_the_types_that_are_asked_for(folder):
+    put(folder, "day=2026-01-01/n=7/a.parquet", {"id": [1]})
+    put(folder, "day=2026-01-02/n=007/b.parquet", {"id": [2]})
+    put(folder, "day=__HIVE_DEFAULT_PARTITION__/n=-1/c.parquet", {"id": [3]})
+    put(folder, "Day=2026-01-03/n=/d.parquet", {"id": [4]})
+    converted(folder, partition_schema="day DATE, `n` INT")
+    expected = [(1, date(2026, 1, 1), 7), (2, date(2026, 1, 2), 7), (3, None, -1), (4, date(2026, 1, 3), None)]
+    assert rows(folder, "id", "day", "n") == expected
+    assert sorted(by_delta_rs(folder, "id", "day", "n")) == expected
+    values = {add["path"]: add["partitionValues"] for add in commit(folder, 0)["add"]}
+    assert values["day=2026-01-02/n=007/b.parquet"] == {"day": "2026-01-02", "n": "7"}, "one spelling for each value"
+    assert DeltaTable(str(folder)).metadata.partition_columns == ("day", "n")
+    assert verify(LocalLogStore(str(folder))).findings == ()
+
+
+def test_values_of_folders_are_unescaped_once_and_the_log_escapes_the_folders_name(folder):
+    put(folder, "p=a%2Fb%25 c/é.parquet", {"id": [1]})
+    put(folder, "p=%C3%A9=1/f.parquet", {"id": [2]})
+    put(folder, "_q=3/f.parquet", {"id": [3]})
+    with pytest.raises(InvalidRequestError, match=r"partition_schema names \(p\), and the folders of _q=3"):
+        converted(folder, partition_schema="p STRING")
+    (folder / "_q=3" / "f.parquet").unlink()
+    (folder / "_q=3").rmdir()
+    converted(folder, partition_schema="p STRING")
+    assert rows(folder, "id", "p") == by_delta_rs(folder, "id", "p") == [(1, "a/b% c"), (2, "é=1")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "in_log"),
+    [
+        ("TIMESTAMP", "2026-01-01 10%3A00%3A00", datetime(2026, 1, 1, 10, tzinfo=UTC), "2026-01-01T10:00:00.000000Z"),
+        ("TIMESTAMP_NTZ", "2026-01-01 10%3A00%3A00", datetime(2026, 1, 1, 10), "2026-01-01 10:00:00"),  # noqa: DTZ001
+        ("DECIMAL(5, 2)", "1.5", Decimal("1.50"), "1.50"),
+        ("BOOLEAN", "TRUE", True, "true"),
+        ("DOUBLE", "-1e3", -1000.0, "-1e3"),
+        ("tinyint", "-128", -128, "-128"),
+    ],
+)
+def test_every_type_that_can_partition_a_table_is_read_from_folders(folder, kind, text, value, in_log):
+    put(folder, f"p={text}/a.parquet", {"id": [1]})
+    converted(folder, partition_schema=f"p {kind}")
+    assert rows(folder, "p") == by_delta_rs(folder, "p") == [(value,)]
+    assert commit(folder, 0)["add"][0]["partitionValues"] == {"p": in_log}
+
+
+def test_a_column_that_files_have_too_is_that_of_the_folders(folder):
+    put(folder, "p=1/a.parquet", {"P": ["x"], "id": [1]})
+    converted(folder, partition_schema="p INT")
+    assert DeltaTable(str(folder)).schema.names == ["p", "id"]
+    assert rows(folder, "p", "id") == [(1, 1)]
+    assert stats(folder)["p=1/a.parquet"]["minValues"] == {"id": 1}

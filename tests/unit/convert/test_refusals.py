@@ -1,0 +1,129 @@
+"""What is no folder of a table, or cannot be meant, is refused untouched."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.commands.convert import convert
+from deltalite.errors import (
+    InvalidRequestError,
+    InvalidTableAddressError,
+    SourceError,
+    UnsupportedFeatureError,
+)
+from deltalite.requests import ConvertRequest
+from tests.unit.convert.converting import assert_untouched, converted, put
+
+
+def empty(folder):
+    folder.mkdir()
+
+
+def only_hidden(folder):
+    put(folder, "_a/b.parquet", {"id": [1]})
+
+
+def a_file(folder):
+    folder.write_bytes(b"x")
+
+
+def another_format(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    (folder / "notes.csv").write_text("1,2")
+
+
+def cut(folder):
+    file = put(folder, "a.parquet", {"id": [1]})
+    file.write_bytes(file.read_bytes()[:-5])
+
+
+def table_inside(folder):
+    put(folder, "sub/_delta_log/x", {"id": [1]})
+
+
+def streamed(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    (folder / "_spark_metadata").mkdir()
+
+
+def iceberg(folder):
+    put(folder, "data/a.parquet", {"id": [1]})
+    (folder / "metadata").mkdir()
+    (folder / "metadata" / "v1.metadata.json").write_text("{}")
+
+
+def link(folder):
+    file = put(folder, "a.parquet", {"id": [1]})
+    (folder / "b.parquet").symlink_to(file)
+
+
+def link_of_a_folder(folder):
+    put(folder, "a/a.parquet", {"id": [1]})
+    (folder / "b").symlink_to(folder / "a")
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (None, "holds no Parquet files"),
+        (empty, "holds no Parquet files"),
+        (only_hidden, "holds no Parquet files"),
+        (a_file, "holds no Parquet files"),
+        (another_format, "'notes.csv'.* cannot be read as Parquet"),
+        (cut, "'a.parquet'.* cannot be read as Parquet"),
+        (table_inside, "sub is a Delta table of its own"),
+        (streamed, "a stream of Spark's"),
+        (iceberg, "an Iceberg table"),
+        (link, "neither a file nor a folder, such as a link"),
+        (link_of_a_folder, "neither a file nor a folder, such as a link"),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_refused_untouched(folder, made, problem):
+    if made is not None:
+        made(folder)
+    with pytest.raises(SourceError, match=problem):
+        converted(folder)
+    assert_untouched(folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "problem"),
+    [
+        (["day=1/a"], {}, r"partition_schema is not given.*partition_schema='day STRING'"),
+        (["day=1/a", "b"], {"partition_schema": "day INT"}, r"the folders of b spell \(\)"),
+        (["day=1/x/a"], {"partition_schema": "day INT"}, r"spell \(day, no column\)"),
+        (["a=1/b=2/f"], {"partition_schema": "b INT, a INT"}, r"spell \(a, b\)"),
+        (["day=x/a"], {"partition_schema": "day INT"}, "says 'x', which is no int"),
+        (["day=300/a"], {"partition_schema": "day TINYINT"}, "says '300', which is no tinyint"),
+        (["day=2026-13-01/a"], {"partition_schema": "day DATE"}, "which is no date"),
+        (["day=%FF/a"], {"partition_schema": "day STRING"}, "escape that is no text"),
+        (["day=1/a"], {"partition_schema": "day"}, "partition_schema is 'day'"),
+        (["day=1/a"], {"partition_schema": "day INT, Day DATE"}, "names 'Day' twice"),
+        (["day=1/a"], {"partition_schema": "day ARRAY<INT>"}, "partition_schema is"),
+        (["day=1/a"], {"partition_schema": "day BINARY"}, "'BINARY', which cannot partition"),
+        (["day=1/a"], {"partition_schema": "day DECIMAL(5, 6)"}, "cannot partition"),
+        (["day=1/a"], {"partition_schema": "day INT NOT NULL"}, "partition_schema is"),
+        (["id=1/a"], {"partition_schema": "id INT"}, "names every column"),
+        (["a"], {"properties": {"delta.nonsense": "1"}}, "no table property delta.nonsense"),
+        (["a"], {"properties": {"delta.appendOnly": "maybe"}}, "appendOnly"),
+        (["a"], {"properties": {"delta.columnMapping.mode": "id"}}, "can only change from 'none' to 'name'"),
+        (["a"], {"properties": {"delta.dataSkippingStatsColumns": "missing"}}, "names the column 'missing'"),
+        (["a"], {"table": "t@v3"}, "names a version"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_untouched(folder, names, options, problem):
+    for name in names:
+        put(folder, name, {"id": [1]})
+    with pytest.raises(InvalidRequestError, match=problem):
+        convert(None, ConvertRequest(**{"table": str(folder), **options}))
+    assert_untouched(folder)
+
+
+def test_features_that_this_release_does_not_write_are_refused_by_name(folder):
+    put(folder, "a", {"id": [1]})
+    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+        converted(folder, properties={"delta.enableRowTracking": "true"})
+    with pytest.raises(InvalidTableAddressError):
+        converted("{{ folder }}")
+    with pytest.raises(InvalidRequestError, match="a rule for rows"):
+        converted(folder, properties={"delta.constraints.positive": "id > 0"})

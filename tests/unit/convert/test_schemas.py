@@ -1,0 +1,134 @@
+"""The schema of many files: one for all, or refused with the column and both files."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.errors import (
+    SchemaMismatchError,
+)
+from deltalite.inspection.verify import verify
+from deltalite.protocol.features import supported_features
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from tests.unit.convert.converting import assert_untouched, by_delta_rs, converted, put, rows, stats
+
+
+def test_files_that_were_written_over_time_become_one_schema(folder):
+    put(folder, "1", {"id": pa.array([1], pa.int8()), "s": pa.array([{"a": 1}])})
+    put(folder, "2", {"id": pa.array([300], pa.int16()), "s": pa.array([{"b": "x", "a": 2}]), "new": [1.5]})
+    put(folder, "3", {"id": pa.array([100_000], pa.int32())})
+    put(folder, "4", {"id": pa.array([4], pa.int8()), "new": pa.array([None], pa.float64())})
+    converted(folder)
+    assert (
+        str(Snapshot.load(LocalLogStore(str(folder))).schema) == "struct<id:int,s:struct<a:bigint,b:string>,new:double>"
+    )
+    assert rows(folder, "id", "new") == [(1, None), (4, None), (300, 1.5), (100_000, None)]
+    assert by_delta_rs(folder, "id") == [(1,), (4,), (300,), (100_000,)]
+    assert stats(folder)["2"]["minValues"]["s"] == {"a": 2, "b": "x"}
+    assert verify(LocalLogStore(str(folder))).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "column"),
+    [
+        (pa.array([1]), pa.array(["x"]), "c"),
+        (pa.array([1], pa.int32()), pa.array([1], pa.int64()), "c"),
+        (pa.array([1.0], pa.float32()), pa.array([1.0]), "c"),
+        (pa.array([{"m": 1}]), pa.array([{"m": "x"}]), "c.m"),
+        (pa.array([[1]]), pa.array([["x"]]), "c.element"),
+        (pa.array([Decimal("1.0")]), pa.array([Decimal("1.00")]), "c"),
+    ],
+)
+def test_files_that_contradict_each_other_are_named_with_the_column(folder, one, other, column):
+    put(folder, "a.parquet", {"c": one})
+    put(folder, "b.parquet", {"c": other})
+    with pytest.raises(SchemaMismatchError, match=rf"'{column}' is .* in b.parquet, and .* in a.parquet"):
+        converted(folder)
+    assert_untouched(folder)
+
+
+def test_names_that_differ_in_their_case_are_a_contradiction(folder):
+    put(folder, "a.parquet", {"Id": [1]})
+    put(folder, "b.parquet", {"id": [1]})
+    with pytest.raises(SchemaMismatchError, match=r"'Id' is called 'id' in b.parquet, and 'Id' in a.parquet"):
+        converted(folder)
+
+
+def test_nested_columns_int96_and_times_without_a_zone_are_read_as_what_they_are(folder):
+    noon, local = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12)  # noqa: DTZ001
+    nested = {
+        "l": pa.array([[1, None]]),
+        "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
+        "deep": pa.array([[{"at": noon, "x": [{"y": 1}]}]]),
+        "dec": pa.array([Decimal("1.50")]),
+        "raw": pa.array([b"x"]),
+        "day": pa.array([date(2026, 1, 1)]),
+        "dict": pa.array(["x"]).dictionary_encode(),
+    }
+    put(folder, "a.parquet", {"t": pa.array([noon]), **nested}, use_deprecated_int96_timestamps=True)
+    put(folder, "b.parquet", {"n": pa.array([local])}, coerce_timestamps="us")
+    converted(folder)
+    schema = Snapshot.load(LocalLogStore(str(folder))).schema
+    kinds = {f.name: str(f.type) for f in schema}
+    assert kinds == {
+        "t": "timestamp", "l": "array<bigint>", "m": "map<string,bigint>",
+        "deep": "array<struct<at:timestamp,x:array<struct<y:bigint>>>>", "dec": "decimal(3,2)", "raw": "binary",
+        "day": "date", "dict": "string", "n": "timestamp_ntz",
+    }  # fmt: skip
+    assert all(f.nullable for f in schema)
+    assert "timestampNtz" in supported_features(Snapshot.load(LocalLogStore(str(folder))).protocol)
+    found = DeltaTable(str(folder)).to_arrow().sort_by("t").to_pylist()
+    assert (found[0]["t"], found[0]["deep"], found[1]["n"]) == (noon, [{"at": noon, "x": [{"y": 1}]}], local)
+    assert by_delta_rs(folder, "day", "dec", "t", "n") == rows(folder, "day", "dec", "t", "n")
+    assert verify(LocalLogStore(str(folder))).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        (pa.array([1], pa.uint32()), "uint32"),
+        (pa.array([{"x": [1]}], pa.struct([("x", pa.list_(pa.uint8()))])), r"'c.x.element' .*uint8"),
+        (pa.array([1], pa.timestamp("ns")), "nanoseconds"),
+        (pa.array([1], pa.time64("us")), "time64"),
+        (pa.array([None], pa.null()), "null"),
+        (pa.array([Decimal(1)], pa.decimal256(40, 0)), "decimal256"),
+    ],
+)
+def test_a_column_that_no_table_can_have_is_refused_with_its_file(folder, column, problem):
+    put(folder, "a.parquet", {"c": column})
+    with pytest.raises(SchemaMismatchError, match=rf"The file a.parquet: .*{problem}"):
+        converted(folder)
+    assert_untouched(folder)
+
+
+def test_times_in_nanoseconds_are_not_taken_for_int96_of_an_earlier_file(folder):
+    at = pa.array([datetime(2026, 1, 1)], pa.timestamp("ns"))  # noqa: DTZ001
+    put(folder, "a.parquet", {"c": at}, use_deprecated_int96_timestamps=True, store_schema=False)
+    put(folder, "b.parquet", {"c": at}, store_schema=False)
+    with pytest.raises(SchemaMismatchError, match=r"The file b.parquet: .*nanoseconds"):
+        converted(folder)
+
+
+def test_two_columns_that_differ_in_case_are_refused(folder):
+    put(folder, "a.parquet", {"c": [1], "C": [2]})
+    with pytest.raises(SchemaMismatchError, match="Two columns are called 'C'"):
+        converted(folder)
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "x=y"])
+def test_names_with_odd_characters_need_column_mapping_and_keep_their_names_in_files(folder, name):
+    put(folder, "p=1/a.parquet", {name: [1], "s": pa.array([{name: 2}])})
+    with pytest.raises(SchemaMismatchError, match=r"has a character in its name") as caught:
+        converted(folder, partition_schema="p INT")
+    assert "{'delta.columnMapping.mode': 'name'}" in caught.value.remedy
+    assert_untouched(folder)
+    converted(folder, partition_schema="p INT", properties={"delta.columnMapping.mode": "name"})
+    assert rows(folder, name, "s", "p") == by_delta_rs(folder, name, "s", "p") == [(1, {name: 2}, 1)]
+    assert stats(folder)["p=1/a.parquet"]["minValues"] == {name: 1, "s": {name: 2}}
+    assert verify(LocalLogStore(str(folder))).findings == ()

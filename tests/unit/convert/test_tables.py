@@ -1,0 +1,175 @@
+"""A folder of Parquet files becomes a table: one commit, its statistics, its runs, its rivals."""
+
+from __future__ import annotations
+
+import os
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deltalite import DeltaTable
+from deltalite.commands import convert as command
+from deltalite.commands import converted_files as footers
+from deltalite.errors import (
+    SourceError,
+)
+from deltalite.inspection.verify import verify
+from deltalite.requests import RunIdentity
+from deltalite.storage.local import LocalLogStore
+from tests.support.tables import commit
+from tests.unit.builders import newest
+from tests.unit.convert.converting import RUN, assert_untouched, by_delta_rs, converted, put, rows, stats
+
+
+def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
+    put(folder, "a.parquet", {"id": [1, 2], "name": ["x", None]})
+    put(folder, "sub folder/b%41.snappy", {"id": [3], "name": ["y"]})
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.*")}
+    result = converted(folder, identity=RUN, user_metadata="why")
+    assert rows(folder, "id", "name") == by_delta_rs(folder, "id", "name") == [(1, "x"), (2, None), (3, "y")]
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert (result.operation, result.version, result.read_version, result.committed) == ("CONVERT", 0, None, True)
+    assert result.metrics["numConvertedFiles"] == 2
+    assert (result.metrics["numConvertedRows"], result.metrics["convertedFilesSize"]) == (
+        3, sum(file.stat().st_size for file in before)
+    )  # fmt: skip
+    assert stats(folder)["a.parquet"] == {
+        "numRecords": 2, "minValues": {"id": 1, "name": "x"}, "maxValues": {"id": 2, "name": "x"},
+        "nullCount": {"id": 0, "name": 1},
+    }  # fmt: skip
+    assert "sub%20folder/b%2541.snappy" in stats(folder)
+    (entry,) = DeltaTable(str(folder)).history()
+    assert entry["operationParameters"] == {
+        "numFiles": 2, "partitionedBy": "[]", "collectStats": True, "sourceFormat": "parquet"
+    }  # fmt: skip
+    assert verify(LocalLogStore(str(folder))).findings == ()
+
+
+def test_a_second_run_does_nothing_but_record_itself_and_a_retry_not_even_that(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    converted(folder, identity=RUN)
+    put(folder, "late.parquet", {"id": [2]})
+    again = converted(folder, identity=RUN)
+    assert (again.skipped, again.version) == (True, 0)
+    other = converted(folder, identity=RunIdentity(app_id="other"))
+    assert (other.committed, other.version, other.metrics["numConvertedFiles"]) == (True, 1, 0)
+    assert commit(folder, 1)["add"] == []
+    nobody = converted(folder)
+    assert (nobody.committed, nobody.version) == (False, 1)
+    assert rows(folder, "id") == [(1,)]
+
+
+def test_hidden_names_empty_files_and_files_without_rows_stay_outside(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    put(folder, "no rows.parquet", {"id": pa.array([], pa.int64()), "more": pa.array([], pa.string())})
+    for name in ("_SUCCESS", ".a.parquet.crc", "_temporary/0/part.parquet", "_old/b.parquet", ".x/c.parquet"):
+        put(folder, name, {"hidden": [1]})
+    (folder / "b.parquet").touch()
+    (folder / "c._COPYING_").write_bytes(b"x")
+    result = converted(folder)
+    assert result.metrics["numConvertedFiles"] == 1
+    assert [add["path"] for add in commit(folder, 0)["add"]] == ["a.parquet"]
+    assert DeltaTable(str(folder)).schema.names == ["id", "more"]
+
+
+def test_properties_are_those_of_the_new_table(folder):
+    put(folder, "1", {"a": [1], "b": [2]})
+    put(folder, "2", {"a": [1], "b": [2], "with.dot": [3]})
+    asked = {"mine": "1", "delta.enableChangeDataFeed": "true", "delta.dataSkippingStatsColumns": "b, `with.dot`"}
+    converted(folder, properties=asked)
+    table = DeltaTable(str(folder))
+    assert dict(table.metadata.configuration) == asked
+    assert stats(folder)["1"]["minValues"] == {"b": 2}
+    assert stats(folder)["2"]["minValues"] == {"b": 2, "with.dot": 3}
+    assert sum(batch.num_rows for batch in table.changes(from_version=0)) == 2
+
+
+def test_bounds_that_the_writer_may_have_meant_in_another_way_are_left_out(folder):
+    put(folder, "nan", {"x": [1.0, float("nan")], "n": [1, 2]})
+    julian = pa.schema([("d", pa.date32()), ("n", pa.int64())], {"org.apache.spark.version": "2.4.0"})
+    pq.write_table(pa.table({"d": [date(1500, 1, 1)], "n": [1]}, schema=julian), folder / "old")
+    converted(folder)
+    assert stats(folder)["nan"]["maxValues"] == {"n": 2}, "Arrow leaves NaN out of a maximum"
+    assert stats(folder)["old"]["maxValues"] == {"n": 1}
+
+
+def test_a_file_that_changes_while_it_is_converted_stops_it(folder, monkeypatch):
+    file = put(folder, "a.parquet", {"id": [1]})
+    listed = command.listed_files
+    changes = {
+        "grown": lambda: put(folder, "a.parquet", {"id": list(range(100))}),
+        "new": lambda: put(folder, "b.parquet", {"id": [2]}),
+        "gone": (folder / "b.parquet").unlink,
+        "touched": lambda: os.utime(file, (1, 1)),
+    }
+    for change in changes.values():
+        read = footers.read_sized_footers
+
+        def reading(*arguments, change=change, read=read):
+            found = read(*arguments)
+            change()
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(footers, "read_sized_footers", reading)
+            with pytest.raises(SourceError, match="changed while it was converted, such as"):
+                converted(folder)
+    put(folder, "a.parquet", {"id": [1]})
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "listed_files", lambda tree: (listed(tree), changes["grown"]())[0])
+        with pytest.raises(SourceError, match=r"a.parquet of .* had \d+ bytes, and has"):
+            converted(folder)
+    assert_untouched(folder)
+
+
+def test_another_writer_that_makes_the_table_first_is_left_alone(folder, monkeypatch):
+    put(folder, "a.parquet", {"id": [1]})
+    check = command.check_unchanged
+
+    def raced(*arguments):
+        monkeypatch.setattr(command, "check_unchanged", check)
+        converted(folder, identity=RunIdentity(app_id="rival"))
+        check(*arguments)
+
+    monkeypatch.setattr(command, "check_unchanged", raced)
+    result = converted(folder, identity=RUN)
+    assert (result.version, result.metrics["numConvertedFiles"]) == (1, 0)
+    assert rows(folder, "id") == [(1,)]
+
+
+VALUES = {
+    "i": st.integers(-(2**63), 2**63 - 1),
+    "f": st.floats(),
+    "s": st.text(max_size=40),
+    "d": st.dates(date(1, 1, 1)),
+    "b": st.booleans(),
+    "t": st.datetimes(datetime(1, 1, 1), datetime(9999, 1, 1)).map(lambda t: t.replace(tzinfo=ZoneInfo("UTC"), fold=0)),  # noqa: DTZ001
+}
+TYPES = {"i": pa.int64(), "f": pa.float64(), "s": pa.string(), "d": pa.date32(), "b": pa.bool_(),
+         "t": pa.timestamp("us", "UTC")}  # fmt: skip
+FILE = st.fixed_dictionaries(
+    {}, optional={name: st.lists(st.none() | v, min_size=3, max_size=3) for name, v in VALUES.items()}
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files=st.lists(FILE.filter(bool), min_size=1, max_size=4), int96=st.booleans())
+def test_any_rows_are_read_from_the_table_as_from_its_files(tmp_path_factory, files, int96):
+    folder = tmp_path_factory.mktemp("c") / "t"
+    expected = []
+    int96 = int96 and all(t is None or 1700 < t.year < 2200 for file in files for t in file.get("t", ()))
+    for number, file in enumerate(files):
+        columns = {name: pa.array(column, TYPES[name]) for name, column in file.items()}
+        put(folder, f"{number}", columns, use_deprecated_int96_timestamps=int96)
+        expected += [{name: column[at] for name, column in file.items()} for at in range(3)]
+    converted(folder)
+    found = DeltaTable(str(folder)).to_arrow().to_pylist()
+    names = DeltaTable(str(folder)).schema.names
+    assert sorted(map(repr, found)) == sorted(repr({name: row.get(name) for name in names}) for row in expected)
+    assert verify(LocalLogStore(str(folder))).findings == ()
+    assert newest(LocalLogStore(str(folder))) == 0
