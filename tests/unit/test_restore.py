@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from deltalite import DeltaTable
 from deltalite.commands import restore as command
+from deltalite.commands.committing import now_ms
 from deltalite.commands.restore import restore
 from deltalite.errors import (
     AppendOnlyError,
     ConcurrentAppendException,
+    ConcurrentWriteException,
     CorruptDataFileError,
     InvalidRequestError,
     InvalidTableAddressError,
@@ -35,7 +37,21 @@ from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
 from deltalite.snapshot import Snapshot
 from tests.support.table_history import DAYS, TableHistory
 from tests.support.tables import commit
-from tests.unit.builders import add, create, load, metadata, new_store, newest, paths, put, put_raw, remove, rival, txn
+from tests.unit.builders import (
+    add,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    newest,
+    paths,
+    put,
+    put_raw,
+    remove,
+    rival,
+    txn,
+)
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 HIGHEST = "delta.columnMapping.maxColumnId"
@@ -388,6 +404,29 @@ def test_a_property_that_a_rival_sets_does_not_survive_in_what_was_restored(race
     rival(raced, [named])
     assert raced_back(1).version == 4
     assert load(raced).configuration == {}
+
+
+def said(operation):
+    return info(operation=operation)
+
+
+def test_what_a_vacuum_may_be_deleting_is_not_brought_back(raced):
+    """Neither beside one that has begun, nor beside one that begins between the plan and the commit."""
+    rival(raced, [said("VACUUM START")])
+    with pytest.raises(ConcurrentWriteException, match=r"begun in version 3 \(VACUUM START"):
+        raced_back(1)
+    raced.files[commit_name(3)] = (raced.files[commit_name(3)][0], now_ms())
+    with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
+        raced_back(1)
+    assert newest(raced) == 3
+    put_raw(raced, 4, [said("VACUUM END")])
+    assert raced_back(1).version == 5
+
+
+def test_a_vacuum_that_has_died_long_ago_is_not_waited_for(raced):
+    put_raw(raced, 3, [said("VACUUM START")])
+    raced.files[commit_name(3)] = (raced.files[commit_name(3)][0], now_ms() - 25 * 3_600_000)
+    assert raced_back(1).version == 4
 
 
 STEPS = st.lists(

@@ -17,6 +17,7 @@ from deltalite.commands.committing import committed, done_before, now_ms, operat
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.restored_files import AbsentFiles, Difference, absent_files, bytes_of, difference, refuse_absent
+from deltalite.commands.vacuum_at_work import refuse_beside_vacuum
 from deltalite.errors import AppendOnlyError
 from deltalite.log.file_table import adds_of, removes_of
 from deltalite.protocol.features import is_in_force
@@ -69,6 +70,7 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
         done = done_before(base, request)
         if done is not None:
             return done
+        refuse_beside_vacuum(base, now_ms=now_ms())
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
         if target.version <= base.version:  # else it was committed between the two looks
             break
@@ -143,6 +145,7 @@ def _proposal(
         domains=rules.domains,
         txn=txn,
         reads=ReadSet(whole_table=True),
+        revives_files=files.back.num_rows > 0,
         read_version=base.version,
         read_protocol=base.protocol,
         read_metadata=base.metadata,

@@ -28,6 +28,7 @@ from deltalite.spark.hadoop_tree import tree_of
 from deltalite.spark.opening import readable_store, writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.winners import VACUUM_END, VACUUM_START
 from deltalite.upkeep.last_vacuum import advance_last_vacuum
 from deltalite.upkeep.vacuum import Swept, full_plan, lite_plan, protected_since, sweep
 from deltalite.upkeep.vacuum_plan import VacuumPlan
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
     from deltalite.storage.trees import TableTree
 
-START, END, DRY_RUN = "VACUUM START", "VACUUM END", "VACUUM DRY RUN"
+START, END, DRY_RUN = VACUUM_START, VACUUM_END, "VACUUM DRY RUN"
 _SHOWN_FOLDERS = 10
 _SHOWN_FILES = 100
 _MIB = 1024 * 1024

@@ -63,7 +63,8 @@ class Proposal:
     `read_version` is -1 where there was no table yet; `read_protocol` and `read_metadata`, the rules at that version,
     are None then. `row_level` says that the operation judged each row by itself: had other rows of a file been gone, it
     would have done the same to the rest. So says a DELETE or an UPDATE, and never a MERGE, whose source row may match
-    one row or another.
+    one row or another. `revives_files` says that files come back that the table had given up, and a vacuum may
+    delete.
     """
 
     read_version: int
@@ -79,6 +80,7 @@ class Proposal:
     read_protocol: actions.Protocol | None = None
     read_metadata: Metadata | None = None
     row_level: bool = False
+    revives_files: bool = False
 
     def __post_init__(self) -> None:
         paths = Counter(add.path for add in self.adds)

@@ -19,6 +19,7 @@ from deltalite.errors import (
     ConcurrentDeleteReadException,
     ConcurrentModificationException,
     ConcurrentTransactionException,
+    ConcurrentWriteException,
     MetadataChangedException,
     ProtocolChangedException,
 )
@@ -46,6 +47,8 @@ _LENIENT: Mapping[str, Mapping[str, Any]] = {
     AddFile.action: {**LENIENT, "dataChange": True},
     RemoveFile.action: {"dataChange": True},
 }
+VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
+"""The operations by which a vacuum says when it deletes."""
 _RETRY = "Run the task again: it will start from the table as it is now."
 
 
@@ -142,7 +145,7 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
             f"An earlier try of this run committed {winner} while this one was at work.", remedy=_RETRY
         )
     # Case 3: the rules of the table, its rows or its files are not those that ours rests on.
-    contradiction = _rules(ours, winner) or _appended(ours, winner) or _removed(ours, winner)
+    contradiction = _vacuumed(ours, winner) or _rules(ours, winner) or _appended(ours, winner) or _removed(ours, winner)
     return contradiction or Stands(reads=_followed(ours.reads, winner))
 
 
@@ -174,6 +177,15 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
     if ours.adds and CLUSTERING_DOMAIN in theirs:
         # Our files may lack the statistics of a new clustering column; delta-spark lets them in.
         return MetadataChangedException(f"The table's clustering columns were changed by {winner}.", remedy=_RETRY)
+    return None
+
+
+def _vacuumed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Whether a vacuum has begun that may have files on its list that ours brings back."""
+    if ours.revives_files and winner.info.get("operation") == VACUUM_START:
+        return ConcurrentWriteException(
+            f"A vacuum has begun in {winner}, and may delete files that come back.", remedy=_RETRY
+        )
     return None
 
 
