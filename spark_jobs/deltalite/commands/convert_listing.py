@@ -10,6 +10,7 @@ Partition Value Serialization; delta-spark: ConvertUtils.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -32,6 +33,7 @@ _FOREIGN = {
     ".hoodie": "a Hudi table",
 }
 _ICEBERG = ".metadata.json"
+_ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?|[A-Za-z_/]+)$")
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _log = logging.getLogger(__name__)
 
@@ -185,6 +187,12 @@ def _other_folders(name: str, columns: list[str | None], wanted: list[str]) -> I
     )
 
 
+def _without_zone(text: str, data_type: DataType) -> str:
+    if _ZONE.search(text):
+        raise CorruptLogError("A time of day that has no zone has one.", remedy="Leave it out.")
+    return str(parse_partition_value(text, data_type))
+
+
 def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
     """The value as the log has it: one spelling for each, with a zone where the type has one."""
     if text is None or text == "":
@@ -201,6 +209,8 @@ def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
             case PrimitiveType("timestamp"):
                 moment = parse_partition_value(text, data_type).astimezone(UTC)
                 return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+            case PrimitiveType("timestamp_ntz"):
+                return _without_zone(text, data_type)
             case _:
                 return text
     except (CorruptLogError, UnsupportedFeatureError) as error:

@@ -8,6 +8,7 @@ Julian calendar, and floating-point numbers among which there may be NaN. Protoc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,9 @@ _AT_A_TIME = 512
 _ADDS = pa.schema(list(ADD_TYPES.items()))
 _DATES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
 _FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
-# It leaves bounds out where there is a NaN; others leave the NaN out of the bounds.
-_KNOWS_NAN = "parquet-mr"
+# From 1.10 on it leaves bounds out where there is a NaN; before, and others, leave the NaN out of the bounds.
+_PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
+_KNOWS_NAN = (1, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,8 @@ class _Footers:
     def _trusted(self, footer: pq.FileMetaData) -> IndexedColumns:
         """The columns of whose bounds in this file it is known what they mean."""
         doubted = _DATES if calendar_of(footer.metadata).julian_datetime else ()
-        if not (footer.created_by or "").startswith(_KNOWS_NAN):
+        writer = _PARQUET_MR.match(footer.created_by or "")
+        if writer is None or (int(writer[1]), int(writer[2])) < _KNOWS_NAN:
             doubted = (*doubted, *_FLOATS)
         kept = tuple((path, kind) for path, kind in self._indexed.leaves if kind not in doubted)
         return replace(self._indexed, leaves=kept)

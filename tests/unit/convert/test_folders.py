@@ -49,6 +49,12 @@ def test_values_of_folders_are_unescaped_once_and_the_log_escapes_the_folders_na
     [
         ("TIMESTAMP", "2026-01-01 10%3A00%3A00", datetime(2026, 1, 1, 10, tzinfo=UTC), "2026-01-01T10:00:00.000000Z"),
         ("TIMESTAMP_NTZ", "2026-01-01 10%3A00%3A00", datetime(2026, 1, 1, 10), "2026-01-01 10:00:00"),  # noqa: DTZ001
+        (
+            "TIMESTAMP_NTZ",
+            "2026-01-01T10%3A00%3A00.5",
+            datetime(2026, 1, 1, 10, 0, 0, 500_000),  # noqa: DTZ001
+            "2026-01-01 10:00:00.500000",
+        ),
         ("DECIMAL(5, 2)", "1.5", Decimal("1.50"), "1.50"),
         ("BOOLEAN", "TRUE", True, "true"),
         ("DOUBLE", "-1e3", -1000.0, "-1e3"),

@@ -96,6 +96,7 @@ def test_a_folder_that_holds_something_else_is_refused_untouched(folder, made, p
         (["day=x/a"], {"partition_schema": "day INT"}, "says 'x', which is no int"),
         (["day=300/a"], {"partition_schema": "day TINYINT"}, "says '300', which is no tinyint"),
         (["day=2026-13-01/a"], {"partition_schema": "day DATE"}, "which is no date"),
+        (["at=2026-01-01 10%3A00%3A00Z/a"], {"partition_schema": "at TIMESTAMP_NTZ"}, "which is no timestamp_ntz"),
         (["day=%FF/a"], {"partition_schema": "day STRING"}, "escape that is no text"),
         (["day=1/a"], {"partition_schema": "day"}, "partition_schema is 'day'"),
         (["day=1/a"], {"partition_schema": "day INT, Day DATE"}, "names 'Day' twice"),

@@ -98,6 +98,31 @@ def test_bounds_that_the_writer_may_have_meant_in_another_way_are_left_out(folde
     assert stats(folder)["old"]["maxValues"] == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    ("writer", "knows_nan"),
+    [
+        ("parquet-mr version 1.10.1 (build x)", True),
+        ("parquet-mr version 1.9.0", False),
+        ("parquet-mr compatible", False),
+    ],
+)
+def test_bounds_of_floats_are_those_of_writers_that_know_nan(folder, monkeypatch, writer, knows_nan):
+    real = footers.read_sized_footers
+
+    class Footer:
+        def __init__(self, footer):
+            self._footer = footer
+            self.created_by = writer
+
+        def __getattr__(self, name):
+            return getattr(self._footer, name)
+
+    monkeypatch.setattr(footers, "read_sized_footers", lambda *a: [(Footer(f), *more) for f, *more in real(*a)])
+    put(folder, "a", {"x": [1.0, 5.0], "n": [1, 2]})
+    converted(folder)
+    assert stats(folder)["a"]["maxValues"] == ({"x": 5.0, "n": 2} if knows_nan else {"n": 2})
+
+
 def test_a_file_that_changes_while_it_is_converted_stops_it(folder, monkeypatch):
     file = put(folder, "a.parquet", {"id": [1]})
     listed = command.listed_files
