@@ -66,8 +66,9 @@ def delta_maintenance(
         "checkpoint": (DeltaCheckpointOperator, checkpoint),
         "vacuum": (DeltaVacuumOperator, vacuum),
     }
+    common = _arguments("operator_args", operator_args or {})
     tasks = [
-        _task(operator, name, table, {**(operator_args or {}), **_arguments(name, step)})
+        _task(operator, name, table, {**common, **_arguments(name, step)})
         for name, (operator, step) in steps.items()
         if step is not False
     ]
@@ -83,9 +84,14 @@ def _arguments(name: str, step: Step) -> Mapping[str, Any]:
         return {}
     if not isinstance(step, Mapping):
         raise InvalidRequestError(
-            f"The step '{name}' of delta_maintenance is {step!r}, a {type(step).__name__}.",
+            f"'{name}' of delta_maintenance is {step!r}, a {type(step).__name__}.",
             remedy="Give True, False, or the arguments of its operator as a dictionary, in `partial` for a mapped "
             "group: which tasks there are must be known when the DAG is parsed.",
+        )
+    if "table" in step:
+        raise InvalidRequestError(
+            f"'{name}' of delta_maintenance names a table of its own, {step['table']!r}.",
+            remedy="Leave it out: all steps look after one table.",
         )
     return step
 

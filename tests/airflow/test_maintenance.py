@@ -64,6 +64,8 @@ def test_steps_are_left_out_or_given_arguments_of_their_own_and_of_all(dag):
         ({"optimize": False, "checkpoint": False, "vacuum": False}, "every step"),
         ({"optimize": None}, "'optimize' of delta_maintenance is None"),
         ({"vacuum": "lite"}, "'vacuum' of delta_maintenance is 'lite'"),
+        ({"vacuum": {"table": "/other"}}, "'vacuum' of delta_maintenance names a table of its own, '/other'"),
+        ({"operator_args": ["retries"]}, "'operator_args' of delta_maintenance is"),
     ],
 )
 def test_steps_that_cannot_be_meant_are_refused_when_the_dag_is_parsed(dag, steps, problem):

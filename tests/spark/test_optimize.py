@@ -405,3 +405,18 @@ def test_rules_and_names_of_the_table_are_kept(spark, table):
     assert all(field.metadata and b"PARQUET:field_id" in field.metadata for field in stored)
     assert stored.names != ["id", "s"]
     assert json.loads(add["tags"]["ZCUBE_ZORDER_BY"])[0].startswith("col-")
+
+
+def test_a_partition_stays_what_the_log_says_also_where_the_name_of_a_folder_says_less(spark, tmp_path):
+    table = tmp_path / "t"
+    table.mkdir()
+    odd = "__HIVE_DEFAULT_PARTITION__"
+    adds = []
+    for name, value in (("a", odd), ("b", odd), ("c", None), ("d", None)):
+        pq.write_table(pa.table({"id": [1]}), table / f"{name}.parquet")
+        size = (table / f"{name}.parquet").stat().st_size
+        adds.append({"path": f"{name}.parquet", "size": size, "partitionValues": {"p": value}})
+    hand_made(table, schema_json(("id", "long"), ("p", "string")), adds, ("p",))
+    before = rows(table)
+    done = optimized(spark, table)
+    assert (done.metrics["numAddedFiles"], rows(table)) == (2, before)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from deltalite.commands import optimize_plan
 from deltalite.commands.optimize_plan import (
     CUBE_ID_TAG,
     TARGET_SIZE_TAG,
@@ -17,6 +18,9 @@ from deltalite.commands.optimize_plan import (
     cube_tags,
     packed,
 )
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.properties import check_new_properties
+from deltalite.requests import OptimizeRequest
 
 
 def file(number, size, partition="p", *, at=None, records=100, deleted=None, **tags):
@@ -129,6 +133,20 @@ def test_a_clustered_file_with_too_many_deleted_rows_is_ordered_again():
     assert numbers(cluster(*old)) == [[1]]
 
 
+def test_a_commit_names_so_many_files_and_so_many_deleted_rows_at_most(monkeypatch):
+    monkeypatch.setattr(optimize_plan, "_MOST_FILES", 3)
+    monkeypatch.setattr(optimize_plan, "_MOST_DELETED", 50)
+    bins = [Bin(files=(file(n, 1, deleted=n), file(n + 1, 1))) for n in (0, 10)]
+    assert len(batches(bins, [], most_bytes=1000)) == 2
+    bins = [Bin(files=(file(n, 1, deleted=n),)) for n in (20, 30, 1)]
+    assert [numbers(own.bins) for own in batches(bins, [], most_bytes=1000)] == [[[20], [30]], [[1]]]
+
+
+def test_a_cube_becomes_no_more_files_than_a_job_can_write():
+    (cube,) = cluster(file(0, 10**6), target=1, cube_bytes=10**7)
+    assert cube.outputs == 10_000
+
+
 def test_commits_are_cut_between_bins():
     bins = [Bin(files=(file(n, size),)) for n, size in enumerate([60, 50, 200, 10, 10])]
     empty = [file(9, 5, records=0)]
@@ -137,3 +155,21 @@ def test_commits_are_cut_between_bins():
     assert [own.empty for own in made] == [(), (), tuple(empty)]
     assert batches([], [], most_bytes=1) == []
     assert batches([], empty, most_bytes=1) == [Batch(bins=(), empty=tuple(empty))]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"z_order_by": "abc"}, r"z_order_by is the text 'abc'"),
+        ({"target_file_size": 10**19}, "target_file_size is 1"),
+        ({"min_file_size": 10**19}, "min_file_size is 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
+        OptimizeRequest(table="/t", **given)
+
+
+def test_a_target_beyond_any_file_is_no_property():
+    with pytest.raises(InvalidRequestError, match=r"delta\.targetFileSize"):
+        check_new_properties({"delta.targetFileSize": "9999999p"})

@@ -22,7 +22,7 @@ from deltalite.commands.optimize_files import WrittenBins, files_still_there, ke
 from deltalite.commands.optimize_plan import Batch
 from deltalite.commands.optimize_report import Totals, metrics, parameters
 from deltalite.commands.optimize_table import OptimizePlan, plan_for
-from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.replanning import LONGEST_PAUSE, Rebase, replanned
 from deltalite.commands.write_target import standing_target
 from deltalite.errors import (
     ConcurrentDeleteDeleteException,
@@ -130,7 +130,7 @@ class _Run:
     @property
     def _gives_up(self) -> bool:
         """Whether nothing is planned again any more."""
-        late = time.monotonic() - self.begun >= self.request.conflict_seconds
+        late = time.monotonic() - self.begun + LONGEST_PAUSE >= self.request.conflict_seconds
         return self.attempts > self.request.conflict_retries or late
 
     def _batch(self, plan: OptimizePlan, batch: Batch, lost: _Lost, *, is_last: bool) -> OperationResult | None:

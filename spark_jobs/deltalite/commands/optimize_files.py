@@ -104,7 +104,7 @@ def written_bins(
             adds[number].append(add)
     _check_rows(base.store, bins, adds)
     _check_empty(base.store, empty)
-    tagged = (_tagged(adds[number], plan) for number in range(len(bins)))
+    tagged = (_tagged(adds[number], plan, own) for number, own in enumerate(bins))
     parts = [*zip((own.files for own in bins), tagged, strict=True), *(((file,), ()) for file in empty)]
     at_ms = now_ms()
     done = tuple(_written_bin(plan, files, tuple(own), at_ms) for files, own in parts)
@@ -170,13 +170,17 @@ def _written_bin(plan: OptimizePlan, files: Sequence[Candidate], adds: tuple[Add
     return WrittenBin(keys=frozenset(key_column(rows).to_pylist()), adds=adds, removes=removes)
 
 
-def _tagged(adds: Sequence[AddFile], plan: OptimizePlan) -> list[AddFile]:
-    """The new files of one bin, as a later run knows them again."""
+def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, own: Bin) -> list[AddFile]:
+    """The new files of one bin, as a later run knows them again.
+
+    Their partition is that of the old files as the log spells it: the name of a folder cannot tell all texts apart.
+    """
     tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target)}
     if plan.z_order:
         columns = cube_tags([".".join(stored) for _, stored in plan.z_order])
         tags = {**tags, **columns, CUBE_ID_TAG: str(uuid.uuid4())}
-    return [replace(add, tags=tags) for add in adds]
+    (values,) = plan.files["partitionValues"].take([own.files[0].number]).to_pylist(maps_as_pydicts="strict")
+    return [replace(add, tags=tags, partition_values=values or {}) for add in adds]
 
 
 def _task(file: DataFile) -> int:

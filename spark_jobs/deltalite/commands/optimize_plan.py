@@ -12,14 +12,18 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add, gt
 
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER = "zorder"
 # A file has to look through so many bins that still have room, and no more, where a partition has very many files.
 _OPEN_BINS = 16
-# A commit names so many bins at most: the driver holds the footers of all files of one.
-_MOST_BINS = 5_000
+# A commit names so many bins and old files at most: the driver holds the footers of all new files, and a conflict costs
+# the whole of it. Nor has it files of more deleted rows, whose places every executor is sent.
+_MOST_BINS, _MOST_FILES, _MOST_DELETED = 5_000, 100_000, 20_000_000
+# A bin becomes so many files at most.
+_MOST_OUTPUTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,11 @@ class Bin:
     def size_bytes(self) -> int:
         """What the files take."""
         return sum(file.size_bytes for file in self.files)
+
+    @property
+    def deleted(self) -> int:
+        """The rows that are marked as deleted."""
+        return sum(file.deleted or 0 for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +141,7 @@ def clustered(
             continue
         for some in _filled(rest, cube_bytes):
             size = sum(file.live_bytes for file in some)
-            found.append(Bin(files=tuple(some), outputs=max(1, round(size / target))))
+            found.append(Bin(files=tuple(some), outputs=min(max(1, round(size / target)), _MOST_OUTPUTS)))
     return found
 
 
@@ -143,15 +152,17 @@ def cube_tags(columns: Sequence[str]) -> dict[str, str]:
 
 def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int) -> list[Batch]:
     """The commits, in order: each of up to `most_bytes` of files that leave, or of one bin that has more."""
+    most = (most_bytes, _MOST_BINS, _MOST_FILES, _MOST_DELETED)
     found: list[Batch] = []
     some: list[Bin] = []
-    size = 0
+    sums = (0, 0, 0, 0)
     for own in bins:
-        if some and (size + own.size_bytes > most_bytes or len(some) == _MOST_BINS):
+        wanted = tuple(map(add, sums, (own.size_bytes, 1, len(own.files), own.deleted)))
+        if some and any(map(gt, wanted, most)):
             found.append(Batch(bins=tuple(some)))
-            some, size = [], 0
+            some, sums = [], (0, 0, 0, 0)
         some.append(own)
-        size += own.size_bytes
+        sums = tuple(map(add, sums, (own.size_bytes, 1, len(own.files), own.deleted)))
     if some or empty:
         found.append(Batch(bins=tuple(some), empty=tuple(empty)))
     return found

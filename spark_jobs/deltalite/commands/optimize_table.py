@@ -61,7 +61,7 @@ def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> O
     """
     table = standing_target(base)
     z_order = _z_order(request, table)
-    chosen = _chosen(spark, base, request.where)
+    chosen = _chosen(spark, base, request.where).combine_chunks()  # rows are taken from it for each bin
     own = props.TARGET_FILE_SIZE.of(base.configuration)
     target = request.target_file_size or own or _DEFAULT_TARGET_BYTES
     ratio = request.max_deleted_rows_ratio
@@ -71,7 +71,8 @@ def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> O
         bins = clustered(found, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
     else:
         smallest = request.min_file_size if request.min_file_size is not None else int(target * _LARGE_ENOUGH)
-        chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), pc.is_valid(chosen["deletionVector"])))
+        marked = pc.is_valid(chosen["deletionVector"])
+        chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), marked)).combine_chunks()
         found = _candidates(base, chosen)
         bins = packed(found, target=target, smallest=smallest, ratio=ratio)
     empty = [file for file in found if file.is_empty]

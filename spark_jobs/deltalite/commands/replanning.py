@@ -33,7 +33,7 @@ _CONTRADICTIONS = (
     MetadataChangedException,
     ProtocolChangedException,
 )
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Rebase(Enum):
@@ -79,7 +79,7 @@ def replanned(
         try:
             return attempt()
         except _CONTRADICTIONS as lost:
-            wait = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, _LONGEST_PAUSE))  # noqa: S311  jitter, no secret
+            wait = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, LONGEST_PAUSE))  # noqa: S311  jitter, no secret
             if number > retries or clock() + wait - begun >= seconds:
                 raise type(lost)(_counted(lost.problem, number), remedy=lost.remedy) from lost
             _log.warning("%s It is %s (%s of %s).", lost.problem, _AGAIN[rebase], number, retries)

@@ -61,11 +61,14 @@ def _at_least_minus_one(text: str) -> int:
     return value
 
 
+_MOST_BYTES = 2**62
+
+
 def _bytes(text: str) -> int:
     """`134217728`, `128mb` or `1 GB`, as Spark reads it: units are powers of 1024."""
     found = _SIZE.fullmatch(text.strip().lower())
     value = 0 if found is None else int(found[1]) * 1024 ** " kmgtp".index(found[2] or " ")
-    if value < 1:
+    if not 1 <= value <= _MOST_BYTES:
         raise ValueError(f"{text!r} is no size such as '128mb'")
     return value
 

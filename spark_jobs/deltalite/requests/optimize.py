@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+
+_MOST_BYTES = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,10 @@ class OptimizeRequest(CommitRequest):
     max_commit_bytes: int = 32 * 1024**3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "z_order_by", tuple(self.z_order_by))
+        given: Any = self.z_order_by
+        if isinstance(given, str):
+            raise InvalidRequestError(f"z_order_by is the text {given!r}.", remedy=f"Give a list: [{given!r}].")
+        object.__setattr__(self, "z_order_by", tuple(given or ()))
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -44,9 +50,9 @@ class OptimizeRequest(CommitRequest):
                 yield f"z_order_by has {column!r}.", "Give names of columns."
         for name in ("target_file_size", "max_commit_bytes"):
             given = getattr(self, name)
-            if given is not None and given < 1:
+            if given is not None and not 1 <= given <= _MOST_BYTES:
                 yield f"{name} is {given}.", "Give a number of bytes."
-        if self.min_file_size is not None and self.min_file_size < 0:
+        if self.min_file_size is not None and not 0 <= self.min_file_size <= _MOST_BYTES:
             yield f"min_file_size is {self.min_file_size}.", "Give 0 bytes or more."
         if self.min_file_size is not None and self.z_order_by:
             yield (

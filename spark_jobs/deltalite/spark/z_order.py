@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import StringType
 
 from deltalite.columnar.predicate import Path
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns import named, unused_name
 from deltalite.spark.computed_once import computed_once
@@ -65,11 +66,11 @@ def ordered_cubes(
     outputs = _outputs(spark, cubes, order)
     bounds = order.bounds(sample)
     if order.file_steps:
-        placed = order.placed(sample.join(F.broadcast(bounds), order.cube))
+        placed = order.placed(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
         bounds = bounds.join(order.file_bounds(placed, outputs), order.cube)
     # A cube of which the sample has no row is not lost: its rows lie before all bounds.
     known = F.broadcast(outputs.join(bounds, order.cube, "left_outer"))
-    filed = order.filed(order.placed(rows.join(known, order.cube)))
+    filed = order.filed(order.placed(rows.join(known, order.cube), order.share_of_row()))
     count = sum(cube.outputs for cube in cubes)
     own = [named(field.name) for field in snapshot.schema]
     return filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*own)
@@ -140,6 +141,7 @@ class _Order:
         self._bounds = [own(f"bounds{n}") for n in range(columns)]
         self._found = [own(f"range{n}") for n in range(columns)]
         self._at = own("at")
+        self._hashed = [*self.values, *(f.name for f in snapshot.schema if _is_hashed(f.type))]
         wanted = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
         few = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
         self._bits = max(1, min(max(wanted, _FEWEST_BITS), _MOST_BITS, few))
@@ -156,8 +158,17 @@ class _Order:
         sorted_values = computed_once(sample.groupBy(named(self.cube)).agg(*parts))
         return sorted_values.withColumns({name: _parted(named(name), 2**self._bits) for name in self._bounds})
 
-    def placed(self, rows: DataFrame) -> DataFrame:
-        """The rows, which have the bounds of their cube, with their place on the curve."""
+    def share_of_row(self) -> Column:
+        """A number from 0 to 1 that is the row's own: a task that runs again must send it to the same file."""
+        parts = 2**_CHANCE_BITS
+        share: Column = F.pmod(F.xxhash64(*map(named, self._hashed)), F.lit(parts)) / parts
+        return share
+
+    def placed(self, rows: DataFrame, share: Column) -> DataFrame:
+        """The rows, which have the bounds of their cube, with their place on the curve; `share` parts a place.
+
+        That is a number from 0 to 1, spread evenly.
+        """
         found = _searched(
             rows, dict(zip(self._found, zip(self.values, self._bounds, strict=True), strict=True)), self._bits
         )
@@ -166,7 +177,7 @@ class _Order:
         for bit in reversed(range(self._bits)):
             for name in self._found:
                 place = F.shiftleft(place, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
-        chance = (F.rand(_SEED) * F.lit(2**_CHANCE_BITS)).cast("bigint")
+        chance = (share * F.lit(2**_CHANCE_BITS)).cast("bigint")
         return found.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
 
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
@@ -185,6 +196,19 @@ class _Order:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
         found = _searched(rows, {self._at: (self.place, self.files)}, self.file_steps)
         return found.withColumn(self.key, F.get(keys, named(self._at).cast("int")))
+
+
+def _is_hashed(data_type: DataType) -> bool:
+    """Whether Spark's hash takes values of the type: it takes no maps and no variants."""
+    match data_type:
+        case StructType():
+            return all(_is_hashed(field.type) for field in data_type)
+        case ArrayType(element):
+            return _is_hashed(element)
+        case MapType():
+            return False
+        case _:
+            return data_type != PrimitiveType("variant")
 
 
 def _parted(values: Column, parts: int | Column) -> Column:
