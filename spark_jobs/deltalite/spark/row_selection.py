@@ -8,6 +8,7 @@ in columns, never row by row, and go to the JVM in one piece; executors run no P
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from deltalite.storage.log_store import LogStore
 
 # About 100 MB in each executor. Above it Spark chooses the join, and does not have to keep the words in memory.
 MOST_BROADCAST_WORDS = 500_000
+_MOST_THREADS = 16
 # So many positions are made words at a time.
 _ROWS_AT_A_TIME = 4_000_000
 _WORD = pa.schema([("file", pa.string()), ("word", pa.int64()), ("bits", pa.int64())])
@@ -36,16 +38,18 @@ class RowSelection:
 def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     """For each row of a table of files that has a deletion vector: what the vector leaves out.
 
+    Vectors are read side by side, since each may be a request to an object store.
+
     Raises:
         CorruptDataFileError: a vector is missing or damaged.
     """
     vectors = files["deletionVector"]
-    found = {}
-    for row in pc.indices_nonzero(pc.is_valid(vectors)).to_pylist():
-        positions = deleted_rows(store, vectors[row].as_py())
-        if len(positions):
-            found[row] = RowSelection(positions=positions)
-    return found
+    marked = pc.indices_nonzero(pc.is_valid(vectors)).to_pylist()
+    if not marked:
+        return {}
+    with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, len(marked)), thread_name_prefix="vector") as pool:
+        found = list(pool.map(lambda row: deleted_rows(store, vectors[row].as_py()), marked))
+    return {row: RowSelection(positions=own) for row, own in zip(marked, found, strict=True) if len(own)}
 
 
 def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
