@@ -22,6 +22,7 @@ from tests.support.tables import HERE, commit, put, rows
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TASKS, ROWS = 8, 20
+MIDDLE = ROWS // 2
 DAYS = [date(2026, 1, 1) + timedelta(days=n) for n in range(TASKS)]
 CLAUSES = {
     "when_matched": (
@@ -43,16 +44,19 @@ def interleaved(number: int) -> range:
 
 
 def source_of(number: int, ids) -> str:
-    """Of each day the first row is deleted, the second one changed, and one is new."""
+    """Of each day the first row is deleted, one in the middle changed, and one is new.
+
+    The one in the middle lies inside the bounds of every other day's files where ids are interleaved.
+    """
     new = ids[-1] + ids.step
-    rows = [(ids[0], "NULL"), (ids[1], "5"), (new, "7")]
+    rows = [(ids[0], "NULL"), (ids[MIDDLE], "5"), (new, "7")]
     values = ", ".join(f"({key}L, DATE'{DAYS[number]}', CAST({amount} AS INT))" for key, amount in rows)
     return f"SELECT * FROM VALUES {values} AS rows(id, day, amount)"
 
 
 def expected_of(number: int, ids) -> list[tuple]:
-    kept = [(key, DAYS[number], 1) for key in ids[2:]]
-    return [*kept, (ids[1], DAYS[number], 5), (ids[-1] + ids.step, DAYS[number], 7)]
+    kept = [(key, DAYS[number], 1) for key in ids[1:] if key != ids[MIDDLE]]
+    return [*kept, (ids[MIDDLE], DAYS[number], 5), (ids[-1] + ids.step, DAYS[number], 7)]
 
 
 @pytest.fixture
