@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -13,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from hypothesis import assume, given, note
 
 from tests.support.row_model import expressions as ex
-from tests.support.row_model.cases import Merging
+from tests.support.row_model.cases import Deletion, Merging
 from tests.support.row_model.chance import Features, File, Table, deletions, mergings, updates
 from tests.support.row_model.operations import (
     Ambiguous,
@@ -252,6 +253,13 @@ def matches_twice(case, rows):
     return max(found.values(), default=0) > 1
 
 
+def compares_partitions_with_themselves(case, table):
+    """Another engine deletes every row where `p <> p` is asked of a partition column."""
+    if not isinstance(case, Deletion) or table.partition is None or case.condition is None:
+        return False
+    return len(re.findall(rf"\b{table.spelled[table.partition]}\b", case.condition.sql, re.IGNORECASE)) > 1
+
+
 @pytest.mark.interop
 @pytest.mark.parametrize("operations", [deletions, updates, mergings])
 def test_delta_rs_agrees_with_the_model(operations):
@@ -259,7 +267,7 @@ def test_delta_rs_agrees_with_the_model(operations):
     @given(cases(operations, plain=True))
     def holds(drawn):
         table, case = drawn
-        assume(not matches_twice(case, table.relation))
+        assume(not matches_twice(case, table.relation) and not compares_partitions_with_themselves(case, table))
         expected = case.outcome(table.relation)
         note(f"{table}\n{case.request('t')}")
         with tempfile.TemporaryDirectory() as folder:
