@@ -419,6 +419,7 @@ def test_what_a_vacuum_may_be_deleting_is_not_brought_back(raced):
     with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
         raced_back(1)
     assert newest(raced) == 3
+    assert raced_back(3).version == 3, "nothing comes back"
     put_raw(raced, 4, [said("VACUUM END")])
     assert raced_back(1).version == 5
 

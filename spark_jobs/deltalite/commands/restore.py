@@ -70,13 +70,14 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
         done = done_before(base, request)
         if done is not None:
             return done
-        refuse_beside_vacuum(base, now_ms=now_ms())
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
         if target.version <= base.version:  # else it was committed between the two looks
             break
     rules = restored_rules(_rules_of(base), _rules_of(target))
     files = difference(base, target)
     _check_may_remove(base, files)
+    if files.back.num_rows:
+        refuse_beside_vacuum(base, now_ms=now_ms())
     absent = absent_files(store, files.back)
     if request.ignore_missing_files:
         files = _without_absent(files, absent, target)

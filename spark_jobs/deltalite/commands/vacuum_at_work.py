@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from deltalite.errors import ConcurrentWriteException
+from deltalite.log.commit_times import in_commit_times
 from deltalite.log.history import read_history
 from deltalite.snapshot import Snapshot
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
@@ -26,7 +27,9 @@ def refuse_beside_vacuum(base: Snapshot, *, now_ms: int) -> None:
     """
     since = datetime.fromtimestamp(now_ms / 1000, tz=UTC) - _LONGEST
     ended = 0
-    for entry in islice(read_history(base.store, up_to_version=base.version), _MOST_COMMITS):
+    in_commit = in_commit_times(base.protocol, base.metadata)
+    history = read_history(base.store, up_to_version=base.version, in_commit=in_commit)
+    for entry in islice(history, _MOST_COMMITS):
         if entry["timestamp"] < since:
             return
         ended += entry.get("operation") == VACUUM_END
@@ -35,7 +38,6 @@ def refuse_beside_vacuum(base: Snapshot, *, now_ms: int) -> None:
                 raise ConcurrentWriteException(
                     f"A vacuum of {base.store.root} began in version {entry['version']} and has not ended: it may be "
                     "deleting files that are to come back.",
-                    remedy="Run the task again when the vacuum has ended. One that has died is waited for, a day long; "
-                    "a vacuum that runs to its end makes an end of that.",
+                    remedy="Run the task again when the vacuum has ended; one that was killed is waited for, for a day.",
                 )
             ended -= 1
