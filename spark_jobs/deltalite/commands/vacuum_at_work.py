@@ -38,6 +38,6 @@ def refuse_beside_vacuum(base: Snapshot, *, now_ms: int) -> None:
                 raise ConcurrentWriteException(
                     f"A vacuum of {base.store.root} began in version {entry['version']} and has not ended: it may be "
                     "deleting files that are to come back.",
-                    remedy="Run the task again when the vacuum has ended; one that was killed is waited for, for a day.",
+                    remedy="Run the task again when the vacuum has ended; one that was killed is waited for for a day.",
                 )
             ended -= 1
