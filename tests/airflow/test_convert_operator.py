@@ -11,16 +11,13 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_provider_deltalite.operators.delta import DeltaConvertOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import ConvertRequest, OnRerun, RunIdentity
+from tests.airflow.rendering import rendered
 
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
-def operator(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> DeltaConvertOperator:
-    """The operator in a DAG, after its templates were rendered."""
-    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        made = DeltaConvertOperator(**{"task_id": "convert", "table": "/lake/orders", **parameters})
-    made.render_template_fields(rendered_with or {})
-    return made
+def operator(**parameters) -> DeltaConvertOperator:
+    return rendered(DeltaConvertOperator, **parameters)
 
 
 def asked(**parameters) -> ConvertRequest:

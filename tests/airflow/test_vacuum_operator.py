@@ -12,16 +12,13 @@ from airflow_provider_deltalite.operators.delta import DeltaVacuumOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity, VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
+from tests.airflow.rendering import rendered
 
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
-def operator(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> DeltaVacuumOperator:
-    """The operator in a DAG, after its templates were rendered."""
-    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        made = DeltaVacuumOperator(**{"task_id": "vacuum", "table": "/lake/orders", **parameters})
-    made.render_template_fields(rendered_with or {})
-    return made
+def operator(**parameters) -> DeltaVacuumOperator:
+    return rendered(DeltaVacuumOperator, **parameters)
 
 
 def asked(**parameters) -> VacuumRequest:

@@ -8,17 +8,9 @@ import pytest
 
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.faults.crash_site import CrashSite
 from tests.faults.killing import killed_everywhere
 
 RUN = "airflow/dag/convert/-1/manual"
-
-
-@pytest.fixture(scope="module")
-def site():
-    site = CrashSite()
-    yield site
-    site.close()
 
 
 @pytest.mark.slow

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.crash_site import CHANGES, EVERYTHING, CrashSite
+from tests.faults.crash_site import CHANGES, EVERYTHING
 from tests.faults.killing import aged, killed_everywhere
 
 RUN = "airflow/dag/task/-1/manual"
-
-
-@pytest.fixture(scope="module")
-def site():
-    site = CrashSite()
-    yield site
-    site.close()
-
-
 PROPERTIES = {
     "checkpoints at every commit": {"delta.checkpointInterval": "1"},
     "checkpoints with sidecars at every commit": {"delta.checkpointInterval": "1", "delta.checkpointPolicy": "v2"},

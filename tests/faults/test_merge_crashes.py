@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.crash_site import MOVES, CrashSite
+from tests.faults.crash_site import MOVES
 from tests.faults.killing import killed_everywhere
 from tests.support.tables import ordered, put, values
 
@@ -22,19 +22,12 @@ AFTER = ordered([(2, "a"), (50, "x"), (7, "c")])
 FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
 
 
-@pytest.fixture(scope="module")
-def site(spark):
-    site = CrashSite(spark)
-    yield site
-    site.close()
-
-
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
-def test_a_merge_is_killed_wherever_it_moves_a_file(site, spark, tmp_path, properties):
+def test_a_merge_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, properties):
     template = tmp_path / "template"
     query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
     put(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})
     kinds = MOVES if properties == FEED else (*MOVES, "open to write")  # vectors are written where they stay
-    steps = killed_everywhere(site, tmp_path, template, "merge", before=OLD, after=AFTER, kinds=kinds, **TASK)
+    steps = killed_everywhere(spark_site, tmp_path, template, "merge", before=OLD, after=AFTER, kinds=kinds, **TASK)
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     assert any("/_change_data/" in step for step in steps) and any("day=" in step for step in steps)

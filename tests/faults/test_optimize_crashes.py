@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from deltalite import DeltaTable
-from tests.faults.crash_site import MOVES, CrashSite
+from tests.faults.crash_site import MOVES
 from tests.faults.killing import check_whole, times_in_log
 from tests.support.tables import commit, delete_rows, put, rows, values
 
@@ -17,15 +17,8 @@ RUN = "airflow/dag/task/-1/manual"
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1"}
 
 
-@pytest.fixture(scope="module")
-def site(spark):
-    site = CrashSite(spark)
-    yield site
-    site.close()
-
-
 @pytest.mark.parametrize("options", [{}, {"z_order_by": ["id"]}], ids=["packed", "ordered"])
-def test_an_optimize_is_killed_wherever_it_moves_a_file(site, spark, tmp_path, options):
+def test_an_optimize_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, options):
     template = tmp_path / "template"
     for first in (1, 5):
         query = values("id, day", *[f"{n}, '{day}'" for n in range(first, first + 3) for day in "ab"])
@@ -42,11 +35,11 @@ def test_an_optimize_is_killed_wherever_it_moves_a_file(site, spark, tmp_path, o
     while True:
         table = tmp_path / f"killed {len(steps)}"
         shutil.copytree(template, table)
-        step = site.run("optimize", table, kill_at=len(steps), kinds=MOVES, **task)
+        step = spark_site.run("optimize", table, kill_at=len(steps), kinds=MOVES, **task)
         check_whole(table, before)
         if step is None:
             break
-        assert site.run("optimize", table, kinds=MOVES, **task) is None
+        assert spark_site.run("optimize", table, kinds=MOVES, **task) is None
         check_whole(table, before)
         assert times_in_log(table, RUN) == 1, f"killed at {step}"
         newest = DeltaTable(str(table))

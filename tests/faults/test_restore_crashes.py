@@ -6,18 +6,10 @@ import pytest
 
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.faults.crash_site import CrashSite
 from tests.faults.killing import killed_everywhere
 
 RUN = "airflow/dag/restore/-1/manual"
 PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": "false"}
-
-
-@pytest.fixture(scope="module")
-def site():
-    site = CrashSite()
-    yield site
-    site.close()
 
 
 @pytest.mark.slow

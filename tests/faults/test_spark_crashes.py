@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.faults.crash_site import CHANGES, MOVES, CrashSite
+from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import check_whole, killed_everywhere, times_in_log
 from tests.support.submitting import submission
 from tests.support.tables import ordered, put, request, values
@@ -40,24 +40,19 @@ CHANGED = {
 """What is asked of each command that changes rows, and the rows that come of it."""
 
 
-@pytest.fixture(scope="module")
-def site(spark):
-    site = CrashSite(spark)
-    yield site
-    site.close()
-
-
 def literals(rows):
     return values("id, day", *[str(row)[1:-1] for row in rows]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_write_is_killed_wherever_it_changes_a_file(site, spark, tmp_path, mode):
+def test_a_write_is_killed_wherever_it_changes_a_file(spark_site, spark, tmp_path, mode):
     options, after, kinds = MODES[mode]
     template = tmp_path / "template"
     put(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
     task = {"query": literals(NEW), "run": RUN, **options}
-    steps = killed_everywhere(site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=kinds, **task)
+    steps = killed_everywhere(
+        spark_site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=kinds, **task
+    )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     moved = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
     assert moved == {"ignore": 0, "rows that match": 3}.get(mode, 2)
@@ -66,7 +61,7 @@ def test_a_write_is_killed_wherever_it_changes_a_file(site, spark, tmp_path, mod
 @pytest.mark.parametrize("properties", [{}, FEED, VECTORS, FEED | VECTORS], ids=["plain", "feed", "vectors", "both"])
 @pytest.mark.parametrize("command", CHANGED)
 def test_rows_are_changed_by_a_command_that_is_killed_wherever_it_changes_a_file(
-    site, spark, tmp_path, command, properties
+    spark_site, spark, tmp_path, command, properties
 ):
     task, after = CHANGED[command]
     template = tmp_path / "template"
@@ -75,16 +70,18 @@ def test_rows_are_changed_by_a_command_that_is_killed_wherever_it_changes_a_file
     # Each change of a file where vectors are written, which are not moved into place.
     kinds = CHANGES if VECTORS.items() <= properties.items() and command == "delete" else MOVES
     steps = killed_everywhere(
-        site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=kinds, run=RUN, **task
+        spark_site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=kinds, run=RUN, **task
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     if kinds is CHANGES:
         assert any("deletion_vector" in step for step in steps)
 
 
-def test_the_first_write_of_a_table_is_killed_wherever_it_changes_a_file(site, tmp_path):
+def test_the_first_write_of_a_table_is_killed_wherever_it_changes_a_file(spark_site, tmp_path):
     task = {"query": literals(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
-    steps = killed_everywhere(site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task)
+    steps = killed_everywhere(
+        spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task
+    )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
 
 

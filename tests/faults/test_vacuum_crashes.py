@@ -11,20 +11,13 @@ import time
 import pytest
 
 from deltalite import DeltaTable
-from tests.faults.crash_site import CHANGES, EVERYTHING, CrashSite
+from tests.faults.crash_site import CHANGES, EVERYTHING
 from tests.faults.killing import aged, check_whole, rows_by_us, times_in_log
 from tests.support.tables import commit, data_files
 
 RUN = "airflow/dag/vacuum/-1/manual"
 OLD_S = 8 * 24 * 3600
 PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": "false"}
-
-
-@pytest.fixture(scope="module")
-def site():
-    site = CrashSite()
-    yield site
-    site.close()
 
 
 @pytest.fixture
