@@ -2,10 +2,10 @@
 
 Each side runs as a process of its own on a copy of one log, ours by spark-submit with a driver of 1 GiB, as a task
 does: 1 commits of 10,000 files each and no checkpoint; 2 a checkpoint and ten commits behind it, as most tables have;
-3 ten thousand old commits of 100 files each, which log cleanup takes away once the checkpoint is there. Memory is the
-peak of the job's Java process and that of its Python process, added up, though they need not fall together. Our time
-includes the start of a JVM. The logs are synthetic, made once and kept in `.benchmarks/`. A number on the command line
-is the number of files.
+3 ten thousand old commits of 100 files each, which log cleanup takes away once the checkpoint is there; 4 and 5 are as
+1 and 2 with the statistics of 31 columns, two kilobytes a file. Memory is the peak of the job's Java process and that
+of its Python process, added up, though they need not fall together. Our time includes the start of a JVM. The logs are
+synthetic, made once and kept in `.benchmarks/` (5 GB). A number on the command line is the number of files.
 """
 
 from __future__ import annotations
@@ -56,17 +56,26 @@ class Log:
     files_per_commit: int
     checkpoint_at: int | None = None
     is_old: bool = False
+    is_wide: bool = False
 
     @property
     def table(self) -> Path:
         """Where it is kept."""
-        return FOLDER / f"checkpoint-{FILES}-{self.commits}-{self.checkpoint_at}"
+        return FOLDER / f"checkpoint-{FILES}-{self.commits}-{self.checkpoint_at}{'-wide' if self.is_wide else ''}"
 
 
 LOGS = (
     Log(what="commits alone", commits=FILES // 10_000, files_per_commit=10_000),
     Log(what="a checkpoint and ten commits", commits=11, files_per_commit=FILES // 1000, checkpoint_at=0),
     Log(what="old commits, and cleanup", commits=FILES // 100, files_per_commit=100, is_old=True),
+    Log(what="commits alone, 31 columns", commits=FILES // 10_000, files_per_commit=10_000, is_wide=True),
+    Log(
+        what="a checkpoint and ten commits, 31 columns",
+        commits=11,
+        files_per_commit=FILES // 1000,
+        checkpoint_at=0,
+        is_wide=True,
+    ),
 )
 
 
@@ -83,22 +92,56 @@ def make(log: Log) -> None:
     for version in range(log.commits):
         name, count = folder / f"{version:020d}.json", log.files_per_commit if version else in_first
         with name.open("w") as file:
-            file.writelines(json.dumps(action) + "\n" for action in (*head(version), *adds(number, count)))
+            file.writelines(json.dumps(action) + "\n" for action in (*head(log, version), *adds(log, number, count)))
         number += count
         if version == log.checkpoint_at:
             write_checkpoint(Snapshot.load(LocalLogStore(str(log.table))), now_ms=time.time_ns() // 1_000_000)
 
 
-def head(version: int) -> Iterator[dict[str, object]]:
+def head(log: Log, version: int) -> Iterator[dict[str, object]]:
     """What stands before the files of a commit."""
     yield {"commitInfo": {"timestamp": int(LONG_AGO_S * 1000) + version, "operation": "WRITE", "isBlindAppend": True}}
-    yield from beginning() if version == 0 else ()
+    if version == 0:
+        protocol, metadata = beginning()
+        yield protocol
+        yield {"metaData": {**metadata["metaData"], "schemaString": wide_schema()}} if log.is_wide else metadata
 
 
-def adds(first: int, count: int) -> Iterator[dict[str, object]]:
+def adds(log: Log, first: int, count: int) -> Iterator[dict[str, object]]:
     """So many files."""
     for number in range(first, first + count):
-        yield {"add": add_of(number)}
+        yield {"add": add_of(number) | ({"stats": wide_stats(number)} if log.is_wide else {})}
+
+
+def wide_schema() -> str:
+    """The schema of the wide table: 31 data columns of four types, and the partition column."""
+    columns = {**{name: kind for name, (kind, _, _) in wide_bounds(0).items()}, "day": "string"}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns.items()]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def wide_stats(number: int) -> str:
+    """The statistics of a file of the wide table."""
+    bounds = wide_bounds(number)
+    stats = {
+        "numRecords": 1000,
+        "minValues": {name: low for name, (_, low, _) in bounds.items()},
+        "maxValues": {name: high for name, (_, _, high) in bounds.items()},
+        "nullCount": dict.fromkeys(bounds, number % 7),
+    }
+    return json.dumps(stats, separators=(",", ":"))
+
+
+def wide_bounds(number: int) -> dict[str, tuple[str, object, object]]:
+    """The type and the bounds of each data column of the wide table."""
+    minute = f"{number % 28 + 1:02d}T00:{number % 60:02d}:00.000Z"
+    kinds: tuple[tuple[str, object, object], ...] = (
+        ("long", number * 1000, number * 1000 + 999),
+        ("double", number * 0.25, number * 0.25 + 1000),
+        ("string", f"customer-{number % 977:05d}", f"customer-{number % 977 + 5000:05d}"),
+        ("timestamp", f"2024-01-{minute}", f"2024-02-{minute}"),
+    )
+    return {f"column_{at:02d}": kinds[at % len(kinds)] for at in range(31)}
 
 
 def copied(log: Log, side: str) -> Path:

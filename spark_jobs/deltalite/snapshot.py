@@ -8,7 +8,8 @@ loaded when first asked for.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -67,18 +68,20 @@ class Snapshot:
         if found is None:
             first = min(timeline.versions, default=None)
             raise TimestampOutOfRangeError(
-                f"{store.root} has no version at {timestamp_ms} ms"
+                f"{store.root} has no version of {_moment(timestamp_ms)} or before"
                 + (
                     "."
                     if first is None
-                    else f": the oldest that can be rebuilt is version {first}, at {timeline.time_of(first)} ms."
+                    else f": the oldest that can be rebuilt is version {first}, of {_moment(timeline.time_of(first))}."
                 ),
-                remedy="Ask for a later time, or for a version.",
+                remedy="Ask for a later time, or for a version. What is older was never there, or has expired by "
+                "delta.logRetentionDuration; a backfill can begin no earlier.",
             )
         # The times of commits that came within a millisecond run a little ahead of the clock.
         if timestamp_ms > latest.loaded_at_ms and timestamp_ms > timeline.time_of(timeline.versions[-1]):
             raise TimestampOutOfRangeError(
-                f"{timestamp_ms} ms lies in the future, so the version at that time is not known yet.",
+                f"{_moment(timestamp_ms)} lies in the future, so the version of {store.root} at that time is not known "
+                "yet.",
                 remedy="Ask for a time that has passed, or leave it out for the newest version.",
             )
         return latest if found.version == latest.version else cls.load(store, found.version)
@@ -177,6 +180,15 @@ class Snapshot:
         """
         return self._log.files(columns)
 
+    def file_blocks(self, columns: Sequence[str], *, most_rows: int) -> Iterator[pa.Table]:
+        """`files_with` in blocks of a bounded number of rows, for what is too large to be held. Nothing is counted.
+
+        Raises:
+            StartAgain: the blocks so far are void, and the caller has to begin once more.
+            CorruptLogError: the log cannot be read.
+        """
+        return self._log.file_blocks(columns, most_rows)
+
     @property
     def files_of_commits(self) -> int:
         """How many of the active files the log has behind its checkpoint; the files themselves are not read for it."""
@@ -185,3 +197,12 @@ class Snapshot:
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE_TYPES)) -> pa.Table:
         """The removed files that the log remembers, expired ones too, with columns of `REMOVE_TYPES`."""
         return self._log.tombstones(columns)
+
+
+def _moment(timestamp_ms: int) -> str:
+    """Milliseconds UTC as a person reads them, whatever a writer's clock has said."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00").removesuffix(".000") + "Z"

@@ -175,3 +175,15 @@ def write_checksum(store: MemoryLogStore, version: int, **changes: Any) -> str:
     kept = {key: value for key, value in {**body, **changes}.items() if value is not None}
     store.files[checksum_name(version)] = (json.dumps(kept).encode(), 0)
     return checksum_name(version)
+
+
+def with_damaged_pages(data: bytes, column: str) -> bytes:
+    """A Parquet file in which the pages of a column, given by its dotted path, are none."""
+    damaged = bytearray(data)
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    for chunk in (group.column(at) for group in groups for at in range(group.num_columns)):
+        if chunk.path_in_schema == column:
+            start = chunk.dictionary_page_offset or chunk.data_page_offset
+            damaged[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    return bytes(damaged)

@@ -15,6 +15,7 @@ from deltalite.log.last_checkpoint_checksum import matches
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep import checkpoint, checkpoint_rows
 from deltalite.upkeep.checkpoint import estimated_files, write_checkpoint
 from deltalite.upkeep.checkpoint_rows import CheckpointRows
 from tests.unit.builders import (
@@ -27,12 +28,13 @@ from tests.unit.builders import (
     load,
     metadata,
     new_store,
+    newest,
     put,
     remove,
     struct,
     txn,
 )
-from tests.unit.logs import facts, rich_store
+from tests.unit.logs import facts, rich_store, with_damaged_pages
 
 WEEK_MS = 7 * 86_400_000
 
@@ -288,3 +290,37 @@ def test_a_checkpoint_that_would_lose_a_file_is_not_published(make, monkeypatch)
     with pytest.raises(CorruptLogError, match="instead of"):
         write_checkpoint(load(store), now_ms=NOON_MS)
     assert not names_of(store, ".checkpoint.") and LAST_CHECKPOINT not in store.files
+
+
+def test_a_large_checkpoint_is_made_on_disk_a_bounded_block_at_a_time(monkeypatch):
+    store = create(new_store(), *(add(f"{number}", stats='{"numRecords":1}') for number in range(9)))
+    monkeypatch.setattr(checkpoint, "_MOST_IN_MEMORY_BYTES", 1)
+    monkeypatch.setattr(checkpoint_rows, "_BLOCK_BYTES", 1)
+    assert write_checkpoint(load(store), now_ms=NOON_MS).num_of_add_files == 9
+    assert [adds for adds in added_by_group(store.files[checkpoint_name(0)][0]) if adds] == [1] * 9
+    assert load(store).segment.own_checkpoint is not None and len(rows_of(store, 0, "add")) == 9
+
+
+def added_by_group(data):
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        groups = (file.read_row_group(number, columns=["add.path"])["add"] for number in range(file.num_row_groups))
+        return [len(adds) - adds.null_count for adds in groups]
+
+
+@pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
+def test_a_checkpoint_begins_again_where_an_older_one_turns_out_to_be_damaged(make):
+    """Its names can be read, and so they are counted, and its statistics cannot."""
+    store = make()
+    version = newest(store)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    put(store, add("new", stats='{"numRecords":1}'))
+    (damaged, *_) = [name for name in store.files if "_sidecars/" in name] or names_of(store, f"{version}.checkpoint")
+    data = store.files[damaged][0]
+    store.files[damaged] = (with_damaged_pages(data, "add.stats"), 0)
+    snapshot = load(store)
+    expected = snapshot.files_with(["path"])["path"].to_pylist()
+    assert snapshot.segment.checkpoint.version == version
+    write_checkpoint(snapshot, now_ms=NOON_MS)
+    again = load(store)
+    assert again.segment.own_checkpoint is not None
+    assert sorted(again.files["path"].to_pylist()) == sorted(expected)

@@ -10,11 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
+from deltalite.log import replay as replaying
 from deltalite.log.file_table import ADD_TYPES, file_key
+from deltalite.log.state import StartAgain
 from deltalite.protocol.actions import AddCDCFile, DomainMetadata
-from deltalite.protocol.file_names import checkpoint_name, commit_name
+from deltalite.protocol.file_names import checkpoint_name, commit_name, compaction_name
 from deltalite.snapshot import Snapshot
 from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.compaction import write_compaction
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -32,6 +35,7 @@ from tests.unit.builders import (
     txn,
     vector,
 )
+from tests.unit.logs import with_damaged_pages
 
 DAY_MS = 86_400_000
 
@@ -221,11 +225,7 @@ def corrupted(store, version, where="footer"):
     if where == "footer":
         data[-20:] = b"\0" * 20
     else:
-        group = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(0)
-        columns = (group.column(i) for i in range(group.num_columns))
-        column = next(c for c in columns if c.path_in_schema == "add.path")
-        start = column.dictionary_page_offset or column.data_page_offset
-        data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+        data = with_damaged_pages(bytes(data), "add.path")
     store.files[checkpoint_name(version)] = (bytes(data), 0)
 
 
@@ -285,3 +285,59 @@ def test_a_transaction_counts_for_ever_or_for_its_retention(retention, last_upda
     when = before + last_updated_ms if last_updated_ms is not None and last_updated_ms < 0 else last_updated_ms
     put(store, txn("x", last_updated_ms=when))
     assert ("x" in load(store).transactions) is kept
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("case", FILES)
+def test_files_in_blocks_are_the_same_files_whether_statistics_are_held_or_read_again(case, held, monkeypatch):
+    monkeypatch.setattr(replaying, "_HELD_BYTES", 1_000_000 if held else -1)
+    commits = [[_told(action, version) for action in actions] for version, actions in enumerate(FILES[case][0])]
+    for checkpoint_at in (None, *range(len(commits))):
+        snapshot = load(table(*commits, checkpoint_at=checkpoint_at))
+        blocks = list(snapshot.file_blocks(["path", "stats", "deletionVector"], most_rows=1))
+        assert {block.num_rows for block in blocks} <= {0, 1}
+        found = {file_key(r["path"], r["deletionVector"]): r["stats"] for b in blocks for r in b.to_pylist()}
+        rows = snapshot.files.to_pylist()
+        assert found == {file_key(row["path"], row["deletionVector"]): row["stats"] for row in rows}
+        assert sorted(found) == FILES[case][1] and None not in found.values()
+
+
+def _told(action, version):
+    return replace(action, stats=f'{{"numRecords":{version}}}')
+
+
+def test_a_compaction_whose_statistics_cannot_be_read_again_is_passed_over(monkeypatch):
+    store = appended(create(new_store()), 3)
+    write_compaction(store, 1, 3)
+    name = compaction_name(1, 3)
+    monkeypatch.setattr(replaying, "_HELD_BYTES", -1)
+    snapshot = load(store)
+    assert snapshot.files_with(["path"]).num_rows == 3
+    store.files[name] = (b"{", 0)
+    with pytest.raises(StartAgain):
+        list(snapshot.file_blocks(["path", "stats"], most_rows=9))
+    assert [sorted(p for b in snapshot.file_blocks(["path", "stats"], most_rows=9) for p in b["path"].to_pylist())] == [
+        ["f1", "f2", "f3"]
+    ]
+    assert paths(snapshot) == ["f1", "f2", "f3"]
+
+
+@pytest.mark.parametrize("order", [slice(None, None, -1), slice(0, 4)], ids=["other order", "some left out"])
+def test_blocks_of_a_checkpoint_that_is_written_again_meanwhile_are_not_mixed_up(order):
+    """Another engine may write the same checkpoint once more, with its rows otherwise."""
+    names = [f"f{number}" for number in range(6)]
+    stores = [table([add(name) for name in some], [remove("f0")], checkpoint_at=0) for some in (names, names[order])]
+    (store, other), name = stores, checkpoint_name(0)
+    opened = []
+
+    def rewrite(operation, of):
+        opened.append((operation, of))
+        if opened.count(("open", name)) == 2:
+            store.files[name] = other.files[name]
+
+    snapshot = load(store)
+    assert paths(snapshot) == names[1:]
+    store.before = rewrite
+    with pytest.raises(StartAgain):
+        list(snapshot.file_blocks(["path"], most_rows=2))
+    assert sorted(p for b in snapshot.file_blocks(["path"], most_rows=2) for p in b["path"].to_pylist()) == names[1:]

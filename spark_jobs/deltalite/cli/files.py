@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output, sized
+from deltalite.log.file_table import total
 
 _MOST = 100
 _AT_A_TIME = 1_024
@@ -41,7 +41,7 @@ def _run(args: Arguments, out: Output) -> int:
         out.records(_records(chosen))
         return 0
     out.table(_COLUMNS, map(_row, _records(chosen)))
-    size_bytes = pc.sum(files["size_bytes"]).as_py() or 0
+    size_bytes = total(files["size_bytes"])
     shown = "" if chosen.num_rows == files.num_rows else f", {chosen.num_rows} of them shown (--limit)"
     out.line()
     out.line(f"{files.num_rows} files of {sized(size_bytes)}{shown}")

@@ -19,10 +19,9 @@ from deltalite.commands.convert_listing import check_unchanged, listed_files
 from deltalite.commands.converted_files import ConvertedFiles, converted_files
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
-from deltalite.commands.restored_files import bytes_of
 from deltalite.commands.write_target import WriteTarget, new_target
 from deltalite.errors import SchemaMismatchError, TableNotFoundError
-from deltalite.log.file_table import adds_of
+from deltalite.log.file_table import adds_of, bytes_of
 from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.feature_enabling import asked_protocol
 from deltalite.protocol.features import check_writable

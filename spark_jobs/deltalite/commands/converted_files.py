@@ -22,7 +22,8 @@ from deltalite.columnar.parquet_schema import int96_leaves, schema_of_file
 from deltalite.columnar.statistics import IndexedColumns, indexed_columns, parse_column_list, statistics_json
 from deltalite.commands.convert_listing import FolderValues
 from deltalite.errors import CorruptDataFileError, SchemaMismatchError, SourceError
-from deltalite.log.file_table import ADD_TYPES
+from deltalite.log.file_table import ADD_TYPES, table_of
+from deltalite.protocol.actions import AddFile
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.file_schemas import FileSchemas, with_partition_columns
 from deltalite.protocol.paths import encode_path
@@ -69,28 +70,21 @@ def converted_files(
     tables, rows = [_ADDS.empty_table()], 0
     for batch in listed.to_batches(max_chunksize=_AT_A_TIME):
         found = batch.to_pylist()
-        described = [
-            (file, stats)
-            for file, (count, stats) in zip(found, reader.read(found), strict=True)
-            if count and (rows := rows + count)
+        counted = reader.read(found)
+        rows += sum(count for count, _ in counted)
+        bodies = [
+            {
+                "path": encode_path(file["name"]),
+                "partitionValues": values.of(file["name"]),
+                "size": file["size"],
+                "modificationTime": file["time_ms"],
+                "stats": stats,
+            }
+            for file, (count, stats) in zip(found, counted, strict=True)
+            if count
         ]
-        tables.append(
-            pa.table(
-                {
-                    "path": [encode_path(file["name"]) for file, _ in described],
-                    "partitionValues": [list(values.of(file["name"]).items()) for file, _ in described],
-                    "size": [file["size"] for file, _ in described],
-                    "modificationTime": [file["time_ms"] for file, _ in described],
-                    "stats": [stats for _, stats in described],
-                    **{name: [None] * len(described) for name in _ADDS.names if name not in _SAID},
-                },
-                schema=_ADDS,
-            )
-        )
+        tables.append(table_of(bodies, ADD_TYPES, AddFile))
     return ConvertedFiles(adds=pa.concat_tables(tables), schema=reader.schema, rows=rows)
-
-
-_SAID = frozenset({"path", "partitionValues", "size", "modificationTime", "stats"})
 
 
 class _Footers:

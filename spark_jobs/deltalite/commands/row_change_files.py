@@ -29,7 +29,7 @@ from deltalite.commands.written_files import (
     rows_counted,
     write_layout,
 )
-from deltalite.log.file_table import key_column, removes_of
+from deltalite.log.file_table import bytes_of, key_column, removes_of
 from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
@@ -161,5 +161,4 @@ def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
 def _size_of(touched: TouchedRows) -> Size:
     """About the size of the rows that change, by what those of their files take when they are packed."""
     rows = sum(count or 0 for count in live_rows_of(touched.files)) or 1
-    packed: int = pc.sum(touched.files["size"]).as_py() or 0
-    return Size(count=rows, size_bytes=packed * _UNPACKED).of(touched.changed)
+    return Size(count=rows, size_bytes=bytes_of(touched.files) * _UNPACKED).of(touched.changed)

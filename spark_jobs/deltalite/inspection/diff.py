@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.record_counts import num_records
-from deltalite.log.file_table import key_column
+from deltalite.log.file_table import bytes_of, deleted_rows_of, key_column, total
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.paths import canonical_path
@@ -69,12 +69,12 @@ class FilesDiff:
     @property
     def added_bytes(self) -> int:
         """The bytes of the files that were added."""
-        return pc.sum(self.added["size"]).as_py() or 0
+        return bytes_of(self.added)
 
     @property
     def removed_bytes(self) -> int:
         """The bytes of the files that were removed."""
-        return pc.sum(self.removed["size"]).as_py() or 0
+        return bytes_of(self.removed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +140,7 @@ def live_rows(files: pa.Table) -> int | None:
     records = num_records(files["stats"])
     if records.null_count:
         return None
-    marked = pc.sum(pc.struct_field(files["deletionVector"], "cardinality")).as_py() or 0
-    return int((pc.sum(records).as_py() or 0) - marked)
+    return total(records) - deleted_rows_of(files)
 
 
 def _files(old: pa.Table, new: pa.Table) -> FilesDiff:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalite.inspection.chains import Chain, Span
 from deltalite.inspection.versions import Range, union
 from deltalite.log.action_files import read_actions
-from deltalite.log.file_table import file_key, key_column
+from deltalite.log.file_table import bytes_of, deleted_rows_of, file_key, key_column
 from deltalite.log.replay import replay
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
@@ -120,9 +120,9 @@ def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums
     vectors = files["deletionVector"]
     sums = _Sums(
         files=files.num_rows,
-        size_bytes=_sum(files["size"]),
+        size_bytes=bytes_of(files),
         vectors=len(vectors) - vectors.null_count,
-        deleted_records=_sum(pc.struct_field(vectors, "cardinality")),
+        deleted_records=deleted_rows_of(files),
     )
     keys = key_column(files)
     mask = pc.is_in(keys, value_set=pa.array(list(touched), pa.string()))
@@ -154,7 +154,3 @@ def _file(size_bytes: int | None, vector: Mapping[str, Any] | None) -> _File:
 def _among(keys: pa.ChunkedArray, wanted: Iterable[str]) -> list[str]:
     found: list[str] = keys.filter(pc.is_in(keys, value_set=pa.array(list(wanted), pa.string()))).to_pylist()
     return found
-
-
-def _sum(numbers: pa.ChunkedArray) -> int:
-    return pc.sum(numbers).as_py() or 0

@@ -8,7 +8,7 @@ large. Errors name the file and the line. Protocol: Delta Log Entries, Log Compa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -132,11 +132,13 @@ def _pairs_of_clean(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
 class FileTableBuilder:
     """Collects the bodies of adds or removes, and gives them as one Arrow table with all columns of their kind.
 
-    `append` takes one body over; `end_block` must be called now and then, with the bytes that were read meanwhile.
+    `append` takes one body over; `end_block` must be called now and then, with the bytes that were read meanwhile. The
+    columns that it is to do `without` are null.
     """
 
-    def __init__(self, cls: type[AddFile | RemoveFile]) -> None:
+    def __init__(self, cls: type[AddFile | RemoveFile], *, without: Sequence[str] = ()) -> None:
         self._cls = cls
+        self._without = frozenset(without)
         self._types = _FILE_TYPES[cls]
         self._bodies: list[Mapping[str, Any]] = []
         self._sources: list[tuple[int, str]] = []
@@ -154,7 +156,7 @@ class FileTableBuilder:
     def flush(self) -> None:
         """Turn what was collected into Arrow. Raises `CorruptLogError`, naming the file of a malformed body."""
         if self._bodies:
-            bodies = [_with_stats(body) if "stats_parsed" in body else body for body in self._bodies]
+            bodies = [self._kept(body) for body in self._bodies]
             try:
                 self._tables.append(table_of(bodies, self._types, self._cls))
             except CorruptLogError:
@@ -167,10 +169,20 @@ class FileTableBuilder:
         self._sources.clear()
         self._read_bytes = 0
 
+    def take(self) -> list[pa.Table]:
+        """What has been turned into Arrow since the last call; it is not kept."""
+        taken, self._tables = self._tables, []
+        return taken
+
     def table(self) -> pa.Table:
         """All rows, in the order in which they came."""
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
+
+    def _kept(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._without:
+            return {key: value for key, value in body.items() if key not in self._without}
+        return _with_stats(body) if "stats_parsed" in body else body
 
 
 def _with_stats(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ back. Protocol: Checkpoints, Sidecar Files, V2 Spec, Checkpoint Schema.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,13 @@ def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) 
     return _read_kind(store, sources, AddFile, ADD_TYPES, columns)
 
 
+def read_file_blocks(
+    store: LogStore, sources: Sequence[str], columns: Sequence[str], most_rows: int
+) -> Iterator[pa.Table]:
+    """The rows of `read_files` in the same order, of Parquet at most so many at a time."""
+    return _blocks_of_kind(store, sources, AddFile, pa.schema([(c, ADD_TYPES[c]) for c in columns]), most_rows)
+
+
 def read_tombstones(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
     """The `remove` rows of main files and sidecars: a table with `columns` of `REMOVE_TYPES`, `path` among them."""
     return _read_kind(store, sources, RemoveFile, REMOVE_TYPES, columns)
@@ -140,42 +147,92 @@ def _read_kind(
     columns: Sequence[str],
 ) -> pa.Table:
     schema = pa.schema([(c, types[c]) for c in columns])
-    pieces = [schema.empty_table()]
+    return pa.concat_tables([schema.empty_table(), *_blocks_of_kind(store, sources, cls, schema)])
+
+
+def _blocks_of_kind(
+    store: LogStore,
+    sources: Sequence[str],
+    cls: type[AddFile | RemoveFile],
+    schema: pa.Schema,
+    most_rows: int | None = None,
+) -> Iterator[pa.Table]:
     for name in sources:
         with _corrupt(store, name):
-            found = [_json_files(store, name, cls, schema)] if _is_json(name) else _rows(store, name, cls, schema)
-            if any(table["path"].null_count for table in found):
-                raise ValueError(f"it has {cls.action} actions without a path")
-            pieces += found
-    return pa.concat_tables(pieces)
+            for table in (
+                _json_files(store, name, cls, schema) if _is_json(name) else _rows(store, name, cls, schema, most_rows)
+            ):
+                if table["path"].null_count:
+                    raise ValueError(f"it has {cls.action} actions without a path")
+                yield table
 
 
-def _json_files(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> pa.Table:
+def _json_files(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> Iterator[pa.Table]:
     builder = FileTableBuilder(cls)
     for read_bytes, pairs in read_action_blocks(store, name):
         for kind, body in pairs:
             if kind == cls.action:
                 builder.append(body)
         builder.end_block(name, read_bytes)
-    return builder.table().select(schema.names)
+    yield builder.table().select(schema.names)
 
 
-def _rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> list[pa.Table]:
+def _rows(
+    store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema, most_rows: int | None
+) -> Iterator[pa.Table]:
+    """The rows of a Parquet file: all at once, or at most so many at a time."""
     kind = cls.action
     with _parquet(store, name) as file:
         if kind not in file.schema_arrow.names:
-            return []
+            return
         there = [f.name for f in file.schema_arrow.field(kind).type]
         present = [c for c in there if c in schema.names]
+        may_be_parsed = "stats" in schema.names and "stats_parsed" in there and cls is AddFile
         # A struct needs one column to be told from a null; any will do.
-        table = _with_strings(file.read(columns=[f"{kind}.{c}" for c in present or there[:1]]))
-        if not table.num_rows:
-            return []
-        rows = _project(table, kind, schema)
-        rows.validate(full=True)  # Arrow takes any bytes for a text
-    if "stats" in schema.names and "stats_parsed" in there and cls is AddFile:
-        rows = _with_parsed_stats(store, name, rows, pc.is_valid(table.column(kind)))
-    return [without_rows(rows, pc.is_null(table.column(kind)))]
+        with ExitStack() as held:
+            parsed = _ParsedStats(store, name, most_rows, held)
+            for number, block in enumerate(_pieces(file, [f"{kind}.{c}" for c in present or there[:1]], most_rows)):
+                table = _with_strings(block)
+                rows = _project(table, kind, schema)
+                rows.validate(full=True)  # Arrow takes any bytes for a text
+                is_absent = pc.is_null(table.column(kind))
+                if may_be_parsed and pc.any(pc.and_(pc.is_null(rows["stats"]), pc.invert(is_absent))).as_py():
+                    texts = pc.coalesce(rows["stats"], parsed.texts_of(number))
+                    rows = rows.set_column(rows.schema.get_field_index("stats"), "stats", texts)
+                yield without_rows(rows, is_absent)
+
+
+def _pieces(file: pq.ParquetFile, columns: list[str], most_rows: int | None) -> Iterator[pa.Table]:
+    """Some columns of a file that has rows: all rows, or at most so many at a time."""
+    if not file.metadata.num_rows:
+        return
+    if most_rows is None:
+        yield file.read(columns=columns)
+        return
+    for batch in file.iter_batches(most_rows, columns=columns):
+        yield pa.Table.from_batches([batch])
+
+
+class _ParsedStats:
+    """Statistics made from the `add.stats_parsed` of a file, read once they are asked for and until `held` is left."""
+
+    def __init__(self, store: LogStore, name: str, most_rows: int | None, held: ExitStack) -> None:
+        self._file = _parquet(store, name, coerce_int96_timestamp_unit="us")
+        self._held = held
+        self._most_rows = most_rows
+        self._pieces: Iterator[tuple[int, pa.Table]] | None = None
+        self._instants: set[str] = set()
+
+    def texts_of(self, number: int) -> pa.ChunkedArray:
+        """The texts for the rows of a piece of the file; the numbers ascend."""
+        prefix = "add.stats_parsed"
+        if self._pieces is None:
+            file = self._held.enter_context(self._file)
+            columns = [file.schema.column(i) for i in range(len(file.schema))]
+            self._instants = {c.path.removeprefix(f"{prefix}.") for c in columns if c.physical_type == "INT96"}
+            self._pieces = enumerate(_pieces(file, [prefix], self._most_rows))
+        piece = next(piece for at, piece in self._pieces if at == number)
+        return stats_texts(piece.select(["add"]).flatten().column(prefix), self._instants)
 
 
 def _with_strings(table: pa.Table) -> pa.Table:
@@ -212,19 +269,6 @@ def _project(table: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
         for f in schema
     ]
     return pa.table(arrays, schema=schema)
-
-
-def _with_parsed_stats(store: LogStore, name: str, rows: pa.Table, is_add: pa.ChunkedArray) -> pa.Table:
-    """The rows with statistics made from `add.stats_parsed`, where an add has them in no other form."""
-    if not pc.any(pc.and_(is_add, pc.is_null(rows["stats"]))).as_py():
-        return rows
-    prefix = "add.stats_parsed"
-    with _parquet(store, name, coerce_int96_timestamp_unit="us") as file:
-        columns = [file.schema.column(i) for i in range(len(file.schema))]
-        instants = {c.path.removeprefix(f"{prefix}.") for c in columns if c.physical_type == "INT96"}
-        parsed = file.read(columns=[prefix]).select(["add"]).flatten().column(prefix)
-    texts = pc.coalesce(rows["stats"], stats_texts(parsed, instants))
-    return rows.set_column(rows.schema.get_field_index("stats"), "stats", texts)
 
 
 def _as_type(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

@@ -149,6 +149,22 @@ def add_of(row: Mapping[str, Any], *, data_change: bool) -> AddFile:
     )
 
 
+def bytes_of(files: pa.Table) -> int:
+    """The size of all files of a table with `size`."""
+    return total(files["size"])
+
+
+def deleted_rows_of(files: pa.Table) -> int:
+    """The rows that deletion vectors take out of the files of a table with `deletionVector`."""
+    return total(pc.struct_field(files["deletionVector"], "cardinality"))
+
+
+def total(numbers: pa.ChunkedArray | pa.Array) -> int:
+    """The sum of some whole numbers; 0 where there are none, or where none is known."""
+    found: int | None = pc.sum(numbers).as_py()
+    return found or 0
+
+
 def _rows(files: pa.Table) -> Iterator[dict[str, Any]]:
     for batch in files.to_batches(max_chunksize=_ROWS_AT_A_TIME):
         yield from batch.to_pylist()
@@ -169,14 +185,16 @@ def may_be_encoded(paths: pa.ChunkedArray) -> bool:
     return any(b"%" in bytes(block) for block in blocks)
 
 
-def older_than(files: pa.Table, touched: Iterable[str]) -> pa.Table:
-    """Of the rows of a checkpoint, the first of each identity that no newer commit `touched`."""
+def overruled(files: pa.Table, touched: Iterable[str]) -> pa.ChunkedArray:
+    """For each row of a checkpoint whether a newer commit `touched` its identity, or a row before it has the same."""
     keys = key_column(files)
-    if len(pc.unique(keys)) < len(keys):  # some writer listed a file twice
-        rows = pa.table({"key": keys, "row": pa.array(range(len(keys)))})
-        first = rows.group_by("key").aggregate([("row", "min")])["row_min"].sort()
-        files, keys = files.take(first), keys.take(first)
-    return without_rows(files, _among(keys, touched))
+    mask = _among(keys, touched)
+    if len(pc.unique(keys)) == len(keys):
+        return mask
+    positions = pa.array(range(len(keys)), pa.int64())  # some writer listed a file twice
+    rows = pa.table({"key": keys, "row": positions})
+    first = rows.group_by("key").aggregate([("row", "min")])["row_min"]
+    return pc.or_(mask, pa.chunked_array([pc.invert(pc.is_in(positions, value_set=first.combine_chunks()))]))
 
 
 def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:

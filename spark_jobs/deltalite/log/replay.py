@@ -3,14 +3,14 @@
 Commits and compactions are read newest first and everything is decided by the first that speaks: the newest protocol,
 metadata, transaction of an app id, domain, and for each file the newest add or remove. What they touched is then
 masked out of the checkpoint in one vector operation. The files are Arrow tables from the start; those of the
-checkpoint are read when asked for. A checkpoint or compaction that cannot be read ends a replay with `PassOver`, which
-names it. Protocol: Action Reconciliation.
+checkpoint are read when asked for, and so are the statistics of commits that are too large to be held. A checkpoint or
+compaction that cannot be read ends a replay with `PassOver`, which names it. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
-from deltalite.log.checkpoint_reader import read_files, read_head, read_tombstones
-from deltalite.log.file_table import file_key, older_than, without_keys
+from deltalite.log.checkpoint_reader import read_file_blocks, read_files, read_head, read_tombstones
+from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overruled, without_keys, without_rows
 from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import (
@@ -36,6 +36,10 @@ from deltalite.protocol.actions import (
 )
 from deltalite.storage.log_store import LogStore, StoredFile
 
+# Of commits and compactions that are larger together, statistics are not held, but read again when they are asked for.
+_HELD_BYTES = 512 * 1024 * 1024
+_STATS = "stats"
+_BLOCK_ROWS = 50_000
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
@@ -53,8 +57,9 @@ class ReplayedLog:
     """The state of a version, with the files of its checkpoint still to be read.
 
     `transactions` and `domains` hold the newest of each id; removed domains are gone. Nothing is filtered by age here.
-    `adds` and `removes` are what the commits say, with all columns, and `touched` the keys of both, to be masked out of
-    the checkpoint; without one there is no need of them. `sources` are the files that hold the checkpoint's own.
+    `adds` and `removes` are what the commits say, with all columns (but statistics, where these are not held), and
+    `touched` the keys of both, to be masked out of the checkpoint; without one there is no need of them. `sources` are
+    the files that hold the checkpoint's own.
     """
 
     store: LogStore
@@ -67,10 +72,59 @@ class ReplayedLog:
     removes: pa.Table
     touched: frozenset[str]
     sources: tuple[str, ...]
+    holds_stats: bool
 
     def files(self, columns: Sequence[str]) -> pa.Table:
         """The active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `PassOver`."""
+        if _STATS in columns and not self.holds_stats:
+            return pa.concat_tables(self.file_blocks(columns))
         return self._reconciled(read_files, columns, self.adds)
+
+    def file_blocks(self, columns: Sequence[str], most_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
+        """The same files in blocks of a bounded number of rows, so that they are never held all at once.
+
+        There is one at least. Raises `PassOver`, after some of the blocks perhaps.
+        """
+        yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
+        if self.segment.checkpoint is not None:
+            with _to_be_passed_over(self.segment.checkpoint.names[0]):
+                yield from self._checkpoint_blocks(self.segment.checkpoint.names[0], columns, most_rows)
+        newer = (self.adds,) if self.holds_stats or _STATS not in columns else self._adds_again()
+        for table in newer:
+            for at in range(0, table.num_rows, most_rows):
+                yield table.slice(at, most_rows).select(list(columns))
+
+    def _checkpoint_blocks(self, name: str, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
+        """What nobody overrules of the checkpoint, which is read twice: rows are told by their places."""
+        needed = ("path", "deletionVector")
+        files = read_files(self.store, self.sources, needed)
+        dropped = overruled(files, self.touched)
+        left, at = key_column(files.filter(dropped)), 0
+        del files
+        for block in read_file_blocks(self.store, self.sources, tuple(dict.fromkeys((*needed, *columns))), most_rows):
+            here = dropped.slice(at, block.num_rows)
+            found = key_column(block.filter(here)) if len(here) == block.num_rows else None
+            if found is None or not found.equals(left.slice(0, len(found))):
+                raise self._written_again(name)
+            yield without_rows(block, here).select(list(columns))
+            left, at = left.slice(len(found)), at + block.num_rows
+        if at != len(dropped):
+            raise self._written_again(name)
+
+    def _written_again(self, name: str) -> CorruptCheckpointError:
+        return CorruptCheckpointError(
+            f"{name} of {self.store.root} was written again while it was read.", remedy="Read the table again."
+        )
+
+    def _adds_again(self) -> Iterator[pa.Table]:
+        """The adds of the commits with their statistics, read a second time."""
+        state = _State()
+        for entry in reversed(self.segment.entries):
+            with _to_be_passed_over(entry.file.name) if entry.is_compaction else nullcontext():
+                for _ in state.applied_blocks(self.store, entry):
+                    yield from state.adds.take()
+        state.flush()
+        yield from state.adds.take()
 
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
         """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too.
@@ -90,7 +144,8 @@ class ReplayedLog:
             return newest
         needed = list(dict.fromkeys((*columns, "path", "deletionVector")))
         with _to_be_passed_over(self.segment.checkpoint.names[0]):
-            older = older_than(read(self.store, self.sources, needed), self.touched).select(list(columns))
+            older = read(self.store, self.sources, needed)
+            older = without_rows(older, overruled(older, self.touched)).select(list(columns))
         return pa.concat_tables([older, newest])
 
 
@@ -102,7 +157,8 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         VersionGapError: a commit vanished.
         PassOver: the checkpoint or a compaction cannot be read; the caller may try another segment.
     """
-    state = _State()
+    holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _HELD_BYTES
+    state = _State(without=() if holds_stats else (_STATS,))
     for entry in reversed(segment.entries):
         if not entry.is_compaction:
             state.apply_entry(store, entry)
@@ -135,6 +191,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         removes=without_keys(state.removes.table(), state.retracted),
         touched=frozenset(state.touched) if segment.checkpoint is not None else frozenset(),
         sources=sources,
+        holds_stats=holds_stats,
     )
 
 
@@ -149,20 +206,25 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 
 
 class _State:
-    """What the newer commits have decided so far."""
+    """What the newer commits have decided so far; of adds not the columns that it is to do `without`."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: Sequence[str] = ()) -> None:
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.transactions: dict[str, SetTransaction] = {}
         self.domains: dict[str, DomainMetadata] = {}
-        self.adds = FileTableBuilder(AddFile)
+        self.adds = FileTableBuilder(AddFile, without=without)
         self.removes = FileTableBuilder(RemoveFile)
         self.touched: set[str] = set()
         self.retracted: set[str] = set()
 
     def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
-        """Take over what a commit says and no newer one has said. Its adds count before its removes.
+        """Take over what a commit says and no newer one has said."""
+        for _ in self.applied_blocks(store, entry):
+            pass
+
+    def applied_blocks(self, store: LogStore, entry: LogEntry) -> Iterator[None]:
+        """The same block by block, so that the caller can look between them. Its adds count before its removes.
 
         Within a commit one path may be removed with one deletion vector and added with another: their keys differ.
         """
@@ -179,6 +241,7 @@ class _State:
                         self.apply_small(action)
             self.adds.end_block(name, read_bytes)
             self.removes.end_block(name, read_bytes)
+            yield
 
     def _add(self, key: str, body: Mapping[str, Any], removed_here: set[str]) -> None:
         if key not in self.touched:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltalite.errors import CorruptLogError, VersionGapError, VersionNotFoundError
+from deltalite.log.file_table import bytes_of
 from deltalite.log.replay import PassOver, ReplayedLog, read_commit_info, replay
 from deltalite.log.segment import LogSegment, find_segment
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
@@ -28,6 +28,10 @@ _T = TypeVar("_T")
 # Spark lists the files themselves in a checksum only while they are few.
 _LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
 _SHOWN = 300
+
+
+class StartAgain(Exception):  # noqa: N818  no error: whoever reads in blocks begins once more
+    """The blocks that were given so far are void, since the version is rebuilt from other files of the log now."""
 
 
 class LogState:
@@ -94,6 +98,20 @@ class LogState:
         """
         return self._ask(lambda log: self._counted(log.files(columns)))
 
+    def file_blocks(self, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
+        """The active files in blocks of a bounded number of rows; one at least.
+
+        Raises:
+            StartAgain: a file of the log turned out to be unusable, and others say the same.
+            CorruptLogError: the log cannot be read. Nobody has counted the files.
+        """
+        log = self._ask(lambda log: log)
+        try:
+            yield from log.file_blocks(columns, most_rows)
+        except PassOver as unusable:
+            self._pass_over(unusable)
+            raise StartAgain from unusable
+
     @property
     def files_of_commits(self) -> int:
         """How many of the active files are in the commits and compactions behind the checkpoint."""
@@ -153,7 +171,7 @@ class LogState:
         if checksum.num_files != files.num_rows:
             return self._contradiction(f"{checksum.num_files} files", f"{files.num_rows}")
         if "size" in files.column_names:
-            size_bytes = pc.sum(files["size"]).as_py() or 0
+            size_bytes = bytes_of(files)
             if checksum.table_size_bytes != size_bytes:
                 return self._contradiction(f"files of {checksum.table_size_bytes} bytes in all", f"{size_bytes} bytes")
         return None

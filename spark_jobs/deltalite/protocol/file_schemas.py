@@ -41,7 +41,7 @@ class FileSchemas:
                 continue
             where = (*path, known.name)
             if new.name != known.name:
-                raise self._conflict(where, f"is called '{new.name}' in {file}", f"'{known.name}' in")
+                raise self._conflict(where, f"is called '{new.name}' in {file}", f"'{known.name}'")
             fields.append(StructField(known.name, self._merged(known.type, new.type, where, file)))
         for new in theirs:
             if own.find(new.name) is None:
@@ -68,7 +68,7 @@ class FileSchemas:
             case _ if own == theirs:
                 return own
             case _:
-                raise self._conflict(path, f"is {theirs} in {file}", f"{own} in")
+                raise self._conflict(path, f"is {theirs} in {file}", str(own))
 
     def _remember(self, new: StructField, path: Path, file: str) -> None:
         """Where a column, and the members inside of it, came from."""
@@ -77,10 +77,11 @@ class FileSchemas:
             for member in new.type:
                 self._remember(member, (*path, member.name), file)
 
-    def _conflict(self, path: Path, said: str, other: str) -> SchemaMismatchError:
+    def _conflict(self, path: Path, said: str, known: str) -> SchemaMismatchError:
+        """That a column is something in one file and `known` in the file where it was found first."""
         longest = next((path[:n] for n in range(len(path), 0, -1) if path[:n] in self._origins), path)
         return SchemaMismatchError(
-            f"The column '{'.'.join(path)}' {said}, and {other} {self._origins.get(longest, 'an earlier file')}: no "
+            f"The column '{'.'.join(path)}' {said}, and {known} in {self._origins.get(longest, 'an earlier file')}: no "
             "table can have both.",
             remedy="Rewrite the files of one kind, or write all rows to a new table with DeltaWriteOperator.",
         )

@@ -48,7 +48,9 @@ def parse_partition_schema(text: str) -> StructType:
     while not ended:
         found = _COLUMN.match(text, at)
         if found is None:
-            raise InvalidRequestError(f"partition_schema is {text!r}, which ends at {text[at:]!r}.", remedy=_HELP)
+            raise InvalidRequestError(
+                f"partition_schema is {text!r}, which cannot be understood from {text[at:]!r} on.", remedy=_HELP
+            )
         name = found["plain"] or found["quoted"].replace("``", "`")
         if any(field.name.lower() == name.lower() for field in fields):
             raise InvalidRequestError(f"partition_schema names '{name}' twice.", remedy="Name each column once.")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 from deltalite.errors import CorruptLogError
 from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint, read_last_checkpoint
 from deltalite.log.listing import CheckpointFiles
+from deltalite.log.state import StartAgain
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
@@ -30,6 +33,7 @@ LARGE_FILES = 1_000_000
 """Above so many files a table is looked after by Spark, in parallel, and not in the memory of one process."""
 
 _SIDECAR_ACTIONS = 50_000
+_MOST_IN_MEMORY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,8 @@ class EncodedActions:
     @classmethod
     def none(cls, types: Mapping[str, pa.StructType]) -> EncodedActions:
         """A file without a row."""
-        return cls(data=_Sink(types).close(), actions=0, adds=0)
+        with closing(_Sink(types)) as sink:
+            return cls(data=sink.finished(), actions=0, adds=0)
 
     @classmethod
     def of(cls, data: bytes) -> EncodedActions:
@@ -86,6 +91,13 @@ def write_checkpoint(
     if existing is not None:
         announce_existing(snapshot.store, existing, file_count=file_count)
         return None
+    while True:
+        with suppress(StartAgain):
+            return _written(snapshot, file_count=file_count, now_ms=now_ms, sidecar_actions=sidecar_actions)
+
+
+def _written(snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_actions: int) -> LastCheckpoint | None:
+    """`write_checkpoint` where the version has none. Raises `StartAgain`, as `Snapshot.file_blocks` does."""
     if _uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
         sidecars = _encoded_files(rows, sidecar_actions)
@@ -111,15 +123,16 @@ def estimated_files(snapshot: Snapshot) -> int:
 
 
 def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
-    """The whole checkpoint as one file."""
+    """The whole checkpoint as one file. Raises `StartAgain`, as `Snapshot.file_blocks` does."""
     rows = CheckpointRows(snapshot, now_ms=now_ms)
     types = {**SMALL_TYPES, **rows.file_types}
-    sink = _Sink(types)
-    for kind, bodies in rows.small_bodies().items():
-        sink.write(kind, pa.array(bodies, types[kind]))
-    for kind, structs in rows.files():
-        sink.write(kind, structs)
-    return EncodedActions.of(sink.close())
+    with closing(_Sink(types)) as sink:
+        for kind, bodies in rows.small_bodies().items():
+            sink.write(kind, pa.array(bodies, types[kind]))
+        for kind, structs in rows.files():
+            sink.write(kind, structs)
+        data = sink.finished()
+    return EncodedActions.of(data)
 
 
 def publish_v2(
@@ -144,10 +157,10 @@ def publish_v2(
         **rows.small_bodies(),
         "sidecar": references,
     }
-    sink = _Sink(types)
-    for kind, found in bodies.items():
-        sink.write(kind, pa.array(found, types[kind]))
-    main = EncodedActions.of(sink.close())
+    with closing(_Sink(types)) as sink:
+        for kind, found in bodies.items():
+            sink.write(kind, pa.array(found, types[kind]))
+        main = EncodedActions.of(sink.finished())
     store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main.data)
     return announce(snapshot, totals.plus(main))
 
@@ -165,17 +178,21 @@ def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
 def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedActions]:
     """The files and tombstones, in Parquet files of so many actions."""
     sink = _Sink(rows.file_types)
-    for kind, structs in rows.files():
-        at = 0
-        while at < len(structs):
-            piece = structs.slice(at, most_actions - sink.actions)
-            sink.write(kind, piece)
-            at += len(piece)
-            if sink.actions == most_actions:
-                yield EncodedActions.of(sink.close())
-                sink = _Sink(rows.file_types)
-    if sink.actions:
-        yield EncodedActions.of(sink.close())
+    try:
+        for kind, structs in rows.files():
+            at = 0
+            while at < len(structs):
+                piece = structs.slice(at, most_actions - sink.actions)
+                sink.write(kind, piece)
+                at += len(piece)
+                if sink.actions == most_actions:
+                    yield EncodedActions.of(sink.finished())
+                    sink.close()
+                    sink = _Sink(rows.file_types)
+        if sink.actions:
+            yield EncodedActions.of(sink.finished())
+    finally:
+        sink.close()
 
 
 def _tags(sidecars: Totals) -> dict[str, str]:
@@ -221,11 +238,15 @@ def _file_count(snapshot: Snapshot) -> int:
 
 
 class _Sink:
-    """A Parquet file of actions in the making: a struct column a kind, exactly one of them set in each row."""
+    """A Parquet file of actions in the making: a struct column a kind, exactly one of them set in each row.
+
+    One that grows large does so on the disk of this process, since a buffer that grows is held twice.
+    """
 
     def __init__(self, types: Mapping[str, pa.StructType]) -> None:
         self._schema = pa.schema(list(types.items()))
-        self._sink = pa.BufferOutputStream()
+        self._file = SpooledTemporaryFile(_MOST_IN_MEMORY_BYTES)  # noqa: SIM115  until `close`
+        self._sink = pa.PythonFile(self._file, mode="w")
         self._writer = pq.ParquetWriter(self._sink, self._schema, compression="snappy")
         self.actions = 0
 
@@ -236,7 +257,13 @@ class _Sink:
         columns = [structs if f.name == kind else pa.nulls(len(structs), f.type) for f in self._schema]
         self._writer.write_table(pa.table(columns, schema=self._schema))
 
-    def close(self) -> bytes:
+    def finished(self) -> bytes:
+        """The whole file."""
         self._writer.close()
-        data: bytes = self._sink.getvalue().to_pybytes()
-        return data
+        self._file.seek(0)
+        return self._file.read()
+
+    def close(self) -> None:
+        """Let go of what was written, whole or not."""
+        self._writer.close()  # which would write its end later, into a file that is closed
+        self._file.close()

@@ -9,7 +9,7 @@ in the commits. Protocol: Checkpoints, Checkpoint Schema, Action Reconciliation 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ from deltalite.upkeep.partition_struct import PartitionStruct
 from deltalite.upkeep.stats_struct import StatsStruct
 
 _BLOCK_ROWS = 50_000
+_READ_ROWS = 10_000
+_BLOCK_BYTES = 32 * 1024 * 1024
 _STRINGS = pa.list_(pa.string())
 SMALL_TYPES: Mapping[str, pa.StructType] = {
     "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
@@ -86,10 +88,13 @@ class CheckpointRows:
         }
 
     def files(self) -> Iterator[tuple[str, pa.StructArray]]:
-        """The active files and the unexpired tombstones, as (`add` or `remove`, rows) in blocks."""
+        """The active files and the unexpired tombstones, as (`add` or `remove`, rows) in blocks.
+
+        Raises `StartAgain`, as `Snapshot.file_blocks` does.
+        """
         columns = [name for name in ADD_TYPES if name != "stats" or self.layout.has_statistics]
-        for block in self._snapshot.files_with(columns).to_batches(max_chunksize=_BLOCK_ROWS):
-            yield "add", self.layout.rows(pa.Table.from_batches([block]))
+        for block in _evened(self._snapshot.file_blocks(columns, most_rows=_READ_ROWS)):
+            yield "add", self.layout.rows(block)
         tombstones = _unexpired(self._snapshot.tombstones(list(REMOVE_TYPES)), self.oldest_tombstone_ms)
         for block in tombstones.to_batches(max_chunksize=_BLOCK_ROWS):
             yield "remove", _as_structs(pa.Table.from_batches([block]), self.file_types["remove"])
@@ -132,6 +137,24 @@ class AddLayout:
         if self.statistics is not None:
             files = files.append_column("stats_parsed", self.statistics.parse(files["stats"]))
         return _as_structs(files, self.type)
+
+
+def _evened(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows in blocks neither larger nor, but for the last, much smaller than is good to encode at once.
+
+    Statistics of many columns are kilobytes a file, and as much again as a struct; each block is a row group.
+    """
+    held, rows, size_bytes = list[pa.Table](), 0, 0
+    for block in blocks:
+        step = max(1, block.num_rows * _BLOCK_BYTES // max(block.nbytes, _BLOCK_BYTES))
+        for at in range(0, block.num_rows, step):
+            held.append(block.slice(at, step))
+            rows, size_bytes = rows + held[-1].num_rows, size_bytes + held[-1].nbytes
+            if rows >= _BLOCK_ROWS or size_bytes >= _BLOCK_BYTES:
+                yield pa.concat_tables(held)
+                held, rows, size_bytes = [], 0, 0
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _with_data_change(columns: Mapping[str, pa.DataType]) -> pa.StructType:

@@ -12,11 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import in_commit_times, required_time
+from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.log.listing import list_log
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
@@ -71,9 +69,9 @@ def _counted(snapshot: Snapshot) -> FileCounts:
     vectors = files["deletionVector"]
     return FileCounts(
         files=files.num_rows,
-        size_bytes=_sum(files["size"]),
+        size_bytes=bytes_of(files),
         vectors=len(vectors) - vectors.null_count,
-        deleted_records=_sum(pc.struct_field(vectors, "cardinality")),
+        deleted_records=deleted_rows_of(files),
     )
 
 
@@ -130,7 +128,3 @@ def _changed(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]
     if not by_us or (restates and not takes_out) or files < 0 or size_bytes < 0:
         return None
     return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted)
-
-
-def _sum(numbers: pa.ChunkedArray) -> int:
-    return pc.sum(numbers).as_py() or 0

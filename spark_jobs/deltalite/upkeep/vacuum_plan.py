@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.log.file_table import bytes_of
 from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.storage.trees import Folder
 from deltalite.upkeep.vacuum_names import NamesInLog
@@ -49,7 +50,7 @@ class VacuumPlan:
     @property
     def size_bytes(self) -> int:
         """The size of all files that go."""
-        return pc.sum(self.files["size"]).as_py() or 0
+        return bytes_of(self.files)
 
     def largest_folders(self, count: int) -> list[FolderSize]:
         """The folders from which most bytes go, the largest first."""
