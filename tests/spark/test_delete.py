@@ -23,6 +23,7 @@ from tests.support.tables import (
     rows,
     schema_json,
     spark_rows,
+    update_rows,
     values,
 )
 from tests.support.vectors import inline
@@ -268,6 +269,22 @@ def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
     with pytest.raises(TableNotFoundError):
         delete_rows(spark, tmp_path / "nowhere", "id = 1")
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["plain", "vectors"])
+@pytest.mark.parametrize("change", ["delete", "update"])
+def test_a_file_with_more_rows_than_its_statistics_say_loses_no_other_row(spark, tmp_path, kind, change):
+    table = tmp_path / "t"
+    table.mkdir()
+    added = {**data_file(table, "1.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":2}'}
+    features = ("deletionVectors",) if kind == "vectors" else ()
+    hand_made(table, schema_json(("id", "long")), [added], features=features, configuration=KINDS[kind])
+    if change == "delete":
+        delete_rows(spark, table, "id < 3")
+        assert rows(table) == [(3,)]
+    else:
+        update_rows(spark, table, {"id": "-id"}, "id < 3")
+        assert rows(table) == [(-1,), (-2,), (3,)]
 
 
 SETTINGS = {

@@ -67,18 +67,24 @@ def test_a_file_comes_back_with_all_its_marks_and_all_that_is_said_of_it(store):
     assert len(vectors_in(store)) == 1
 
 
+def written(store, name, count):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": list(range(count))}), sink)
+    store.write(name, sink.getvalue().to_pybytes())
+
+
 def test_a_file_that_loses_its_last_row_only_leaves(store):
     table = files(("1.parquet", 3, [1]), ("2.parquet", 2, []))
+    written(store, "1.parquet", 3)
+    written(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
         found = vectors.marked(table, [(0, positions(0, 2)), (1, positions(0, 1))])
-    assert found.touched == [0, 1] and found.adds == [] and stored(store) == []
+    assert found.touched == [0, 1] and found.adds == [] and vectors_in(store) == []
     assert (found.rows, found.vectors_added, found.vectors_removed) == (4, 0, 1)
 
 
 def test_a_file_that_does_not_say_how_many_rows_it_has_is_asked(store):
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"id": [1, 2, 3]}), sink)
-    store.write("a b.parquet", sink.getvalue().to_pybytes())
+    written(store, "a b.parquet", 3)
     table = files(("a%20b.parquet", None, []))
     with VectorFiles(store) as vectors:
         (add,) = vectors.marked(table, [(0, positions(1))]).adds
@@ -86,6 +92,14 @@ def test_a_file_that_does_not_say_how_many_rows_it_has_is_asked(store):
         assert vectors.marked(table, [(0, positions(0, 1, 2))]).adds == []
         with pytest.raises(CorruptDataFileError, match=r"gone\.parquet"):
             vectors.marked(files(("gone.parquet", None, [])), [(0, positions(1))])
+
+
+def test_a_file_whose_statistics_miscount_loses_no_other_row(store):
+    written(store, "1.parquet", 3)
+    with VectorFiles(store) as vectors:
+        (add,) = vectors.marked(files(("1.parquet", 2, [])), [(0, positions(0, 1))]).adds
+        assert deleted_rows(store, add.deletion_vector).to_pylist() == [0, 1]
+    assert json.loads(add.stats)["numRecords"] == 3
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])

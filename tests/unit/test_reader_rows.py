@@ -263,7 +263,7 @@ MIXED = pa.table(
         ({"st.k": pa.array([1, None])}, [3]),
         ({"n": pa.array([], pa.int64())}, [0, 1, 2, 3, 4]),
     ],
-    ids=str,
+    ids=lambda given: str({k: pa.array(v).to_pylist() for k, v in given.items()} if isinstance(given, dict) else given),
 )
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_a_row_goes_when_its_whole_key_is_deleted(lake, keys, left, batch_size):

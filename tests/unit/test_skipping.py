@@ -92,7 +92,6 @@ NO_PARTITION = {"p": None, "q": None}
         (compared("t", ">=", datetime(2026, 1, 2, tzinfo=UTC)),
          stats_with("t", "2026-01-01T00:00:00.000Z", "2026-01-01T23:59:59.999Z")),
         (And((compared("i", "=", 5), Unknown(frozenset()))), stats_with("i", 1, 4)),
-        (compared("s", "=", "z"), stats_with("i", 1, 4, records=0)),
         (Comparison(column=("ST", "X"), operator=Operator.EQ, literal=9),
          stats_with("st", {"x": 1}, {"x": 4}, {"x": 0})),
     ],
@@ -123,6 +122,12 @@ def test_a_file_that_cannot_match_is_skipped(predicate, stats):
         (compared("i", "=", 5), '{"minValues": 7, "maxValues": null, "nullCount": {"i": -1}}'),
         (compared("gone", "=", 5), None),
         (Not(Unknown(frozenset())), stats_with("i", 1, 4)),
+        *((predicate, stats)
+          for predicate in (compared("i", "=", 5), compared("i", "<=>", 5), In(("i",), (5,)), IsNotNull(("i",)))
+          for stats in ('{"numRecords":0}', stats_with("i", None, None, records=0))),
+        (IsNull(("i",)), '{"numRecords":0}'),
+        (StartsWith(("s",), "a"), stats_with("s", None, None, records=0)),
+        (compared("p", "<=>", None), '{"numRecords":0}'),
     ],
 )  # fmt: skip
 def test_a_file_whose_statistics_prove_nothing_is_kept(predicate, stats):

@@ -117,6 +117,15 @@ def test_the_number_of_records_is_what_the_statistics_say_or_null(own, stats, co
     assert dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))["odd"] == count
 
 
+@pytest.mark.parametrize("stats", ['{"numRecords":0}', '{"numRecords":0,"nullCount":{"id":0}}'])
+def test_a_filter_finds_rows_that_the_statistics_do_not_count(own, stats):
+    pq.write_table(pa.table({"id": [7, 8, 9]}), Path(own.root) / "uncounted.parquet")
+    put(own, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
+    table = DeltaTable(own.root)
+    for wanted in ([("id", ">=", 7)], [("id", "in", [7, 8, 9])], [("day", "=", "x"), ("id", "!=", 1)]):
+        assert sorted(table.to_arrow(filter=wanted)["id"].to_pylist()) == [7, 8, 9]
+
+
 def test_history_is_newest_first_up_to_the_version_with_times_in_utc(own):
     history = DeltaTable(own.root, version=2).history()
     assert [entry["version"] for entry in history] == [2, 1, 0]

@@ -4,8 +4,9 @@ Partition values hold for every row; statistics are bounds. What writers do to s
 are cut down to milliseconds, a long string maximum may be cut, NaN is left out of a maximum, a 32-bit float is
 printed short, and some writers round decimals to doubles. A column that was widened keeps the statistics of its
 narrower type. After rows were deleted by a deletion vector the bounds are wide, and a count of nulls says something
-only when it is zero or all. Anything missing, malformed, contradictory or of another kind than the column's type is no
-bound. Protocol: Per-file Statistics; Partition Value Serialization.
+only when it is zero or all. No nulls among no records are not all: the writer may not have counted records. Anything
+missing, malformed, contradictory or of another kind than the column's type is no bound.
+Protocol: Per-file Statistics; Partition Value Serialization.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> Colum
         high_may_be_cut=may_be_cut,
         may_be_nan=data_type in _FLOATING,
         may_be_null=null_count != 0,
-        may_be_value=null_count is None or null_count != stats.num_records or (smallest, largest) != (None, None),
+        may_be_value=not null_count or null_count != stats.num_records or (smallest, largest) != (None, None),
     )
 
 

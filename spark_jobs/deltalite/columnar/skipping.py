@@ -1,9 +1,10 @@
 """Which files of a table can hold a row that a predicate selects.
 
 The answer comes from the log alone, and is always safe: a file is left out only when partition values and statistics
-prove that the predicate is TRUE for none of its rows, in SQL's three-valued logic. The same test serves partition
-pruning, data skipping, conflict detection and the columnar reader. Partition values are tested once for each
-combination of them, and statistics are parsed only for the files that are left.
+prove that the predicate is TRUE for none of its rows, in SQL's three-valued logic. That they count no rows is no proof,
+since the writer may not have counted. The same test serves partition pruning, data skipping, conflict detection and the
+columnar reader. Partition values are tested once for each combination of them, and statistics are parsed only for the
+files that are left.
 Protocol: Per-file Statistics; Partition Value Serialization.
 """
 
@@ -82,10 +83,8 @@ class FileTest:
         return bool(self.possible(partition_values, stats) & TRUE)
 
     def possible(self, partition_values: PartitionValues, stats: str | None) -> Outcomes:
-        """The truths that the predicate may have among the file's rows; 0 (none) for a file without rows."""
+        """The truths that the predicate may have among the file's rows."""
         parsed = parse_stats(stats)
-        if parsed is not None and parsed.num_records == 0:
-            return 0
         return outcomes(self._predicate, lambda path: self._facts(path, partition_values, parsed))
 
     def _facts(self, path: Path, partition_values: PartitionValues, stats: FileStats | None) -> ColumnFacts:

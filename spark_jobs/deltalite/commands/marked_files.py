@@ -81,27 +81,38 @@ class VectorFiles:
 
     def _mark(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], found: MarkedFiles) -> None:
         rows = dict(zip((n for n, _ in pack), _rows(files, pack), strict=True))
-        counts = self._record_counts(rows)
+        marked = {number: self._with_marks(rows[number], positions) for number, positions in pack}
+        counts = self._record_counts(rows, marked)
         staying: list[tuple[int, pa.Int64Array]] = []
         for number, positions in pack:
-            old = rows[number]["deletionVector"]
+            was_marked = rows[number]["deletionVector"] is not None
             found.touched.append(number)
             found.rows += len(positions)
-            found.vectors_removed += old is not None
-            together = positions if old is None else _union(deleted_rows(self._store, old), positions)
-            if len(together) < counts[number]:
+            found.vectors_removed += was_marked
+            if len(marked[number]) < counts[number]:
                 found.vectors_added += 1
-                found.vectors_updated += old is not None
-                staying.append((number, together))
+                found.vectors_updated += was_marked
+                staying.append((number, marked[number]))
         descriptors = write_vectors(self._store, [own for _, own in staying]) if staying else []
         self._written += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
         for (number, _), descriptor in zip(staying, descriptors, strict=True):
             found.adds.append(_add(rows[number], descriptor, counts[number]))
 
-    def _record_counts(self, rows: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
-        """The rows of each file, deleted ones too: by its statistics, or by its footer where it has none."""
+    def _with_marks(self, row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
+        """All rows of a file that are marked then."""
+        old = row["deletionVector"]
+        return positions if old is None else _union(deleted_rows(self._store, old), positions)
+
+    def _record_counts(
+        self, rows: Mapping[int, Mapping[str, Any]], marked: Mapping[int, pa.Int64Array]
+    ) -> dict[int, int]:
+        """The rows of each file, deleted ones too: by its statistics, or by its footer.
+
+        The footer is asked where there are no statistics, and where the file would leave: none of its rows goes because
+        statistics have miscounted.
+        """
         known = {n: stats.num_records for n, row in rows.items() if (stats := parse_stats(row["stats"])) is not None}
-        counts = {n: count for n, count in known.items() if count is not None}
+        counts = {n: count for n, count in known.items() if count is not None and count > len(marked[n])}
         others = [n for n in rows if n not in counts]
         footers = read_footers(self._store, [decode_path(rows[n]["path"]) for n in others])
         return counts | {n: footer.num_rows for n, footer in zip(others, footers, strict=True)}

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltalite.commands.row_change import RowChange, TouchedRows
 from deltalite.commands.write_target import WriteTarget
-from deltalite.commands.written_files import live_rows_of, rows_counted
+from deltalite.commands.written_files import live_rows_by_footers, live_rows_of, rows_counted
 from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
 from deltalite.spark.changed_rows import RowColumns
@@ -24,6 +24,8 @@ from deltalite.txn.proposal import ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
 
 _PARAMETER = "condition"
 
@@ -39,7 +41,7 @@ def selected_change(
     """
     columns = RowColumns.beside(base.schema)
     found = _found(spark, base, condition, columns)
-    gone, left = found.split() if action.kind is ActionKind.DELETE else (found.nothing, found)
+    gone, left = found.split(base.store) if action.kind is ActionKind.DELETE else (found.nothing, found)
     touched = None
     if left.files.num_rows:
         rows, numbers = changed_by(spark, base, left.files, columns, action, target.schema)
@@ -68,13 +70,15 @@ class _Found:
     def nothing(self) -> pa.Table:
         return self.files.slice(0, 0)
 
-    def split(self) -> tuple[pa.Table, _Found]:
-        """The files all of whose rows match, and the others."""
+    def split(self, store: LogStore) -> tuple[pa.Table, _Found]:
+        """The files all of whose rows match, and the others. No row goes because statistics have miscounted."""
         if self.matches is None:
             return self.files, _Found(files=self.nothing, matches=[], reads=self.reads)
-        is_all = [count == live for count, live in zip(self.matches, live_rows_of(self.files), strict=True)]
-        mask = pa.array(is_all, pa.bool_())
-        others = [count for count, own in zip(self.matches, is_all, strict=True) if not own]
+        likely = [n for n, live in enumerate(live_rows_of(self.files)) if live == self.matches[n]]
+        rows = live_rows_by_footers(store, self.files.take(pa.array(likely, pa.int64())))
+        whole = {n for n, count in zip(likely, rows, strict=True) if count == self.matches[n]}
+        mask = pa.array([n in whole for n in range(len(self.matches))], pa.bool_())
+        others = [count for n, count in enumerate(self.matches) if n not in whole]
         return self.files.filter(mask), _Found(
             files=self.files.filter(pc.invert(mask)), matches=others, reads=self.reads
         )

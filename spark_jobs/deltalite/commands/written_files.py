@@ -22,8 +22,11 @@ from deltalite.protocol.actions import AddCDCFile, AddFile
 from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import decode_path, encode_path
+from deltalite.protocol.schema import DataType, PrimitiveType
 from deltalite.spark.staging import DataFile, StagedWrite, WriteLayout
 from deltalite.storage.log_store import LogStore
+
+_NO_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,21 +59,17 @@ def live_rows_of(files: pa.Table) -> list[int | None]:
     return [None if count is None else count - (gone or 0) for count, gone in zip(records, deleted, strict=True)]
 
 
+def live_rows_by_footers(store: LogStore, files: pa.Table) -> list[int]:
+    """The same by the footers, whatever the log says. Raises `CorruptDataFileError`, `StorageError`."""
+    deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
+    footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
+    return [footer.num_rows - (gone or 0) for footer, gone in zip(footers, deleted, strict=True)]
+
+
 def rows_counted(store: LogStore, files: pa.Table) -> int:
     """The rows in a table of files: by their statistics, or by their footers where one of them has none."""
     known = WrittenFiles.rows_of(files)
-    if known is not None:
-        return known
-    footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
-    rows: int = sum(footer.num_rows for footer in footers)
-    return rows - _deleted(files)
-
-
-def _deleted(files: pa.Table) -> int:
-    """The rows that deletion vectors take out of the files."""
-    vectors = files["deletionVector"]
-    found: int | None = pc.sum(pc.struct_field(vectors, "cardinality")).as_py()
-    return found or 0
+    return sum(live_rows_by_footers(store, files)) if known is None else known
 
 
 def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
@@ -142,15 +141,28 @@ def _shown(physical: str, target: WriteTarget) -> str:
 
 
 def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> None:
-    """Refuse values that the log could hold and nobody could read, such as a date in the year 20260."""
+    """Refuse values that the log could not hold, or that nobody could read, such as a date in the year 20260."""
     for name in target.table.partition_keys:
         field = target.table.physical.find(name)
         for text in {file.partition_values[name] for file in files}:
-            try:
-                _ = field is None or parse_partition_value(text, field.type)
-            except (CorruptLogError, UnsupportedFeatureError) as error:
+            problem = None if field is None else _problem(text, field.type)
+            if problem is not None:
                 raise ConstraintViolationError(
                     f"Nothing was written: the partition column '{_shown(name, target)}' has the value {text!r}. "
-                    f"{error.problem}",
+                    f"{problem}",
                     remedy="Filter or correct such rows in `query`.",
-                ) from error
+                )
+
+
+def _problem(text: str | None, data_type: DataType) -> str | None:
+    """Why a partition value cannot stand in the log; None where it can.
+
+    Bytes stand there as the text that they are in UTF-8, and Spark has another character in place of what is none.
+    """
+    if data_type == PrimitiveType("binary") and _NO_CHARACTER in (text or ""):
+        return "Its bytes are no text in UTF-8, and the log has texts only."
+    try:
+        parse_partition_value(text, data_type)
+    except (CorruptLogError, UnsupportedFeatureError) as error:
+        return error.problem
+    return None

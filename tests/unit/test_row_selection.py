@@ -1,0 +1,51 @@
+"""Which rows of a file a scan gives, by the deletion vectors of a table of files, which are read side by side."""
+
+from __future__ import annotations
+
+from threading import Barrier
+
+import pyarrow as pa
+import pytest
+
+from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.deletion_vectors import file_name
+from deltalite.errors import CorruptDataFileError
+from deltalite.log.file_table import DELETION_VECTOR
+from deltalite.spark.row_selection import live_rows
+from tests.unit.builders import new_store
+
+MARKED = ([0, 5], [], [2**33, 2**33 + 7])
+
+
+@pytest.fixture
+def store():
+    return new_store()
+
+
+@pytest.fixture
+def files(store):
+    """Five files; the second and the last have no vector."""
+    first, empty, large = write_vectors(store, [pa.array(rows, pa.int64()) for rows in MARKED])
+    column = pa.array([first, None, empty, large, None], DELETION_VECTOR)
+    return pa.table({"deletionVector": pa.chunked_array([column[:2], column[2:]])})
+
+
+def test_each_file_keeps_the_rows_of_its_own_vector(store, files):
+    found = live_rows(store, files)
+    assert {row: selection.positions.to_pylist() for row, selection in found.items()} == {0: MARKED[0], 3: MARKED[2]}
+    assert not any(selection.only for selection in found.values())
+    assert live_rows(store, files.slice(1, 1)) == {}
+
+
+def test_vectors_are_read_side_by_side(store, files):
+    """Each reader waits for the others, which one that reads after the other never does."""
+    together = Barrier(len(MARKED), timeout=10)
+    store.before = lambda _operation, _name: together.wait()
+    assert live_rows(store, files).keys() == {0, 3}
+
+
+def test_a_vector_that_is_missing_is_an_error_whichever_it_is(store, files):
+    name = file_name(files["deletionVector"][3].as_py())
+    del store.files[name]
+    with pytest.raises(CorruptDataFileError, match="deletion_vector"):
+        live_rows(store, files)
