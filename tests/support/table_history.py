@@ -22,8 +22,11 @@ import pyarrow.parquet as pq
 from deltalite import DeltaTable
 from deltalite.columnar.deletion_vector_files import write_vectors
 from deltalite.columnar.deletion_vectors import file_name
+from deltalite.commands.restore import restore
 from deltalite.protocol.file_names import LOG_DIR, commit_name
 from deltalite.protocol.properties import HOUR_MS
+from deltalite.requests import RestoreRequest
+from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
@@ -241,3 +244,13 @@ def _by_path(files: Iterable[LiveFile]) -> dict[str, LiveFile]:
 
 def _directory(day: str) -> str:
     return "day=" + quote(day, safe=" ")
+
+
+def back(history: TableHistory, version: int | None = None, **options: Any) -> OperationResult:
+    """Restore the table of a history, behind its back."""
+    return restore(None, RestoreRequest(table=str(history.folder), version=version, **options))
+
+
+def ids(history: TableHistory, version: int | None = None) -> list[int]:
+    """The ids of its rows, in order."""
+    return sorted(DeltaTable(str(history.folder), version=version).to_arrow()["id"].to_pylist())

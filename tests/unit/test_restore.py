@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
@@ -14,13 +13,10 @@ from hypothesis import strategies as st
 
 from deltalite import DeltaTable
 from deltalite.commands import restore as command
-from deltalite.commands.committing import now_ms
 from deltalite.commands.restore import restore
 from deltalite.errors import (
     AppendOnlyError,
     ConcurrentAppendException,
-    ConcurrentWriteException,
-    CorruptDataFileError,
     InvalidRequestError,
     InvalidTableAddressError,
     TableNotFoundError,
@@ -35,12 +31,11 @@ from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
 from deltalite.snapshot import Snapshot
-from tests.support.table_history import DAYS, TableHistory
+from tests.support.table_history import DAYS, TableHistory, back, ids
 from tests.support.tables import commit
 from tests.unit.builders import (
     add,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -62,14 +57,6 @@ RUN = RunIdentity(app_id="airflow/d/restore/-1/r")
 @pytest.fixture
 def history(tmp_path) -> TableHistory:
     return TableHistory(tmp_path / "orders", FEED)
-
-
-def back(history, version=None, **options):
-    return restore(None, RestoreRequest(table=str(history.folder), version=version, **options))
-
-
-def ids(history, version=None):
-    return sorted(DeltaTable(str(history.folder), version=version).to_arrow()["id"].to_pylist())
 
 
 def ids_by_delta_rs(history, version=None):
@@ -184,57 +171,15 @@ def test_runs_that_wrote_behind_the_version_are_still_known(history):
     assert Snapshot.load(history.store).transactions["later"].version == 3
 
 
-def test_missing_files_are_listed_and_a_later_version_is_named(history):
-    history.append(12)
-    history.mark()
-    lost = sorted(history.folder.rglob("part-*"))
-    history.replace(None)
-    for file in lost[:11]:
-        file.unlink()
-    with pytest.raises(CorruptDataFileError, match=r"Version 2 .* 11 of its files .* and 1 more") as caught:
-        back(history, 2)
-    assert sum(file.name in str(caught.value) for file in lost[:11]) == 10
-    assert "Version 3 is the oldest behind it" in str(caught.value)
-    assert newest(history.store) == 3
-
-
-def test_a_deletion_vector_that_is_gone_or_cut_stands_in_the_way(history):
-    history.append()
-    history.mark()
-    history.replace(None)
-    (vector,) = history.folder.glob("deletion_vector_*")
-    content = vector.read_bytes()
-    vector.write_bytes(content[:-1])
-    with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ has \d+ bytes instead of"):
-        back(history, 2)
-    vector.unlink()
-    with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ is missing"):
-        back(history, 2)
-    vector.write_bytes(content)
-    back(history, 2)
-    assert ids(history) == history.rows_of(2)
-
-
-def test_a_file_of_another_size_than_the_log_says_is_another_file(history):
-    history.append()
-    (file,) = history.folder.rglob("part-*")
-    history.replace(None)
-    file.write_bytes(file.read_bytes() + b"x")
-    with pytest.raises(CorruptDataFileError, match="bytes instead of"):
-        back(history, 1)
-
-
-def test_missing_files_can_be_ignored_and_are_left_out(history):
-    history.append(3)
-    files = sorted(history.live.values(), key=lambda f: f.ids)
-    lost = files[1]
-    history.replace(None)
-    (history.folder / unquote(lost.add["path"])).unlink()
-    result = back(history, 1, ignore_missing_files=True)
-    assert ids(history) == [row for f in files if f is not lost for row in f.rows]
-    assert (result.metrics["numMissingFiles"], result.metrics["numOfFilesAfterRestore"]) == (1, 2)
-    assert result.metrics["tableSizeAfterRestore"] == sum(f.add["size"] for f in files if f is not lost)
-    assert not back(history, 1, ignore_missing_files=True).committed, "it is as it can be"
+def test_a_file_that_comes_back_is_asked_for_by_name_and_many_are_listed(raced, monkeypatch):
+    listed = list[str]()
+    whole = type(raced).list_from
+    monkeypatch.setattr(type(raced), "list_from", lambda self, name: listed.append(name) or whole(self, name))
+    assert raced_back(1).metrics["numRestoredFiles"] == 1
+    assert "" not in listed
+    put(raced, remove("a"), remove("b"))
+    assert raced_back(1).metrics["numRestoredFiles"] == 2
+    assert "" in listed
 
 
 def test_an_append_only_table_lets_no_row_go_but_takes_its_old_properties_back(tmp_path):
@@ -404,30 +349,6 @@ def test_a_property_that_a_rival_sets_does_not_survive_in_what_was_restored(race
     rival(raced, [named])
     assert raced_back(1).version == 4
     assert load(raced).configuration == {}
-
-
-def said(operation):
-    return info(operation=operation)
-
-
-def test_what_a_vacuum_may_be_deleting_is_not_brought_back(raced):
-    """Neither beside one that has begun, nor beside one that begins between the plan and the commit."""
-    rival(raced, [said("VACUUM START")])
-    with pytest.raises(ConcurrentWriteException, match=r"begun in version 3 \(VACUUM START"):
-        raced_back(1)
-    raced.files[commit_name(3)] = (raced.files[commit_name(3)][0], now_ms())
-    with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
-        raced_back(1)
-    assert newest(raced) == 3
-    assert raced_back(3).version == 3, "nothing comes back"
-    put_raw(raced, 4, [said("VACUUM END")])
-    assert raced_back(1).version == 5
-
-
-def test_a_vacuum_that_has_died_long_ago_is_not_waited_for(raced):
-    put_raw(raced, 3, [said("VACUUM START")])
-    raced.files[commit_name(3)] = (raced.files[commit_name(3)][0], now_ms() - 25 * 3_600_000)
-    assert raced_back(1).version == 4
 
 
 STEPS = st.lists(

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
-from deltalite.commands.restored_files import AbsentFiles, Difference, absent_files, bytes_of, difference, refuse_absent
+from deltalite.commands.restored_files import AbsentFiles, Difference, absent_files, difference, refuse_absent
 from deltalite.commands.vacuum_at_work import refuse_beside_vacuum
 from deltalite.errors import AppendOnlyError
-from deltalite.log.file_table import adds_of, removes_of
+from deltalite.log.file_table import adds_of, bytes_of, removes_of
 from deltalite.protocol.features import is_in_force
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
@@ -76,9 +76,8 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
     rules = restored_rules(_rules_of(base), _rules_of(target))
     files = difference(base, target)
     _check_may_remove(base, files)
-    if files.back.num_rows:
-        refuse_beside_vacuum(base, now_ms=now_ms())
-    absent = absent_files(store, files.back)
+    refuse_beside_vacuum(base, files.back, now_ms=now_ms())
+    absent = absent_files(store, files.back, all_files=files.files_after)
     if request.ignore_missing_files:
         files = _without_absent(files, absent, target)
     else:

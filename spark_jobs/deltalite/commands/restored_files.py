@@ -2,14 +2,15 @@
 
 Files are one if their path and their deletion vector are (`log.file_table.key_column`), so a file whose vector has
 changed goes and comes back. Everything stays columns; only names of files that are missing become text. What comes
-back is looked for by listing the folders, data files and the files of their vectors alike: a vacuum may have taken
-either. A folder that cannot be looked into says nothing, and does not stand in the way.
+back is looked for, data files and the files of their vectors alike, since a vacuum may have taken either: by name where
+that is few of a table's files, and else by listing the folders. A folder that cannot be looked into says nothing, and
+does not stand in the way.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,12 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors import FRAME_BYTES, file_name
 from deltalite.errors import CorruptDataFileError
-from deltalite.inspection.presence import Absent, Presence
+from deltalite.inspection.presence import Absent, Presence, costs_less_by_name
 from deltalite.log.action_files import read_actions
-from deltalite.log.file_table import ADD_TYPES, file_key, key_column, without_rows
+from deltalite.log.file_table import ADD_TYPES, bytes_of, file_key, key_column, total, without_rows
 from deltalite.log.listing import list_log
-from deltalite.protocol.actions import RemoveFile
-from deltalite.protocol.paths import decode_path
+from deltalite.protocol.actions import AddFile, RemoveFile
+from deltalite.protocol.paths import canonical_path, decode_path
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
@@ -59,16 +60,19 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFiles:
-    """Files that should come back and cannot: which of the table they are, and why, for the first of them."""
+    """Files that should come back and cannot: which of the table they are, and why, for the first of them.
+
+    `lost` are the files in storage that stand in their way, of data and of vectors, as `_needed_by` names them.
+    """
 
     mask: pa.ChunkedArray
-    keys: frozenset[str]
+    lost: frozenset[str]
     shown: tuple[str, ...]
 
     @property
     def count(self) -> int:
-        """How many there are."""
-        return len(self.keys)
+        """How many files of the table there are."""
+        return total(self.mask)
 
 
 def difference(base: Snapshot, target: Snapshot) -> Difference:
@@ -83,35 +87,29 @@ def difference(base: Snapshot, target: Snapshot) -> Difference:
     )
 
 
-def bytes_of(files: pa.Table) -> int:
-    """The size of all files of a table."""
-    total: int | None = pc.sum(files["size"]).as_py()
-    return total or 0
-
-
-def absent_files(store: LogStore, files: pa.Table) -> AbsentFiles:
+def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentFiles:
     """Those of the files that are not there, have another size than the log says, or lack their deletion vector.
+
+    The table has about `all_files` files, these among them.
 
     Raises:
         StorageError: storage does not answer.
     """
-    presence, masks, keys, shown = Presence(store), list[pa.Array](), set[str](), list[str]()
+    presence, masks, lost, shown = Presence(store), list[pa.Array](), set[str](), list[str]()
     for batch in files.select(["path", "size", "deletionVector"]).to_batches(max_chunksize=_AT_A_TIME):
-        rows = batch.to_pylist()
-        reasons = _reasons(presence, rows)
-        masks.append(pa.array([reason is not None for reason in reasons], pa.bool_()))
-        for row, reason in zip(rows, reasons, strict=True):
-            if reason is not None:
-                keys.add(file_key(row["path"], row["deletionVector"]))
-                if len(shown) < _SHOWN:
-                    shown.append(reason)
+        found = _reasons(presence, batch.to_pylist(), all_files)
+        masks.append(pa.array([bool(reasons) for reasons in found], pa.bool_()))
+        for reasons in filter(None, found):
+            lost.update(reasons)
+            if len(shown) < _SHOWN:
+                shown.append("; ".join(reasons.values()))
     if presence.unseen:
         _log.warning(
             "Whether the files in %s folders are there is not known, since they cannot be looked into, such as %s.",
             len(presence.unseen),
             presence.unseen[0],
         )
-    return AbsentFiles(mask=pa.chunked_array(masks, pa.bool_()), keys=frozenset(keys), shown=tuple(shown))
+    return AbsentFiles(mask=pa.chunked_array(masks, pa.bool_()), lost=frozenset(lost), shown=tuple(shown))
 
 
 def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None:
@@ -123,7 +121,7 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
     if not absent.count:
         return
     more = f"; and {absent.count - len(absent.shown)} more" if absent.count > len(absent.shown) else ""
-    whole = _oldest_without(absent.keys, base, target)
+    whole = _oldest_without(absent.lost, base, target)
     later = f" Version {whole} is the oldest behind it that needs none of them." if whole is not None else ""
     raise CorruptDataFileError(
         f"Version {target.version} of {base.store.root} cannot be restored, since {absent.count} of its files are not "
@@ -133,19 +131,19 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
     )
 
 
-def _reasons(presence: Presence, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
-    """Why each file cannot come back; None where it can."""
+def _reasons(presence: Presence, rows: Sequence[Mapping[str, Any]], all_files: int) -> list[dict[str, str]]:
+    """What stands in the way of each row: why, by the file in storage; nothing where it can come back."""
     names = [decode_path(row["path"]) for row in rows]
     vectors = [_vector_file(row["deletionVector"]) for row in rows]
-    sizes = presence.sizes(names)
-    wanted = sorted({name for name in vectors if name is not None})
-    vector_sizes = dict(zip(wanted, presence.sizes(wanted), strict=True))
-    found: list[str | None] = []
-    for row, name, vector, size in zip(rows, names, vectors, sizes, strict=True):
-        reason = _wrong(name, size, exact=row["size"])
-        if reason is None and vector is not None:
-            reason = _wrong(vector, vector_sizes[vector], least=_end_of(row["deletionVector"]))
-        found.append(reason)
+    wanted = sorted({*names, *(name for name in vectors if name is not None)})
+    look = presence.sizes_by_name if costs_less_by_name(wanted, all_files) else presence.sizes
+    sizes = dict(zip(wanted, look(wanted), strict=True))
+    found: list[dict[str, str]] = []
+    for row, name, vector in zip(rows, names, vectors, strict=True):
+        reasons = {canonical_path(row["path"]): _wrong(name, sizes[name], exact=row["size"])}
+        if vector is not None:
+            reasons[vector] = _wrong(vector, sizes[vector], least=_end_of(row["deletionVector"]))
+        found.append({file: reason for file, reason in reasons.items() if reason is not None})
     return found
 
 
@@ -170,17 +168,39 @@ def _end_of(descriptor: Mapping[str, Any]) -> int:
     return int(descriptor["offset"] or 0) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_BYTES
 
 
-def _oldest_without(keys: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
-    """The version behind `target` in which the last of the files is gone; None where the log no longer says it."""
-    store, left = base.store, set(keys)
+def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
+    """The first version behind `target` that needs none of `lost`; None where there is none or the log does not say it.
+
+    A file of which rows are marked is another one of the table, and needs the same data file.
+    """
+    store, files = base.store, target.files_with(("path", "deletionVector"))
+    left = set[str]()
+    for batch in files.to_batches(max_chunksize=_AT_A_TIME):
+        left |= _needing(lost, batch.to_pylist())
     commits = list_log(store, target.version + 1).commits
     for version in range(target.version + 1, base.version + 1):
         commit = commits.get(version)
         if commit is None:
             return None
+        gone, there = set[str](), set[str]()
         for kind, body in read_actions(store, commit.name, commit.size_bytes):
             if kind == RemoveFile.action:
-                left.discard(file_key(body["path"], body.get("deletionVector")))
+                gone.add(file_key(body["path"], body.get("deletionVector")))
+            elif kind == AddFile.action:
+                there |= _needing(lost, [body])
+        left = (left - gone) | there
         if not left:
             return version
     return None
+
+
+def _needing(lost: frozenset[str], adds: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The keys of those that need one of `lost`."""
+    named = ((add["path"], add.get("deletionVector")) for add in adds)
+    return {file_key(path, vector) for path, vector in named if not lost.isdisjoint(_needed_by(path, vector))}
+
+
+def _needed_by(path: str, descriptor: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The files in storage that a file of the table is made of; that of its vector may serve others too."""
+    vector = _vector_file(descriptor)
+    return (canonical_path(path),) if vector is None else (canonical_path(path), vector)

@@ -1,0 +1,59 @@
+"""Which files are there: by listing folders or by asking for each, with the same answers and the fewer requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import StorageError
+from deltalite.inspection.presence import Absent, Presence, costs_less_by_name
+from deltalite.storage.local import LocalLogStore
+from tests.unit.builders import new_store
+
+ELSEWHERE = "s3://elsewhere/a.parquet"
+WAYS = pytest.mark.parametrize("way", [Presence.sizes, Presence.sizes_by_name])
+
+
+@WAYS
+def test_a_file_is_there_with_its_size_or_missing_or_its_folder_says_nothing(way, tmp_path):
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "a b").write_bytes(b"123")
+    (tmp_path / "c").write_bytes(b"")
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"12")
+    presence = Presence(LocalLogStore(str(tmp_path)))
+    names = ["day=1/a b", "c", "day=1/none", "day=2/none", "c/none", str(outside), ELSEWHERE]
+    assert way(presence, names) == [3, 0, *[Absent.MISSING] * 3, 2, Absent.UNTOLD]
+    assert presence.unseen == ["s3://elsewhere"]
+
+
+@WAYS
+def test_a_storage_that_does_not_answer_is_an_error(way):
+    store = new_store()
+
+    def broken(_operation, _name):
+        raise StorageError("It is silent.", remedy="Wait.")
+
+    store.before = broken
+    with pytest.raises(StorageError, match="silent"):
+        way(Presence(store), ["a"])
+
+
+def test_a_file_that_cannot_be_looked_at_is_an_error_that_names_it(monkeypatch):
+    store = new_store()
+    monkeypatch.setattr(type(store), "open", lambda *_: (_ for _ in ()).throw(OSError("I/O error")))
+    with pytest.raises(StorageError, match="a/b of memory://table cannot be looked at: I/O error"):
+        Presence(store).sizes_by_name(["a/b"])
+
+
+@pytest.mark.parametrize(
+    ("names", "all_files", "by_name"),
+    [
+        (["a"], 1, True),
+        (["a", "b"], 2, False),
+        (["p=1/a", "p=2/b"], 2, True),
+        ([f"{number}" for number in range(1_001)], 1_000_000, True),
+        ([f"{number}" for number in range(1_002)], 1_000_000, False),
+    ],
+)
+def test_files_are_asked_for_by_name_where_listing_takes_as_many_requests(names, all_files, by_name):
+    assert costs_less_by_name(names, all_files) == by_name

@@ -1,0 +1,189 @@
+"""Restore beside vacuums that have begun, and may be deleting: what may be on their lists is not brought back."""
+
+from __future__ import annotations
+
+import json
+
+import deltalake
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands import restore as command
+from deltalite.commands import vacuum_at_work
+from deltalite.commands.committing import now_ms
+from deltalite.commands.restore import restore
+from deltalite.commands.vacuum import vacuum
+from deltalite.errors import ConcurrentWriteException
+from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.properties import HOUR_MS
+from deltalite.requests import RestoreRequest, VacuumRequest
+from tests.support.table_history import DAYS, TableHistory
+from tests.unit.builders import add, create, info, load, new_store, newest, paths, put_raw, remove, rival
+
+WEEK = {"defaultRetentionMillis": str(168 * HOUR_MS)}
+DAY_ASKED_FOR = {"specifiedRetentionMillis": str(24 * HOUR_MS)}
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """A table in memory: `a` was added in version 0, `b` in version 1."""
+    store = create(new_store(), add("a"))
+    put_raw(store, 1, [add("b")])
+    for name in "abc":
+        store.files[name] = (b"0123456789", 0)
+    monkeypatch.setattr(command, "writable_store", lambda *_a, **_o: store)
+    return store
+
+
+def back(version, **options):
+    return restore(None, RestoreRequest(table="/t", version=version, **options))
+
+
+def removed(store, *, hours_ago):
+    """Version 2, in which `a` was removed."""
+    put_raw(store, 2, [add("c"), remove("a", deletion_timestamp_ms=now_ms() - int(hours_ago * HOUR_MS))])
+
+
+def vacuumed(store, version, operation="VACUUM START", *, hours_ago=0.1, engine="deltalite/1", **parameters):
+    """What a vacuum says of itself."""
+    put_raw(store, version, [info(operation=operation, operationParameters=parameters, engineInfo=engine)])
+    store.files[commit_name(version)] = (store.files[commit_name(version)][0], now_ms() - int(hours_ago * HOUR_MS))
+
+
+def test_what_a_vacuum_may_be_deleting_is_waited_for(store):
+    removed(store, hours_ago=169)
+    vacuumed(store, 3, **WEEK)
+    with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
+        back(1)
+    assert newest(store) == 3
+    assert back(3).version == 3, "nothing comes back"
+    vacuumed(store, 4, "VACUUM END")
+    assert back(1).version == 5
+
+
+def test_a_vacuum_that_begins_between_the_plan_and_the_commit_counts(store):
+    removed(store, hours_ago=169)
+    start = info(operation="VACUUM START", operationParameters=WEEK)
+    rival(store, [start])
+    with pytest.raises(ConcurrentWriteException, match=r"begun in version 3 \(VACUUM START"):
+        back(1, conflict_retries=0)
+
+
+def test_a_vacuum_that_has_died_long_ago_is_not_waited_for(store):
+    removed(store, hours_ago=169)
+    vacuumed(store, 3, hours_ago=25, **WEEK)
+    assert back(1).version == 4
+
+
+def test_a_vacuum_is_seen_behind_all_that_a_stream_commits_meanwhile(store, monkeypatch):
+    removed(store, hours_ago=200)
+    vacuumed(store, 3, hours_ago=20, **WEEK)
+    for version in range(4, 1_204):
+        vacuumed(store, version, "STREAMING UPDATE")
+    with pytest.raises(ConcurrentWriteException, match="began in version 3"):
+        back(1)
+    monkeypatch.setattr(vacuum_at_work, "_MOST_COMMITS", 1_200)
+    assert back(1).version == 1_204, "the log is not read without end"
+
+
+@pytest.mark.parametrize("after_the_start", [True, False])
+def test_a_log_that_is_cleaned_up_meanwhile_is_looked_at_as_far_as_it_is_there(store, after_the_start):
+    removed(store, hours_ago=169)
+    vacuumed(store, 3, **WEEK)
+    vacuumed(store, 4, "STREAMING UPDATE")
+    base, gone = load(store), commit_name(3 if after_the_start else 2)
+    store.before = lambda operation, name: store.files.pop(gone, None) if operation == "read" else None
+    found = [vacuum["version"] for vacuum in vacuum_at_work._at_work(base, now_ms())]
+    assert found == ([] if after_the_start else [3])
+
+
+@pytest.mark.parametrize("parameters", [WEEK, WEEK | DAY_ASKED_FOR, {"defaultRetentionMillis": 24 * HOUR_MS}])
+def test_what_a_killed_vacuum_keeps_comes_back_at_once(store, parameters):
+    removed(store, hours_ago=1)
+    vacuumed(store, 3, **parameters)
+    assert back(1).version == 4
+    assert paths(load(store)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "parameters"),
+    [
+        pytest.param(167.5, WEEK, id="kept, if all clocks agree"),
+        pytest.param(30, WEEK | DAY_ASKED_FOR, id="older than what was asked for"),
+        pytest.param(200, WEEK | {"specifiedRetentionMillis": str(400 * HOUR_MS)}, id="which not all writers honour"),
+        pytest.param(1, DAY_ASKED_FOR, id="the table's own is not said"),
+        pytest.param(1, WEEK | {"specifiedRetentionMillis": "interval 1 week"}, id="no number"),
+        pytest.param(1, {}, id="nothing is said"),
+    ],
+)
+def test_what_may_be_on_the_list_of_a_vacuum_does_not_come_back(store, hours_ago, parameters):
+    removed(store, hours_ago=hours_ago)
+    vacuumed(store, 3, **parameters)
+    with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
+        back(1)
+    assert newest(store) == 3
+
+
+def test_of_several_vacuums_any_may_be_the_one_that_has_not_ended(store):
+    removed(store, hours_ago=1)
+    vacuumed(store, 3, **WEEK)
+    vacuumed(store, 4, **WEEK, specifiedRetentionMillis="0")
+    vacuumed(store, 5, "VACUUM END")
+    with pytest.raises(ConcurrentWriteException, match="began in version 3"):
+        back(1)
+    vacuumed(store, 6, "VACUUM END")
+    assert back(1).version == 7
+
+
+def test_a_file_comes_back_only_with_the_deletion_vector_that_was_removed_with_it(store):
+    """The vector of a file that was marked twice may be on the list, though the file itself is not."""
+    first, second = ({"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 9, "cardinality": 1} for name in "xy")
+    put_raw(store, 1, [remove("a"), add("a", deletion_vector=first)])
+    put_raw(store, 2, [remove("a", deletion_vector=first), add("a", deletion_vector=second)])
+    gone = remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=second)
+    put_raw(store, 3, [gone])
+    vacuumed(store, 4, **WEEK)
+    with pytest.raises(ConcurrentWriteException, match="such as a"):
+        back(1)
+    assert back(2).version == 5
+
+
+@pytest.mark.parametrize("had_once", [False, True])
+def test_a_vacuum_that_knows_no_deletion_vectors_may_delete_all_that_have_or_had_one(store, had_once):
+    """The one of delta-rs takes a file by its oldest removal, and the files of vectors in any case."""
+    marked = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 9, "cardinality": 1}
+    then, now = (None, marked) if had_once else (marked, None)
+    put_raw(store, 1, [remove("a", deletion_vector=now), add("a", deletion_vector=then)])
+    put_raw(store, 2, [remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=then)])
+    vacuumed(store, 3, **WEEK)
+    vacuumed(store, 4, engine="delta-rs:py-1.6.6", **WEEK)
+    with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
+        back(1)
+    vacuumed(store, 5, "VACUUM END")
+    vacuumed(store, 6, "VACUUM END")
+    vacuumed(store, 7, **WEEK)
+    assert back(1).version == 8
+
+
+def by_deltalite(table):
+    vacuum(None, VacuumRequest(table=table))
+
+
+def by_delta_rs(table):
+    deltalake.DeltaTable(table).vacuum(dry_run=False)
+
+
+@pytest.mark.parametrize("begin", [by_deltalite, by_delta_rs])
+def test_what_vacuums_say_of_themselves_is_understood(tmp_path, begin):
+    """A vacuum that deletes an old file, and was killed before it said that it had ended."""
+    history = TableHistory(tmp_path / "t", {"delta.deletedFileRetentionDuration": "interval 2 days"})
+    history.append(2)
+    history.replace(DAYS[0])
+    history.now_ms = now_ms() - HOUR_MS
+    history.replace(DAYS[1])
+    begin(str(history.folder))
+    (history.folder / commit_name(5)).unlink()
+    (start,) = (json.loads(line)["commitInfo"] for line in (history.folder / commit_name(4)).read_text().splitlines())
+    assert (start["operation"], int(start["operationMetrics"]["numFilesToDelete"])) == ("VACUUM START", 1)
+    assert restore(None, RestoreRequest(table=str(history.folder), version=2)).version == 5
+    assert DeltaTable(str(history.folder)).to_arrow()["id"].to_pylist() == history.rows_of(2)

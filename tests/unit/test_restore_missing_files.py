@@ -1,0 +1,107 @@
+"""Restore where files are gone: they are named, a version that needs none of them is, and they can be left out."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import pytest
+
+from deltalite.errors import CorruptDataFileError
+from tests.support.table_history import DAYS, TableHistory, back, ids
+from tests.unit.builders import newest
+
+
+@pytest.fixture
+def history(tmp_path) -> TableHistory:
+    return TableHistory(tmp_path / "orders", {"delta.enableChangeDataFeed": "true"})
+
+
+def test_missing_files_are_listed_and_a_later_version_is_named(history):
+    history.append(12)
+    history.mark()
+    lost = sorted(history.folder.rglob("part-*"))
+    history.replace(None)
+    for file in lost[:11]:
+        file.unlink()
+    with pytest.raises(CorruptDataFileError, match=r"Version 2 .* 11 of its files .* and 1 more") as caught:
+        back(history, 2)
+    assert sum(file.name in str(caught.value) for file in lost[:11]) == 10
+    assert "Version 3 is the oldest behind it" in str(caught.value)
+    assert newest(history.store) == 3
+
+
+def test_a_version_that_has_brought_a_missing_file_back_is_not_named(history):
+    history.append()
+    history.append(2)
+    history.replace(DAYS[0])
+    history.restore(1)
+    history.replace(None)
+    for path, file in history.states[2].items():
+        if path in history.states[1] or file.add["partitionValues"]["day"] == DAYS[1]:
+            (history.folder / unquote(path)).unlink()
+    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 5 is the oldest behind it"):
+        back(history, 2)
+
+
+def test_a_version_that_reads_a_missing_file_with_rows_marked_is_not_named(history):
+    history.append()
+    history.mark()
+    history.mark()
+    history.replace(None)
+    (name,) = history.states[1]
+    (history.folder / unquote(name)).unlink()
+    for version in (1, 2, 3):
+        with pytest.raises(CorruptDataFileError, match=r"part-\S+ \S+ is missing\. Version 4 is the oldest behind it"):
+            back(history, version)
+
+
+def test_a_version_that_reads_another_vector_of_a_missing_file_is_not_named(history):
+    history.append(2)
+    history.mark()
+    history.replace(DAYS[0])
+    (shared,) = history.folder.glob("deletion_vector_*")
+    shared.unlink()
+    with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing\. Nothing was changed"):
+        back(history, 2)
+    history.replace(None)
+    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 4 is the oldest behind it"):
+        back(history, 2)
+
+
+def test_a_deletion_vector_that_is_gone_or_cut_stands_in_the_way(history):
+    history.append()
+    history.mark()
+    history.replace(None)
+    (vector,) = history.folder.glob("deletion_vector_*")
+    content = vector.read_bytes()
+    vector.write_bytes(content[:-1])
+    with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ has \d+ bytes instead of"):
+        back(history, 2)
+    vector.unlink()
+    with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ is missing"):
+        back(history, 2)
+    vector.write_bytes(content)
+    back(history, 2)
+    assert ids(history) == history.rows_of(2)
+
+
+def test_a_file_of_another_size_than_the_log_says_is_another_file(history):
+    history.append()
+    (file,) = history.folder.rglob("part-*")
+    history.replace(None)
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(CorruptDataFileError, match="bytes instead of"):
+        back(history, 1)
+
+
+def test_missing_files_can_be_ignored_and_are_left_out(history):
+    history.append(3)
+    files = sorted(history.live.values(), key=lambda f: f.ids)
+    lost = files[1]
+    history.replace(None)
+    (history.folder / unquote(lost.add["path"])).unlink()
+    result = back(history, 1, ignore_missing_files=True)
+    assert ids(history) == [row for f in files if f is not lost for row in f.rows]
+    assert (result.metrics["numMissingFiles"], result.metrics["numOfFilesAfterRestore"]) == (1, 2)
+    assert result.metrics["tableSizeAfterRestore"] == sum(f.add["size"] for f in files if f is not lost)
+    assert not back(history, 1, ignore_missing_files=True).committed, "it is as it can be"
