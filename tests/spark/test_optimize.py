@@ -1,26 +1,27 @@
-"""Rows move to other files, and no row changes: packing, purging, several commits, races, refusals."""
+"""Rows move to other files, and no row changes: packing, purging, refusals."""
 
 from __future__ import annotations
 
 import json
 
-import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.commands import optimize as command
+from deltalite.commands.optimize_table import plan_for
 from deltalite.errors import (
     CorruptDataFileError,
     InvalidRequestError,
     UnsupportedFeatureError,
 )
-from deltalite.inspection.verify import verify
+from deltalite.log.file_table import ADD_TYPES
+from deltalite.requests import OptimizeRequest
+from deltalite.snapshot import Snapshot
 from deltalite.spark import rearranging
 from deltalite.storage.local import LocalLogStore
+from tests.support.packing import VECTORS, check, files_by_part, filled, versions
 from tests.support.tables import (
     commit,
     data_file,
@@ -28,54 +29,14 @@ from tests.support.tables import (
     delete_rows,
     hand_made,
     optimized,
-    ordered,
     put,
     rows,
     schema_json,
-    update_rows,
 )
 
 pytestmark = pytest.mark.spark
 
-VECTORS = {"delta.enableDeletionVectors": "true"}
 RUN = "airflow/dag/task/-1/run"
-
-
-def filled(spark, table, *, parts=2, appends=3, **options):
-    """Two small files for each partition in each of some appends of ten rows."""
-    for number in range(appends):
-        first = 10 * number
-        query = f"SELECT id, CAST(id % {parts} AS INT) AS part, id % 7 AS x FROM range({first}, {first + 10}, 1, 2)"
-        put(spark, table, query, partition_by=("part",) if parts > 1 else None, **options)
-
-
-def files_by_part(table):
-    found = {}
-    for values in DeltaTable(str(table)).files()["partition_values"].to_pylist():
-        part = dict(values).get("part")
-        found[part] = found.get(part, 0) + 1
-    return found
-
-
-def by_delta_rs(table):
-    other = deltalake.DeltaTable(str(table))
-    found = deltalake.QueryBuilder().register("t", other).execute("SELECT * FROM t")
-    names = [field.name for field in DeltaTable(str(table)).schema]
-    return ordered(tuple(row[name] for name in names) for row in pa.table(found.read_all()).to_pylist())
-
-
-def versions(table):
-    return {version: rows(f"{table}@v{version}") for version in range(DeltaTable(str(table)).version + 1)}
-
-
-def check(spark, table, before):
-    """Every version reads as before, by all readers, and nothing is wrong with the table."""
-    now = versions(table)
-    assert {version: now[version] for version in before} == before
-    assert rows(table) == before[max(before)] == by_delta_rs(table)
-    by_spark = delta.read(spark, str(table)).toArrow().to_pylist()
-    assert ordered(tuple(row.values()) for row in by_spark) == before[max(before)]
-    assert verify(LocalLogStore(str(table))).findings == ()
 
 
 @pytest.fixture
@@ -221,126 +182,14 @@ def test_large_and_small_bins_are_other_jobs():
     assert [len(job.bins) for job in rearranging.jobs_for([large] * 101)] == [100, 1]
 
 
-def test_a_large_table_takes_several_commits_of_which_the_last_names_the_run(spark, table):
-    filled(spark, table, parts=3)
-    before = versions(table)
-    result = optimized(spark, table, run=RUN, max_commit_bytes=1)
-    assert (result.version, result.read_version) == (5, 4)
-    assert ["txn" in commit(table, version) for version in (3, 4, 5)] == [False, False, True]
-    assert [len(commit(table, version)["add"]) for version in (3, 4, 5)] == [1, 1, 1]
-    assert (result.metrics["numRemovedFiles"], result.metrics["totalNumRemovedFiles"]) == (6, 18)
-    assert result.metrics["totalNumCommits"] == 3
-    check(spark, table, before)
-
-
-def test_a_try_that_ended_between_two_commits_is_gone_on_with(spark, table, monkeypatch):
-    filled(spark, table, parts=3)
-    before = versions(table)
-    real, calls = command.committed, []
-
-    def fails_later(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise RuntimeError("the job was killed")
-        return real(*arguments)
-
-    monkeypatch.setattr(command, "committed", fails_later)
-    with pytest.raises(RuntimeError):
-        optimized(spark, table, run=RUN, max_commit_bytes=1)
-    monkeypatch.setattr(command, "committed", real)
-    first = {remove["path"] for remove in commit(table, 3)["remove"]}
-    result = optimized(spark, table, run=RUN, max_commit_bytes=1)
-    again = {remove["path"] for version in (4, 5) for remove in commit(table, version)["remove"]}
-    assert (result.version, result.skipped, len(first), len(again)) == (5, False, 6, 12)
-    assert first.isdisjoint(again)
-    check(spark, table, before)
-
-
-@pytest.fixture
-def rival(table, monkeypatch):
-    """`rival(theirs, times)` lets `theirs(number)` commit right before each of our next commits."""
-
-    def arranged(theirs, times=1):
-        original = LocalLogStore.write_if_absent
-        turns = iter(range(times))
-
-        def rival_first(store, name, data):
-            number = next(turns, None)
-            if number is None:
-                return original(store, name, data)
-            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-            theirs(number)
-            monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-            return original(store, name, data)
-
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-
-    return arranged
-
-
-def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, monkeypatch):
-    filled(spark, table, parts=3)
-    before = versions(table)
-    real, calls = command.files_still_there, []
-
-    def other_try_first(*arguments):
-        calls.append(1)
-        if len(calls) == 1:
-            optimized(spark, table, run=RUN, where="part = 0")
-        return real(*arguments)
-
-    monkeypatch.setattr(command, "files_still_there", other_try_first)
-    result = optimized(spark, table, run=RUN, max_commit_bytes=1)
-    named = [version for version in range(3, 1 + DeltaTable(str(table)).version) if "txn" in commit(table, version)]
-    assert result.skipped and named == [result.version]
-    check(spark, table, before)
-
-
-def test_an_append_and_a_change_elsewhere_do_not_stand_in_its_way(spark, table, rival):
-    filled(spark, table)
-    put(spark, table, "SELECT 500L AS id, 9 AS part, 0L AS x")
-    rival(
-        lambda _n: (put(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x"), delete_rows(spark, table, "part = 9"))
-    )
-    result = optimized(spark, table, conflict_retries=0, where="part < 2", run=RUN)
-    assert (result.version, result.read_version) == (6, 3) and "numFilesLeft" not in result.metrics
-    assert files_by_part(table) == {"0": 2, "1": 1}
-    assert [row[0] for row in sorted(rows(table))] == [*range(30), 100]
-
-
-@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["files", "vectors"])
-def test_what_a_winner_touched_is_planned_again_and_the_rest_stands(spark, table, rival, properties):
-    filled(spark, table, properties=properties)
-    rival(lambda _n: delete_rows(spark, table, "id = 4"))
-    result = optimized(spark, table, run=RUN)
-    assert ["txn" in commit(table, version) for version in (3, 4, 5)] == [False, False, True]
-    assert [add["partitionValues"]["part"] for add in commit(table, 4)["add"]] == ["1"]
-    assert [add["partitionValues"]["part"] for add in commit(table, 5)["add"]] == ["0"]
-    assert result.version == 5 and result.metrics["totalNumAddedFiles"] == 2
-    assert files_by_part(table) == {"0": 1, "1": 1}
-    assert [row[0] for row in sorted(rows(table))] == [n for n in range(30) if n != 4]
-    named = {a["path"] for version in range(6) for a in commit(table, version)["add"]}
-    assert {name.replace("=", "%3D") if "%3D" in str(named) else name for name in data_files(table)} == named
-    assert verify(LocalLogStore(str(table))).findings == ()
-
-
-def test_what_is_always_touched_is_left_to_a_later_run(spark, table, rival):
-    filled(spark, table)
-    rival(
-        lambda number: update_rows(spark, table, {"x": "x + 1"}, f"id IN ({4 + 2 * number}, {5 + 2 * number})"), times=9
-    )
-    result = optimized(spark, table, run=RUN, conflict_retries=1)
-    assert result.committed and result.metrics["numFilesLeft"] > 0 and result.metrics["numAddedFiles"] == 0
-    assert "txn" in commit(table, result.version)
-    assert [row[0] for row in sorted(rows(table))] == list(range(30))
-
-
-def test_a_change_of_the_tables_rules_is_planned_again(spark, table, rival):
-    filled(spark, table)
-    rival(lambda _n: put(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))
-    optimized(spark, table, run=RUN)
-    assert files_by_part(table) == {"0": 1, "1": 1}
-    assert len(rows(table)) == 31 and DeltaTable(str(table)).schema.names == ["id", "part", "x", "y"]
+@pytest.mark.parametrize("options", [{}, {"z_order_by": ["x"]}], ids=["packed", "ordered"])
+def test_rows_of_the_plan_lie_together(spark, table, options):
+    """Each bin takes some of them, which costs as much as there are chunks."""
+    filled(spark, table, parts=1)
+    base = Snapshot.load(LocalLogStore(str(table)))
+    assert base.files_with(tuple(ADD_TYPES))["path"].num_chunks > 1, "as they come from the log"
+    plan = plan_for(spark, base, OptimizeRequest(table=str(table), **options))
+    assert plan.files.num_rows == 6 and {column.num_chunks for column in plan.files.columns} == {1}
 
 
 @pytest.mark.parametrize(

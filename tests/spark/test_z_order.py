@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
@@ -15,9 +16,10 @@ from deltalite.columnar.predicate import Comparison, Operator
 from deltalite.columnar.skipping import prune
 from deltalite.inspection.verify import verify
 from deltalite.snapshot import Snapshot
+from deltalite.spark.z_order import _Order
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
-from tests.spark.test_optimize import by_delta_rs, check, versions
+from tests.support.packing import by_delta_rs, check, versions
 from tests.support.tables import commit, delete_rows, optimized, put, rows, spark_rows, update_rows
 
 pytestmark = pytest.mark.spark
@@ -135,6 +137,20 @@ def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, t
     monkeypatch.setattr(z_order, "_shares", lambda cubes: [0.0, 1.0])
     optimized(spark, table, z_order_by=["id"], target_file_size=600)
     check(spark, table, before)
+
+
+def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
+    """What parts rows of one place is a number of the row's own, whatever else it has, evenly spread."""
+    put(spark, table, "SELECT id, map(id, id) AS m, array(map(id, id)) AS deep FROM range(1000)")
+    order = _Order(Snapshot.load(LocalLogStore(str(table))), columns=1, cubes=1, most_outputs=2)
+    rows_of = delta.read(spark, str(table)).withColumn(order.values[0], F.lit(7))
+    once, again = (
+        {row["id"]: row["share"] for row in frame.select("id", order.share_of_row().alias("share")).collect()}
+        for frame in (rows_of, rows_of.repartition(3, "id").sortWithinPartitions(F.desc("id")))
+    )
+    assert once == again
+    assert all(0 <= share < 1 for share in once.values())
+    assert [sum(n <= 4 * share < n + 1 for share in once.values()) // 200 for n in range(4)] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,6 +9,7 @@ import pytest
 from deltalite.commands import optimize_plan
 from deltalite.commands.optimize_plan import (
     CUBE_ID_TAG,
+    ROOM_TAG,
     TARGET_SIZE_TAG,
     Batch,
     Bin,
@@ -80,6 +81,40 @@ def test_what_was_packed_to_the_same_size_waits_for_others_to_join_it():
     assert pack(*old, target=200, smallest=150) == [[0, 1]], "another size is asked for"
 
 
+def test_a_file_that_came_while_others_were_packed_joins_them_where_they_had_room():
+    """Its time is before that of the packed files, as that of a file is for which there was no room."""
+    (own,) = packed([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
+    assert own.room == 40
+    packed_file = file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(own.room)})
+    assert pack(packed_file, file(3, 40, at=5)) == [[3, 2]]
+    assert pack(packed_file, file(3, 41, at=5)) == [], "it was looked at, or would have had no room either"
+    assert pack(packed_file, file(3, 41, at=10)) == [[2, 3]], "a younger one asks what they take now"
+    for odd in ("", "-50", "many"):
+        assert pack(file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: odd}), file(3, 40, at=5)) == []
+
+
+def test_a_bin_that_nothing_more_was_put_into_has_no_room(monkeypatch):
+    monkeypatch.setattr(optimize_plan, "_OPEN_BINS", 1)
+    bins = packed([file(0, 60), file(1, 20), file(2, 50), file(3, 30)], target=100, smallest=75, ratio=0)
+    assert [(numbers([own]), own.room) for own in bins] == [([[0, 1]], 0), ([[2, 3]], 20)]
+
+
+def test_a_file_that_was_left_where_it_lies_did_not_come_later(monkeypatch):
+    """It was put into a bin of its own, or beside packed files, and not into one that has room for it."""
+
+    def again(*files):
+        bins = packed(files, target=100, smallest=75, ratio=0.05)
+        gone = {f.number for own in bins for f in own.files}
+        made = file(99, 2, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bins[-1].room)})
+        return numbers(bins), pack(*(f for f in files if f.number not in gone), made)
+
+    is_packed = {TARGET_SIZE_TAG: "100", ROOM_TAG: "1"}
+    assert again(file(0, 50), file(1, 48, **is_packed), file(2, 10), file(3, 10)) == ([[2, 3]], [])
+    monkeypatch.setattr(optimize_plan, "_OPEN_BINS", 1)
+    closed = file(0, 74), file(1, 74), file(2, 26)
+    assert again(*closed, file(3, 5), file(4, 6)) == ([[1, 2], [3, 4]], [])
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_second_run_finds_nothing_whatever_becomes_of_the_sizes(seed):
     """Rows that were packed take less room, by an amount that nobody knows before."""
@@ -90,10 +125,11 @@ def test_a_second_run_finds_nothing_whatever_becomes_of_the_sizes(seed):
     gone = {f.number for own in bins for f in own.files}
     made = [
         file(
-            1000 + n, max(1, own.live_bytes // chance.randint(1, 9)), own.files[0].partition, **{TARGET_SIZE_TAG: "100"}
+            1000 + n, max(1, own.live_bytes // chance.randint(1, 9)), own.files[0].partition,
+            **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(own.room)},
         )
         for n, own in enumerate(bins)
-    ]
+    ]  # fmt: skip
     left = [f for f in files if f.number not in gone]
     assert len(made) < len(gone)
     made = [f for f in made if f.size_bytes < 75]  # as `min_file_size` has it

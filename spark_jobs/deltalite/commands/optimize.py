@@ -151,7 +151,7 @@ class _Run:
                 written = written_bins(self.spark, base, target, plan, bins, empty, stack)
             while written.bins:
                 ends = is_last and (lost.error is None or self._gives_up)
-                proposal = self._proposal(base, written, lost, ends=ends)
+                proposal = self._proposal(base, written, lost if ends else None)
                 try:
                     result = committed(self.spark, self.store, self.request, proposal, (written.staging,))
                 except _TOUCHED as error:
@@ -169,22 +169,22 @@ class _Run:
                 return result if ends or result.skipped else None
         return None
 
-    def _proposal(self, base: Snapshot, written: WrittenBins, lost: _Lost, *, ends: bool) -> Proposal:
-        operation = self._operation(written.adds, written.removes, lost)
+    def _proposal(self, base: Snapshot, written: WrittenBins, at_the_end: _Lost | None) -> Proposal:
+        """A commit; the one that ends the run records it, and says what was lost."""
         return Proposal(
-            operation=operation,
+            operation=self._operation(written.adds, written.removes, at_the_end),
             adds=written.adds,
             removes=written.removes,
-            txn=transaction(self.request.identity, now_ms=now_ms()) if ends else None,
+            txn=None if at_the_end is None else transaction(self.request.identity, now_ms=now_ms()),
             reads=ReadSet(keys=written.keys),
             read_version=base.version,
             read_protocol=base.protocol,
             read_metadata=base.metadata,
         )
 
-    def _operation(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], lost: _Lost) -> Operation:
+    def _operation(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], at_the_end: _Lost | None) -> Operation:
         """What history shows of a commit."""
-        left = lost.files if self._gives_up else 0
+        left = 0 if at_the_end is None else at_the_end.files
         return Operation(
             name=OPERATION,
             parameters=parameters(self.request),

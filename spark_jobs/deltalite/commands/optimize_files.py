@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.commands.committing import now_ms
-from deltalite.commands.optimize_plan import CUBE_ID_TAG, TARGET_SIZE_TAG, Bin, Candidate, cube_tags
+from deltalite.commands.optimize_plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate, cube_tags
 from deltalite.commands.optimize_table import OptimizePlan
 from deltalite.commands.write_target import WriteTarget
 from deltalite.commands.written_files import described, write_layout
@@ -145,10 +145,15 @@ class _Writer:
         else:
             frame = gathered_bins(self._spark, self._base, self._plan.files, rows, shuffles=job.shuffles)
         with settings(self._spark, KEPT_APART):
-            staged = self.staging.write(frame, self._target.table, [])
+            staged = self.staging.write(frame, self._target.table, [], known_values=self._values(own))
         done = described(self._base.store, self.staging, staged, self._target, data_change=False)
         of_task = [number for number, some in zip(job.bins, own, strict=True) for _ in range(some.outputs)]
         return [(of_task[_task(file)], add) for file, add in zip(done.staged, done.adds, strict=True)]
+
+    def _values(self, bins: Sequence[Bin]) -> set[str]:
+        """The texts that the log has for the partitions of the bins."""
+        of = self._plan.files["partitionValues"].take([own.files[0].number for own in bins])
+        return {text for values in of.to_pylist() for _, text in values or () if text is not None}
 
 
 def files_still_there(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
@@ -179,6 +184,8 @@ def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, own: Bin) -> list[AddFi
     if plan.z_order:
         columns = cube_tags([".".join(stored) for _, stored in plan.z_order])
         tags = {**tags, **columns, CUBE_ID_TAG: str(uuid.uuid4())}
+    else:
+        tags = {**tags, ROOM_TAG: str(own.room)}
     (values,) = plan.files["partitionValues"].take([own.files[0].number]).to_pylist(maps_as_pydicts="strict")
     return [replace(add, tags=tags, partition_values=values or {}) for add in adds]
 

@@ -3,18 +3,20 @@
 Three rules. A file whose rows are all deleted leaves. Packing (`packed`) fills bins of a partition with small files,
 and with files of which too many rows are deleted, in the order of their age, so that what came together stays together.
 Clustering (`clustered`) takes the files of a partition that are in no cube of the same columns. What an earlier run
-has written is known by its tags (those of delta-spark), and is left alone until younger files join it: a bin whose
-files were packed to the same size, and a partition all of whose files lie in such cubes, are not written again.
+has written is known by its tags (those of delta-spark), and is left alone until other files join it: a bin whose files
+were packed to the same size, and a partition all of whose files lie in such cubes, are not written again.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import add, gt
 
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
+ROOM_TAG = "DELTALITE_ROOM"
+"""Bytes that a file packed to its target had room for when nothing more was found; 0 without it."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER = "zorder"
 # A file has to look through so many bins that still have room, and no more, where a partition has very many files.
@@ -63,10 +65,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """Files of one partition whose rows go into `outputs` new files."""
+    """Files of one partition whose rows go into `outputs` new files.
+
+    `room` is bytes: what is larger has been looked at and was not put in. A bin that was closed has none.
+    """
 
     files: tuple[Candidate, ...]
     outputs: int = 1
+    room: int = 0
 
     @property
     def live_bytes(self) -> int:
@@ -97,11 +103,13 @@ def packed(files: Iterable[Candidate], *, target: int, smallest: int, ratio: flo
     found: list[Bin] = []
     for own in _by_partition(f for f in files if f.size_bytes < smallest or f.has_too_many_deleted(ratio)):
         looked_at_ms = max((f.modified_ms for f in own if _is_packed(f, target)), default=None)
-        found += [
-            Bin(files=tuple(some))
-            for some in _filled(own, target)
-            if any(f.has_too_many_deleted(ratio) for f in some) or _joins(some, target, looked_at_ms)
-        ]
+        written, staying = list[Bin](), list[Bin]()
+        for some in _filled(own, target):
+            goes = any(f.has_too_many_deleted(ratio) for f in some.files) or _joins(some.files, target, looked_at_ms)
+            (written if goes else staying).append(some)
+        stay = (f.live_bytes for some in staying for f in some.files if not _is_packed(f, target))
+        most = max(0, min(stay, default=target) - 1)  # what stays has been looked at, wherever it was put
+        found += [replace(some, room=min(some.room, most)) for some in written]
     return found
 
 
@@ -109,15 +117,22 @@ def _joins(files: Sequence[Candidate], target: int, looked_at_ms: int | None) ->
     """Whether files are put together that no run has put together yet.
 
     One that is older than the last packing of its partition was looked at then, and had no room beside the others: that
-    these take less now, packed as they are, is no reason to write them again.
+    these take less now, packed as they are, is no reason to write them again. Or it came while that packing ran, which
+    the room says that the others had.
     """
     others = [f for f in files if not _is_packed(f, target)]
-    is_new = any(looked_at_ms is None or f.modified_ms > looked_at_ms for f in others)
+    room = max((_room(f) for f in files if _is_packed(f, target)), default=0)
+    is_new = any(looked_at_ms is None or f.modified_ms > looked_at_ms or f.live_bytes <= room for f in others)
     return len(others) > 1 or (len(files) > 1 and is_new)
 
 
 def _is_packed(file: Candidate, target: int) -> bool:
     return file.tags.get(TARGET_SIZE_TAG) == str(target)
+
+
+def _room(file: Candidate) -> int:
+    text = file.tags.get(ROOM_TAG, "")
+    return int(text) if text.isdecimal() else 0  # whoever else writes tags may write any
 
 
 def clustered(
@@ -139,9 +154,10 @@ def clustered(
         rest = [f for f in own if not (is_old[f.number] and f.tags[CUBE_ID_TAG] in full)]
         if all(is_old[f.number] for f in rest):
             continue
-        for some in _filled(rest, cube_bytes):
-            size = sum(file.live_bytes for file in some)
-            found.append(Bin(files=tuple(some), outputs=min(max(1, round(size / target)), _MOST_OUTPUTS)))
+        found += [
+            replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MOST_OUTPUTS))
+            for cube in _filled(rest, cube_bytes)
+        ]
     return found
 
 
@@ -181,20 +197,19 @@ def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
     return list(found.values())
 
 
-def _filled(files: Iterable[Candidate], most_bytes: int) -> list[list[Candidate]]:
+def _filled(files: Iterable[Candidate], most_bytes: int) -> list[Bin]:
     """Each file in the first bin that has room for it."""
     bins: list[list[Candidate]] = []
-    still_open: list[tuple[int, list[Candidate]]] = []
+    room: dict[int, int] = {}  # of the bins, by number, that are open
     for file in files:
         size = file.live_bytes
-        at = next((n for n, (used, _) in enumerate(still_open) if used + size <= most_bytes), None)
-        if at is not None:
-            used, own = still_open[at]
-            own.append(file)
-            still_open[at] = (used + size, own)
-            continue
-        bins.append([file])
-        still_open.append((size, bins[-1]))
-        if len(still_open) > _OPEN_BINS:
-            still_open.remove(max(still_open, key=lambda one: one[0]))
-    return bins
+        number = next((n for n, left in room.items() if size <= left), None)
+        if number is None:
+            number = len(bins)
+            bins.append([])
+            room[number] = most_bytes
+        bins[number].append(file)
+        room[number] -= size
+        if len(room) > _OPEN_BINS:
+            del room[min(room, key=room.__getitem__)]
+    return [Bin(files=tuple(own), room=max(0, room.get(n, 0))) for n, own in enumerate(bins)]

@@ -15,7 +15,8 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # What java.net.URI leaves alone in a path, beside letters and digits.
 _URI_SAFE = "/-_.!~*'():@&=+$,;"
 # What Hive and Spark escape in the names of partition directories (Spark: ExternalCatalogUtils.charToEscape).
-_HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{[\]^]""")
+HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+"""Each becomes three characters. Java reads the pattern as Python does."""
 
 
 def encode_path(path: str) -> str:
@@ -48,7 +49,7 @@ def partition_dir(values: Mapping[str, str | None]) -> str:
 
 
 def _hive_escaped(text: str) -> str:
-    return _HIVE_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return HIVE_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def partition_values_of_dir(directory: str) -> dict[str, str | None]:

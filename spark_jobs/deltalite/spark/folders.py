@@ -2,12 +2,13 @@
 
 Names are relative to the table's root. Where a rename is one cheap operation (`renames`) files are staged and then
 moved; on an object store they stay where they were written. A local folder is worked on without Spark, all others
-through Hadoop. What cleaning up cannot remove is left: no version names it.
+through Hadoop. What cleaning up cannot remove is left, since no version names it, and fails nobody: a vacuum finds it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
-from deltalite.spark.hadoop import HADOOP_ERRORS, HadoopFiles
+from deltalite.spark.hadoop import HADOOP_ERRORS, HadoopFiles, said
 from deltalite.spark.uris import spark_uri
 from deltalite.storage.locations import parse_location
 from deltalite.storage.log_store import StoredFile
 
+_log = logging.getLogger(__name__)
+_LEFT = "Could not remove %s of %s, which no version names; a vacuum will: %s"
 _MOST_RENAMES = 5
 # What Hadoop's file systems are known to rename at once, whatever the size; elsewhere it may be a copy.
 _RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
@@ -70,7 +73,7 @@ class TableFolder(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, if that can be done."""
+        """Remove a file; where that cannot be done the log says so, and the file is left."""
         ...
 
     def remove_tree(self, name: str) -> None:
@@ -142,7 +145,10 @@ class _LocalFolder:
         return [str(folder) for folder in (self._root, *self._root.parents) if not folder.exists()]
 
     def remove(self, name: str) -> None:
-        (self._root / name).unlink(missing_ok=True)
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning(_LEFT, name, self.root, error)
 
     def remove_tree(self, name: str) -> None:
         shutil.rmtree(self._root / name, ignore_errors=True)
@@ -234,7 +240,10 @@ class _HadoopFolder:
         return found
 
     def remove(self, name: str) -> None:
-        self._delete(name, with_content=False)
+        try:
+            self._files.fs.delete(self._files.path(name), False)
+        except HADOOP_ERRORS as error:
+            _log.warning(_LEFT, name, self.root, said(error))
 
     def remove_tree(self, name: str) -> None:
         self._delete(name, with_content=True)

@@ -5,7 +5,8 @@ rename is cheap its name begins with `_`, so that no engine takes it for data, a
 conventional layout. On an object store it is a short random prefix, and the files stay. There they wait for the commit.
 What is written and not committed is removed on leaving the block, if the process lives to do it; the rest is what
 VACUUM is for. Partition values are made text by Spark before they become directory names, so that the log gets exactly
-what Delta asks for. Protocol: Data Files, Partition Value Serialization.
+what Delta asks for; what no name can hold is the matter of `long_values`. Protocol: Data Files, Partition Value
+Serialization.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import secrets
 import string
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self
@@ -33,6 +34,7 @@ from deltalite.spark.direct_write import MANIFEST, MANIFEST_DIR, DirectWriteErro
 from deltalite.spark.errors import SPARK_ERRORS, data_error
 from deltalite.spark.folders import TableFolder
 from deltalite.spark.guards import Guard, guarded, violation
+from deltalite.spark.long_values import folder_text, long_values
 from deltalite.spark.session import settings
 from deltalite.spark.stored_columns import stored_columns
 
@@ -149,16 +151,23 @@ class StagedWrite:
         self._staged.clear()
 
     def write(
-        self, frame: DataFrame, table: TableSchema, guards: Sequence[Guard], *, folder: str = ""
+        self,
+        frame: DataFrame,
+        table: TableSchema,
+        guards: Sequence[Guard],
+        *,
+        folder: str = "",
+        known_values: Iterable[str] = (),
     ) -> list[DataFile]:
         """Write the rows, which have the table's columns as users see them, if all of them pass the guards.
 
         What other columns they have is for the guards alone. The files belong into `folder`, which ends with `/`. Files
-        without rows are not among the result.
+        without rows are not among the result. `known_values` are values of partitions, so that the rows need not be
+        asked for those that are too long for the name of a folder.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
-            SourceError: a row cannot be computed.
+            SourceError: a row cannot be computed, or rows that are computed again are others.
             StoragePermissionError, StorageError: the table's folder cannot be written.
         """
         # The staging folder says that the table's folder can be written, before Spark says it in three hundred lines,
@@ -171,14 +180,24 @@ class StagedWrite:
             self._prefixes.append(target)
         with settings(frame.sparkSession, _settings(table, self._layout)):
             passed = guarded(frame, guards, table.logical.names).select(*stored_columns(table))
-            rows = _laid_out(passed, table.physical, self._layout)
+            texts = _partition_texts(table.physical, self._layout)
+            rows = _laid_out(passed, table.physical, texts, self._layout)
             try:
                 written = self._write(rows, target)
+                called = {value for file in written for value in file.partition_values.values()}
+                values = long_values(called, passed, texts, known_values)
             except SPARK_ERRORS as error:
                 raise violation(error, guards) or data_error(error) or error from error
         if not self._folder.renames:
             self._staged.update(file.name for file in written)
-        return [replace(file, folder=folder) for file in written]
+        return [
+            replace(
+                file,
+                folder=folder,
+                partition_values={name: values.get(v or "", v) for name, v in file.partition_values.items()},
+            )
+            for file in written
+        ]
 
     def withdraw(self, names: Collection[str]) -> None:
         """Remove published files that will not be committed, though others will."""
@@ -265,14 +284,15 @@ def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
     return _FORMAT_SETTINGS | ids | open_files | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
 
-def _laid_out(frame: DataFrame, schema: StructType, layout: WriteLayout) -> DataFrame:
-    """The rows as they go to files: partition columns as the log's text, rows brought together where that is asked."""
-    by_name = {f.name: f for f in schema}
-    columns = [
-        partition_text(named(name), by_name[name].type).alias(name) if name in layout.partition_columns else named(name)
-        for name in by_name
-    ]
-    rows = frame.select(*columns)
+def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Column]:
+    """The partition columns as the log's text."""
+    return {f.name: partition_text(named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
+
+
+def _laid_out(frame: DataFrame, schema: StructType, texts: Mapping[str, Column], layout: WriteLayout) -> DataFrame:
+    """The rows as they go to files: partition columns as folders are called, rows brought together if that is asked."""
+    folders = {name: folder_text(text, name).alias(name) for name, text in texts.items()}
+    rows = frame.select(*[folders.get(f.name, named(f.name)) for f in schema])
     if not layout.optimize:
         return rows
     if not layout.partition_columns:
@@ -295,9 +315,10 @@ def partition_text(column: Column, data_type: DataType) -> Column:
 
 def _zoneless_text(column: Column, *, between: str) -> Column:
     """`2026-01-01 00:00:00.000000`: formatting goes through the session's zone, which has hours twice and never."""
-    text = column.cast("string")
-    fraction = F.rpad(F.substring(text, 21, 6), 6, "0")
-    return F.concat(F.substring(text, 1, 10), F.lit(between), F.substring(text, 12, 8), F.lit("."), fraction)
+    text = column.cast("string")  # years beyond 9999, and before 1, are longer
+    day, clock = F.substring_index(text, " ", 1), F.substring_index(text, " ", -1)
+    fraction = F.rpad(F.substring(clock, 10, 6), 6, "0")
+    return F.concat(day, F.lit(between), F.substring(clock, 1, 8), F.lit("."), fraction)
 
 
 def foreign_entry(folder: TableFolder) -> str | None:

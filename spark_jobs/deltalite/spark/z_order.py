@@ -67,9 +67,9 @@ def ordered_cubes(
     bounds = order.bounds(sample)
     if order.file_steps:
         placed = order.placed(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
-        bounds = bounds.join(order.file_bounds(placed, outputs), order.cube)
+        bounds = bounds.join(F.broadcast(order.file_bounds(placed, outputs)), order.cube)
     # A cube of which the sample has no row is not lost: its rows lie before all bounds.
-    known = F.broadcast(outputs.join(bounds, order.cube, "left_outer"))
+    known = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
     filed = order.filed(order.placed(rows.join(known, order.cube), order.share_of_row()))
     count = sum(cube.outputs for cube in cubes)
     own = [named(field.name) for field in snapshot.schema]
@@ -184,7 +184,7 @@ class _Order:
         """For each cube the places that part its files, filled up with one beyond all."""
         sorted_places = F.sort_array(F.collect_list(named(self.place)))
         places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)))
-        each = places.join(outputs, self.cube)
+        each = places.join(F.broadcast(outputs), self.cube)
         parted = _parted(named(self._at), F.size(named(self.keys)))
         beyond = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
         return each.select(named(self.cube), F.concat(parted, beyond).alias(self.files))

@@ -1,0 +1,51 @@
+"""Tables of small files, and that no row has changed when they are others."""
+
+from __future__ import annotations
+
+import deltalake
+import pyarrow as pa
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from deltalite.inspection.verify import verify
+from deltalite.storage.local import LocalLogStore
+from tests.support.tables import ordered, put, rows
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+def filled(spark, table, *, parts=2, appends=3, **options):
+    """Two small files for each partition in each of some appends of ten rows."""
+    for number in range(appends):
+        first = 10 * number
+        query = f"SELECT id, CAST(id % {parts} AS INT) AS part, id % 7 AS x FROM range({first}, {first + 10}, 1, 2)"
+        put(spark, table, query, partition_by=("part",) if parts > 1 else None, **options)
+
+
+def files_by_part(table):
+    found = {}
+    for values in DeltaTable(str(table)).files()["partition_values"].to_pylist():
+        part = dict(values).get("part")
+        found[part] = found.get(part, 0) + 1
+    return found
+
+
+def by_delta_rs(table):
+    other = deltalake.DeltaTable(str(table))
+    found = deltalake.QueryBuilder().register("t", other).execute("SELECT * FROM t")
+    names = [field.name for field in DeltaTable(str(table)).schema]
+    return ordered(tuple(row[name] for name in names) for row in pa.table(found.read_all()).to_pylist())
+
+
+def versions(table):
+    return {version: rows(f"{table}@v{version}") for version in range(DeltaTable(str(table)).version + 1)}
+
+
+def check(spark, table, before):
+    """Every version reads as before, by all readers, and nothing is wrong with the table."""
+    now = versions(table)
+    assert {version: now[version] for version in before} == before
+    assert rows(table) == before[max(before)] == by_delta_rs(table)
+    by_spark = delta.read(spark, str(table)).toArrow().to_pylist()
+    assert ordered(tuple(row.values()) for row in by_spark) == before[max(before)]
+    assert verify(LocalLogStore(str(table))).findings == ()
