@@ -116,6 +116,8 @@ def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:
     value = opened(value, Mapping)
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{name} is {value!r}, not a mapping.", remedy=_NATIVE_HELP)
+    if wanted is object:  # the request says which kinds it takes; dates are not among them
+        return {str(key): one.isoformat() if isinstance(one, date) else one for key, one in value.items()}
     return {str(key): fitted(f"{name}.{key}", one, wanted) for key, one in value.items()}
 
 

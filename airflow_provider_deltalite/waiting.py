@@ -1,8 +1,8 @@
 """Waiting for a version of a table: the one decision that the sensor and its trigger share.
 
-A look asks the log for the commit after a cursor and reads on while there are commits; the first one that satisfies the
+A look asks the log for the commit behind a place and reads on while there are commits; the first one that satisfies the
 condition is what was waited for, and its dictionary is the sensor's XCom, whoever looked. Storage that does not answer
-is no answer: the cursor stays, and the next look asks again, until the sensor's timeout. Every other error is raised.
+is no answer: the place stays, and the next look asks again, until the sensor's timeout. Every other error is raised.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from deltalite.conditions import CommitCondition
+from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import StorageError
 
 if TYPE_CHECKING:
     from deltalite.conditions import CommitSummary
 
 _log = logging.getLogger(__name__)
+_LONGEST_PAUSE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,40 +34,47 @@ class VersionWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look saw. `cursor` is the last version examined; `answered` is False where storage was silent."""
+    """What one look saw. `place` is how far it came; `answered` is False where storage was silent."""
 
-    cursor: int
+    place: Place
     found: dict[str, Any] | None = None
     answered: bool = True
 
 
-def look(wait: VersionWait, cursor: int) -> Look:
-    """Examine the commits after version `cursor`. Blocks for as long as storage does.
+def look(wait: VersionWait, place: Place, hook: DeltaHook) -> Look:
+    """Examine the commits behind `place`, by a hook of the table. Blocks for as long as storage does.
 
     Raises:
         DeltaLiteError: the log or the address is such that looking again would not help.
+        AirflowNotFoundException: Airflow gives no connection; whether there is one it does not say.
     """
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
-    store = DeltaHook(wait.table, wait.storage_conn_id).get_conn()
     try:
-        seen = watch.poll(store, cursor, wait.condition)
+        root, seen = hook.ask(lambda store: (store.root, watch.poll(store, place, wait.condition)))
     except StorageError as error:
         if not error.retryable:
             raise
-        _log.warning("%s did not answer, and is asked again later: %s", store.root, error)
-        return Look(cursor=cursor, answered=False)
+        _log.warning("%s did not answer, and is asked again later: %s", wait.table, error)
+        return Look(place=place, answered=False)
     if seen.match is None:
-        return Look(cursor=seen.cursor)
-    _log.info("%s has version %s, made by %s.", store.root, seen.match.version, seen.match.operation)
-    return Look(cursor=seen.cursor, found=_as_xcom(wait, store.root, seen.match))
+        return Look(place=seen.place)
+    _log.info("%s has version %s, made by %s.", root, seen.match.version, seen.match.operation)
+    return Look(place=seen.place, found=_as_xcom(wait, root, seen.match, reset=seen.place.remade))
 
 
-def _as_xcom(wait: VersionWait, root: str, commit: CommitSummary) -> dict[str, Any]:
+def _as_xcom(wait: VersionWait, root: str, commit: CommitSummary, *, reset: bool) -> dict[str, Any]:
     return {
         "table": root,
+        "from_version": 0 if reset else wait.after_version + 1,
         "version": commit.version,
         "after_version": wait.after_version,
+        "reset": reset,
         "operation": commit.operation,
         "timestamp": commit.timestamp_ms,
     }
+
+
+def pause_seconds(poke_interval: float, failed_looks: int) -> float:
+    """The pause before the next look: it doubles with each look in a row that storage did not answer, up to a bound."""
+    return max(poke_interval, min(_LONGEST_PAUSE_SECONDS, poke_interval * 2.0 ** min(failed_looks, 30)))

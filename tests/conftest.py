@@ -36,6 +36,12 @@ os.environ |= {
     "SPARK_LOCAL_IP": "127.0.0.1",
 }
 
+# Most JVMs here live for seconds, and would spend them on loading classes and on compiling what never runs again.
+CLASSES = Path(sys.prefix) / "spark-classes.jsa"
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
+    f" -XX:SharedArchiveFile={CLASSES} -Xlog:disable -Xlog:all=error:stderr" if CLASSES.exists() else ""
+)
+
 # A setting of the machine's own Airflow must not decide a test.
 for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[name]

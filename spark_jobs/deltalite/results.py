@@ -19,7 +19,9 @@ from typing import Any, Self
 MARKER_BYTES = 900
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
+_STARTED = "DELTALITE-STARTED"
 _MARKER_START = re.compile(rf"({_RESULT}|{_ERROR}) ([0-9a-f]{{8}}) ")
+_STARTED_START = re.compile(rf"{_STARTED} ([0-9a-f]{{8}}) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,8 @@ class OperationResult:
 
     `version` is the one that this run's commit made, also when `skipped`, by an earlier try; None where the table's log
     no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's own
-    clock, in milliseconds UTC; for time travel use the version. `metrics` has Spark's names.
+    clock, in milliseconds UTC; for time travel use the version. `metrics` has Spark's names. `source_versions` says
+    which versions of Delta tables were read, by the names of their views.
     """
 
     table: str
@@ -41,10 +44,14 @@ class OperationResult:
     txn_version: int | None
     timestamp: int | None
     metrics: Mapping[str, int] = field(default_factory=dict)
+    source_versions: Mapping[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """A plain dictionary that JSON can carry."""
-        return asdict(self)
+        """A plain dictionary that JSON can carry; `source_versions` only where a Delta table was read."""
+        values = asdict(self)
+        if not self.source_versions:
+            del values["source_versions"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -85,6 +92,27 @@ class JobError:
 
     kind: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted:
+    """The Spark application of a job, and where its UI is while it runs; None where it has none."""
+
+    application_id: str
+    ui_url: str | None
+
+
+def started_marker(started: JobStarted) -> str:
+    """The marker line of a job whose session is open."""
+    return _marker(_STARTED, json.dumps(asdict(started), separators=(",", ":")))
+
+
+def parse_started(line: str) -> JobStarted | None:
+    """What the line says of the job's application, or None where it is not a whole marker line of that kind."""
+    start = _STARTED_START.search(line)
+    if start is None or start[1] != _checksum(text := line[start.end() :].rstrip()):
+        return None
+    return JobStarted(**json.loads(text))
 
 
 def result_marker(result: OperationResult) -> str | None:

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltalite.change_feed import plan_changes, read_changes
 from deltalite.columnar.data_file import data_files, split
@@ -25,15 +24,16 @@ from deltalite.columnar.record_counts import num_records
 from deltalite.columnar.skipping import prune
 from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, required_time
-from deltalite.log.file_table import may_be_encoded
+from deltalite.log.file_table import bytes_of, may_be_encoded
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import open_store
-from deltalite.storage.versioned_path import resolve_version
+from deltalite.storage.versioned_path import VersionedPath, resolve_version
 
 Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
 
@@ -64,11 +64,14 @@ class DeltaTable:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         wanted = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
-        store = open_store(wanted.path, storage_options=storage_options)
-        if wanted.timestamp_ms is not None:
-            self._snapshot = Snapshot.load_at(store, wanted.timestamp_ms)
-        else:
-            self._snapshot = Snapshot.load(store, wanted.version)
+        self._snapshot = _loaded(open_store(wanted.path, storage_options=storage_options), wanted)
+
+    @classmethod
+    def of(cls, store: LogStore, *, version: int | None = None, timestamp: str | datetime | None = None) -> Self:
+        """The table of a store that was opened elsewhere, as with an Airflow connection; otherwise as `DeltaTable`."""
+        made = cls.__new__(cls)
+        made._snapshot = _loaded(store, resolve_version("", version, timestamp))  # noqa: SLF001  our own
+        return made
 
     def __repr__(self) -> str:
         return f"DeltaTable({self._snapshot.store.root!r}, version={self.version})"
@@ -85,7 +88,7 @@ class DeltaTable:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata action: id, name, description, partition columns, properties."""
+        """The metadata action, with id, name, description, partition columns and properties."""
         return self._snapshot.metadata
 
     @property
@@ -133,7 +136,7 @@ class DeltaTable:
             "lastModified": _moment(self._last_modified_ms()),
             "partitionColumns": list(snapshot.partition_columns),
             "numFiles": snapshot.files.num_rows,
-            "sizeInBytes": pc.sum(snapshot.files["size"]).as_py() or 0,
+            "sizeInBytes": bytes_of(snapshot.files),
             "properties": dict(snapshot.configuration),
             "minReaderVersion": self.protocol.min_reader_version,
             "minWriterVersion": self.protocol.min_writer_version,
@@ -208,6 +211,13 @@ def _moment(milliseconds: int | None) -> datetime | None:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     except (OverflowError, ValueError):
         return None
+
+
+def _loaded(store: LogStore, wanted: VersionedPath) -> Snapshot:
+    """The snapshot at the version or time that is wanted; the newest where neither is."""
+    if wanted.timestamp_ms is not None:
+        return Snapshot.load_at(store, wanted.timestamp_ms)
+    return Snapshot.load(store, wanted.version)
 
 
 def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:

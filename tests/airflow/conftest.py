@@ -11,10 +11,13 @@ import json
 import sys
 import textwrap
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from tests.support.airflow_versions import NEVER_EXPIRE
 
 LOCAL_SPARK = '{"conn_type": "spark", "host": "local[*]"}'
 _STAND_IN = """\
@@ -75,6 +78,12 @@ class Table:
         return {"txn": {"appId": app_id, "version": version, "lastUpdated": 1_700_000_000_000}}
 
 
+@pytest.fixture(scope="session")
+def make_table() -> type[Table]:
+    """For tests that need more than one, or one that outlives them."""
+    return Table
+
+
 @pytest.fixture
 def table(tmp_path) -> Table:
     return Table(tmp_path / "lake" / "orders")
@@ -104,12 +113,11 @@ class StandIn:
         return json.loads(self.calls.read_text())["env"]
 
 
-@pytest.fixture
-def spark_submit(tmp_path, monkeypatch) -> StandIn:
-    """A worker that has a local Spark connection, spark-submit and Java, of which none is real."""
-    programs = tmp_path / "bin"
+def make_programs(folder: Path) -> StandIn:
+    """A folder `bin` with the stand-in and a Java that is none."""
+    programs = folder / "bin"
     programs.mkdir()
-    stand_in = StandIn(bin=programs / "spark-submit", calls=tmp_path / "calls.json", script=tmp_path / "scenario.py")
+    stand_in = StandIn(bin=programs / "spark-submit", calls=folder / "calls.json", script=folder / "scenario.py")
     stand_in.does("")
     stand_in.bin.write_text(
         _STAND_IN.format(
@@ -119,15 +127,34 @@ def spark_submit(tmp_path, monkeypatch) -> StandIn:
             path=[p for p in sys.path if p],
         )
     )
-    stand_in.bin.chmod(0o755)
     java = programs / "java"
     java.write_text("#!/bin/sh\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs))
+    for program in (stand_in.bin, java):
+        program.chmod(0o755)
+    return stand_in
+
+
+@pytest.fixture(scope="session")
+def make_stand_in():
+    """For tests whose worker is a process of its own: the stand-in in a folder of theirs."""
+    return make_programs
+
+
+@pytest.fixture
+def spark_submit(tmp_path, monkeypatch) -> StandIn:
+    """A worker that has a local Spark connection, spark-submit and Java, of which none is real."""
+    stand_in = make_programs(tmp_path)
+    monkeypatch.setenv("PATH", str(stand_in.bin.parent))
     for name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
     return stand_in
+
+
+@pytest.fixture
+def events_are_stored_at_once(monkeypatch) -> None:
+    """A watcher that need not wait for Airflow's database before it keeps its position."""
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._ON_ITS_WAY_SECONDS", 0.0)
 
 
 class StateStore:
@@ -146,17 +173,22 @@ class StateStore:
         self.retentions[key] = retention
 
 
-class OutletEvents(dict):
+class OutletEvents:
     """Airflow's accessor: an event for any asset that is asked for."""
 
-    def __missing__(self, asset):
-        self[asset] = SimpleNamespace(extra={})
-        return self[asset]
+    def __init__(self) -> None:
+        self.events: dict = {}
+
+    def __getitem__(self, asset):
+        return self.events.setdefault(asset.name, SimpleNamespace(extra={}))
+
+    def __setitem__(self, asset, event):
+        self.events[asset.name] = event
 
 
 @pytest.fixture
 def context() -> dict:
-    """The context of the first try of a task that has two retries."""
+    """The context of the first try of a task that has two retries; with state, where Airflow keeps some for a task."""
     ti = SimpleNamespace(
         dag_id="sales",
         task_id="load",
@@ -166,4 +198,6 @@ def context() -> dict:
         max_tries=2,
         stats_tags={},
     )
-    return {"ti": ti, "task_state_store": StateStore(), "outlet_events": OutletEvents()}
+    dag_run = SimpleNamespace(start_date=datetime.fromtimestamp(0, tz=UTC))
+    state = {} if NEVER_EXPIRE is None else {"task_state_store": StateStore()}
+    return {"ti": ti, "dag_run": dag_run, "outlet_events": OutletEvents(), **state}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from airflow_provider_deltalite.failures import DeltaConflictError
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from deltalite.errors import StorageError
 from deltalite.results import JobError, OperationResult
@@ -72,7 +73,7 @@ def test_an_exit_code_of_ours_that_another_try_cannot_cure_fails_the_task_at_onc
 
 def test_an_exit_code_of_ours_that_another_try_can_cure_is_retried():
     failure = ended(said(84, error=JobError(kind="ConcurrentAppendException", message="lost")), never_asked)
-    assert type(failure) is AirflowException
+    assert type(failure) is DeltaConflictError
     assert str(failure) == "ConcurrentAppendException: lost"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -15,12 +16,14 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
     TaskDeferred,
 )
-from airflow.sdk import DAG, NEVER_EXPIRE
-from airflow.sdk.exceptions import AirflowRescheduleException
+from airflow.sdk import DAG
 
+from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from deltalite import watch
+from deltalite.conditions import Place
 from deltalite.errors import StorageError
+from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleException, since_3_3
 
 
 def sensor(table, **parameters) -> DeltaVersionSensor:
@@ -60,8 +63,10 @@ def test_poking_and_deferred_return_the_same(table, context):
     poked = sensor(table, after_version=0).execute(context)
     assert poked == {
         "table": str(table),
+        "from_version": 1,
         "version": 1,
         "after_version": 0,
+        "reset": False,
         "operation": "MERGE",
         "timestamp": 1_700_000_000_001,
     }
@@ -82,7 +87,7 @@ def test_the_trigger_goes_on_where_the_first_look_ended(table, context):
     table.create()
     table.commit(1, table.add(data_change=False))
     trigger = deferred(sensor(table, after_version=0, deferrable=True), context).trigger
-    assert (trigger.wait.after_version, trigger.cursor) == (0, 1)
+    assert (trigger.wait.after_version, trigger.place.version) == (0, 1)
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
@@ -99,6 +104,7 @@ def test_a_table_that_does_not_exist_yet_is_waited_for(table, context, deferrabl
     assert (found["version"], found["after_version"]) == (0, -1)
 
 
+@since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_version_of_the_first_look_survives_into_another_try(table, context, deferrable):
     table.create()
@@ -114,6 +120,61 @@ def test_the_version_of_the_first_look_survives_into_another_try(table, context,
     assert (found["version"], found["after_version"]) == (1, 0)
 
 
+def made_again(table, *actions):
+    shutil.rmtree(table.root)
+    table.create(*actions)
+
+
+@since_3_3
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize("baseline", [None, 2], ids=["of its own", "given"])
+def test_a_table_that_is_made_again_while_it_is_waited_for_is_waited_on_from_its_beginning(
+    table, context, deferrable, baseline
+):
+    table.create()
+    table.commit(1, table.add())
+    table.commit(2, table.add())
+    waits = sensor(table, deferrable=deferrable, after_version=baseline)
+    if deferrable:
+        deferral = deferred(waits, context)
+        made_again(table, table.add(partition={"day": "new"}))
+        found = resumed(waits, deferral, context)
+    else:
+        assert not waits.poke(context)
+        made_again(table, table.add(partition={"day": "new"}))
+        found = waits.execute(context)
+    assert (found["from_version"], found["version"], found["after_version"], found["reset"]) == (0, 0, 2, True)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_what_log_cleanup_took_away_is_passed_over_and_told_in_the_range(table, context, deferrable, caplog):
+    table.create()
+    waits = sensor(table, deferrable=deferrable, after_version=0)
+    deferral = deferred(waits, context) if deferrable else waits.poke(context)
+    table.commit(5, table.add())
+    for version in (0, 1):
+        (table.root / "_delta_log" / f"{version:020}.json").unlink(missing_ok=True)
+    found = resumed(waits, deferral, context) if deferrable else waits.execute(context)
+    assert (found["from_version"], found["version"], found["reset"]) == (1, 5, False)
+    assert "no longer holds versions 1 to 4" in caplog.text
+
+
+@since_3_3
+def test_a_rescheduled_sensor_reads_no_commit_twice_unless_it_is_asked_for_another_one(table, context, monkeypatch):
+    table.create()
+    for version in range(1, 4):
+        table.commit(version, table.add(data_change=False))
+    context["ti"].get_first_reschedule_date = lambda _: None
+    asked, poll = [], watch.poll
+    monkeypatch.setattr(
+        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+    )
+    for condition in ({}, {}, {"operations": ["MERGE"]}):
+        with pytest.raises(AirflowRescheduleException):
+            sensor(table, after_version=0, mode="reschedule", **condition).execute(context)
+    assert asked == [0, 3, 0]
+
+
 def test_a_rescheduled_sensor_begins_where_it_began(table, context):
     table.create()
     context["ti"].get_first_reschedule_date = lambda _: None
@@ -124,10 +185,40 @@ def test_a_rescheduled_sensor_begins_where_it_began(table, context):
     assert sensor(table, mode="reschedule").execute(context)["version"] == 1
 
 
+@since_3_3
+def test_a_beginning_that_cannot_be_read_ends_the_wait_and_says_what_to_do(table, context):
+    table.create()
+    context["task_state_store"].set("deltalite_after_version", {"version": 0, "lag": 1})
+    with pytest.raises(AirflowFailException, match=r"unknown key 'lag'.*Give after_version"):
+        sensor(table).execute(context)
+
+
+@since_3_3
+@pytest.mark.parametrize(
+    "broken",
+    [lambda kept: {**kept, "place": {"version": 1, "lag": 0}}, lambda kept: {"of": kept["of"]}, lambda _: "far"],
+    ids=["another release's", "no place", "a text"],
+)
+def test_how_far_it_has_looked_is_looked_at_again_where_that_cannot_be_read(table, context, monkeypatch, broken):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    context["ti"].get_first_reschedule_date = lambda _: None
+    state, asked, poll = context["task_state_store"], [], watch.poll
+    monkeypatch.setattr(
+        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+    )
+    for _ in range(2):
+        with pytest.raises(AirflowRescheduleException):
+            sensor(table, after_version=0, mode="reschedule").execute(context)
+        state.set("deltalite_place", broken(state.get("deltalite_place")))
+    assert asked == [0, 0]
+
+
+@since_3_3
 def test_the_version_of_the_first_look_is_kept_as_long_as_the_dag_run(table, context):
     assert not sensor(table).poke(context)
     state = context["task_state_store"]
-    assert state.values == {"deltalite_after_version": -1}
+    assert state.values == {"deltalite_after_version": Place(version=-1).as_dict()}
     assert state.retentions == {"deltalite_after_version": NEVER_EXPIRE}
 
 
@@ -138,7 +229,7 @@ def test_without_state_of_the_task_the_wait_begins_when_the_dag_run_began(table,
     for version, seconds in ((0, 1), (1, 2), (2, 3)):
         path = table.root / "_delta_log" / f"{version:020}.json"
         os.utime(path, (seconds, seconds))
-    del context["task_state_store"]
+    context.pop("task_state_store", None)
     context["dag_run"] = SimpleNamespace(start_date=datetime.fromtimestamp(2.5, tz=UTC))
     found = sensor(table).execute(context)
     assert (found["version"], found["after_version"]) == (2, 1)
@@ -192,7 +283,7 @@ def test_a_poke_reads_on_from_where_the_last_one_ended(table, context, monkeypat
     table.commit(1, table.add(data_change=False))
     asked, poll = [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: asked.append(after) or poll(store, after, condition)
+        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
     )
     waits = sensor(table, after_version=0)
     assert [bool(waits.poke(context)) for _ in range(3)] == [False, False, False]
@@ -212,6 +303,26 @@ def test_storage_that_does_not_answer_is_poked_again(table, monkeypatch):
 
     monkeypatch.setattr(watch, "poll", at_the_second_time)
     assert sensor(table, after_version=0).execute({})["version"] == 1
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_so_is_storage_that_does_not_answer_at_the_first_look(table, context, monkeypatch, deferrable):
+    table.create()
+    get_conn, asked = DeltaHook.get_conn, []
+
+    def at_the_second_time(hook):
+        asked.append(hook.table)
+        if len(asked) == 1:
+            raise StorageError("timed out", remedy="Wait.")
+        return get_conn(hook)
+
+    monkeypatch.setattr(DeltaHook, "get_conn", at_the_second_time)
+    waits = sensor(table, deferrable=deferrable)
+    assert not waits.poke(context)
+    if deferrable:
+        deferred(waits, context)
+    else:
+        assert not waits.poke(context)
 
 
 @pytest.mark.parametrize("soft_fail", [False, True])

@@ -13,6 +13,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import NEVER_EXPIRE, Asset
 
+from airflow_provider_deltalite.failures import DeltaConflictError
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ShippedJob
@@ -201,7 +202,7 @@ def test_one_operator_object_can_run_twice(table, spark_submit, context):
 
 @pytest.mark.parametrize(
     ("kind", "code", "raised"),
-    [("SchemaMismatchError", 51, AirflowFailException), ("ConcurrentAppendException", 84, AirflowException)],
+    [("SchemaMismatchError", 51, AirflowFailException), ("ConcurrentAppendException", 84, DeltaConflictError)],
 )
 def test_the_exit_code_decides_whether_the_task_is_retried(table, spark_submit, context, kind, code, raised):
     spark_submit.does(SAYS_AN_ERROR.format(kind=kind, code=code))

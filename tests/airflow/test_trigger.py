@@ -9,16 +9,21 @@ import time
 from importlib import import_module
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
+from asgiref.sync import async_to_sync
 
-from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger, pause_seconds
+from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
+from airflow_provider_deltalite.waiting import pause_seconds
 from deltalite import watch
-from deltalite.conditions import CommitCondition
+from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import StorageError, StoragePermissionError
 
 
 def trigger(table, **changes) -> DeltaVersionTrigger:
-    given = {"after_version": 0, "cursor": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01}
-    return DeltaVersionTrigger(table=str(table), **{**given, **changes})
+    given = {"after_version": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01, **changes}
+    place = Place(version=given["after_version"]).as_dict()
+    return DeltaVersionTrigger(table=str(table), **{"place": place, **given})
 
 
 async def events(trigger) -> list[dict]:
@@ -31,12 +36,13 @@ def test_it_is_made_again_from_what_it_serializes(table, data_change_only):
     condition = CommitCondition(
         data_change_only=data_change_only, operations=["WRITE"], partition={"day": None}, app_id="a"
     )
-    made = trigger(table, condition=condition.as_dict(), cursor=3, storage_conn_id="lake")
+    place = Place(version=3, mark="m", remade=True)
+    made = trigger(table, condition=condition.as_dict(), place=place.as_dict(), storage_conn_id="lake")
     path, kwargs = made.serialize()
     module, name = path.rsplit(".", 1)
     again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
     assert again.serialize() == (path, kwargs)
-    assert again.wait.condition == condition and again.cursor == 3
+    assert again.wait.condition == condition and again.place == place
 
 
 async def test_a_commit_that_is_there_is_one_event(table):
@@ -47,8 +53,10 @@ async def test_a_commit_that_is_there_is_one_event(table):
             "status": "success",
             "result": {
                 "table": str(table),
+                "from_version": 1,
                 "version": 1,
                 "after_version": 0,
+                "reset": False,
                 "operation": "MERGE",
                 "timestamp": 1_700_000_000_001,
             },
@@ -67,7 +75,7 @@ async def test_a_commit_that_comes_later_is_seen(table):
 
 
 async def test_a_table_that_does_not_exist_is_waited_for(table):
-    waiting_for_it = asyncio.create_task(events(trigger(table, after_version=-1, cursor=-1)))
+    waiting_for_it = asyncio.create_task(events(trigger(table, after_version=-1)))
     await asyncio.sleep(0.03)
     table.create(table.add())
     (event,) = await waiting_for_it
@@ -80,7 +88,7 @@ async def test_a_commit_is_read_once_although_it_does_not_count(table, monkeypat
     asked, asked_often, poll = [], threading.Event(), watch.poll
 
     def noted(store, after, condition):
-        asked.append(after)
+        asked.append(after.version)
         if len(asked) >= 3:
             asked_often.set()
         return poll(store, after, condition)
@@ -96,7 +104,9 @@ async def test_a_commit_is_read_once_although_it_does_not_count(table, monkeypat
 async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
     table.create()
     released = threading.Event()
-    monkeypatch.setattr(watch, "poll", lambda *_: released.wait(5) and watch.PollResult(cursor=0, match=None))
+    monkeypatch.setattr(
+        watch, "poll", lambda *_: released.wait(5) and watch.PollResult(place=Place(version=0), match=None)
+    )
     running = asyncio.create_task(events(trigger(table)))
     began = time.monotonic()
     for _ in range(5):
@@ -108,13 +118,32 @@ async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
         await running
 
 
+async def test_a_look_asks_airflow_in_the_loop_of_the_triggerer_and_holds_up_no_thread_of_others(table, monkeypatch):
+    table.create()
+    table.commit(1, table.add())
+    poll, seen = watch.poll, []
+
+    async def loop():
+        return asyncio.get_running_loop()
+
+    def noted(*asked):  # Airflow 3.1 asks for a connection by `async_to_sync`
+        seen.append((async_to_sync(loop)(), threading.current_thread().name))
+        return poll(*asked)
+
+    monkeypatch.setattr(watch, "poll", noted)
+    await events(trigger(table))
+    ((asked_in, thread),) = seen
+    assert asked_in is asyncio.get_running_loop()
+    assert thread.startswith("deltalite")
+
+
 async def test_storage_that_does_not_answer_is_asked_again_from_the_same_place(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
     poll, asked = watch.poll, []
 
     def at_the_third_time(store, after, condition):
-        asked.append(after)
+        asked.append(after.version)
         if len(asked) < 3:
             raise StorageError("timed out", remedy="Wait.")
         return poll(store, after, condition)
@@ -122,6 +151,24 @@ async def test_storage_that_does_not_answer_is_asked_again_from_the_same_place(t
     monkeypatch.setattr(watch, "poll", at_the_third_time)
     (event,) = await events(trigger(table))
     assert event["status"] == "success" and asked == [0, 0, 0]
+
+
+async def test_a_connection_that_airflow_does_not_give_for_a_while_does_not_end_the_wait(table, monkeypatch):
+    table.create()
+    table.commit(1, table.add())
+    get_conn, asked = DeltaHook.get_conn, []
+
+    def at_the_third_time(hook):
+        asked.append(hook.table)
+        if len(asked) == 1:
+            raise AirflowNotFoundException("There is no Airflow connection 'lake'")
+        if len(asked) == 2:
+            raise StorageError("no token", remedy="Wait.")
+        return get_conn(hook)
+
+    monkeypatch.setattr(DeltaHook, "get_conn", at_the_third_time)
+    (event,) = await events(trigger(table))
+    assert event["status"] == "success" and len(asked) == 3
 
 
 async def test_an_error_that_waiting_does_not_cure_is_one_typed_event(table, monkeypatch):

@@ -25,7 +25,7 @@ from pathlib import Path
 from deltalite.storage.local import LocalLogStore
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SEAM = ("list_from", "read", "open", "write_if_absent", "write", "delete")
+SEAM = ("list_from", "read", "read_start", "open", "write_if_absent", "write", "delete")
 MOVES = ("os.link", "os.rename", "shutil.rmtree", "end")
 CHANGES = (*MOVES, "open to write", "sync", "os.remove", "os.mkdir", "os.rmdir")
 EVERYTHING = (*CHANGES, "before", "after")

@@ -118,6 +118,10 @@ class FaultyLogStore:
         self.journal.append(("read", name, fault, data))
         return data
 
+    def read_start(self, name, size_bytes):
+        self._begin("read_start", name)
+        return self._storage.memory.read_start(name, size_bytes) if self._visible(name) else None
+
     def open(self, name):
         self._begin("open", name)
         if not self._visible(name):

@@ -100,7 +100,7 @@ def test_of_several_writers_at_once_exactly_one_wins_each_name(guarantee):
 
 
 def test_what_is_not_there_is_none_and_an_empty_folder(store):
-    assert store.read(NAME) is None
+    assert store.read(NAME) is None and store.read_start(NAME, 9) is None
     assert list(store.list_from(NAME)) == []
     with pytest.raises(FileNotFoundError), store.open(NAME):
         pass
@@ -131,6 +131,13 @@ def test_no_bytes_and_many_bytes_come_back_as_they_were(store):
         assert store.write_if_absent(f"_delta_log/{name}", data) is True
         store.write(f"_delta_log/{name}-2", data)
         assert store.read(f"_delta_log/{name}") == data == store.read(f"_delta_log/{name}-2")
+
+
+def test_the_start_of_a_file_is_at_most_what_was_asked_for(store):
+    store.write(NAME, LARGE)
+    assert [store.read_start(NAME, size) for size in (9, len(LARGE), len(LARGE) + 1)] == [LARGE[:9], LARGE, LARGE]
+    store.write(NAME, b"")
+    assert store.read_start(NAME, 9) == b""
 
 
 def test_parquet_is_read_through_an_open_file(store):

@@ -9,12 +9,11 @@ import uuid
 
 import pyarrow as pa
 import pytest
-import s3fs
 from deltalake import write_deltalake
 
 from deltalite import DeltaTable, watch
+from deltalite.conditions import CommitCondition
 from deltalite.errors import (
-    InvalidRequestError,
     StorageError,
     StoragePermissionError,
     TableNotFoundError,
@@ -55,6 +54,24 @@ def test_a_listing_is_never_an_old_one(s3, table):
     assert names == [f"_delta_log/{version:020d}.json" for version in (1, 2)]
 
 
+def test_a_poll_that_sees_nothing_is_two_requests_on_the_wire(s3, table, monkeypatch):
+    store = open_store(table, storage_options=s3.fsspec_options)
+    place, asked = watch.place_at(store, 1), []
+    call = store._fs._call_s3
+
+    async def counted(method, *arguments, **options):
+        asked.append((method, options["Key"][-6:]))
+        return await call(method, *arguments, **options)
+
+    monkeypatch.setattr(store._fs, "_call_s3", counted)
+    assert watch.poll(store, place, CommitCondition()) == watch.PollResult(place=place, match=None)
+    assert asked == [("get_object", "2.json"), ("get_object", "1.json")]
+    asked.clear()
+    found = watch.poll(store, watch.place_at(store, 0), CommitCondition())
+    assert found.match.version == 1 and found.place == place
+    assert [method for method, _ in asked] == ["get_object"] * 3
+
+
 def test_nothing_is_changed_without_spark(s3, table):
     store, before = open_store(table, storage_options=s3.fsspec_options), s3.keys()
     for change in (
@@ -69,19 +86,41 @@ def test_nothing_is_changed_without_spark(s3, table):
 
 def test_what_is_missing_closed_or_silent_is_told_apart(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
-    assert store.read("nothing") is None and store.read("_delta_log") is None
+    for name in ("nothing", "_delta_log"):
+        assert store.read(name) is None and store.read_start(name, 9) is None
     with pytest.raises(FileNotFoundError), store.open("nothing"):
         pass
     with pytest.raises(TableNotFoundError):
         DeltaTable(f"{table}/below", storage_options=s3.fsspec_options)
-    looks = (lambda: store.read("x"), lambda: list(store.list_from("x/y")), lambda: store.open("x").__enter__())
-    for raised, error in ((PermissionError("no"), StoragePermissionError), (TimeoutError("late"), StorageError)):
+    looks = (
+        lambda: store.read("x"),
+        lambda: store.read_start("x", 9),
+        lambda: list(store.list_from("x/y")),
+        lambda: store.open("x").__enter__(),
+    )
+    monkeypatch.setattr(store._fs, "info", lambda *_: pytest.fail("a second request where the first has failed"))
+    for raised, error in (
+        (PermissionError("no"), StoragePermissionError),
+        (OSError("Forbidden: lake/t\nno"), StoragePermissionError),
+        (HttpError(401), StoragePermissionError),
+        (HttpError("403"), StoragePermissionError),
+        (HttpError(503), StorageError),
+        (TimeoutError("late"), StorageError),
+    ):
         for method in ("cat_file", "ls", "open"):
             monkeypatch.setattr(store._fs, method, raising(raised))
         for look in looks:
             with pytest.raises(error) as caught:
                 look()
             assert type(caught.value) is error
+
+
+class HttpError(Exception):
+    """As clients raise them that have no types for what storage says."""
+
+    def __init__(self, code) -> None:
+        super().__init__("said by the storage")
+        self.code = code
 
 
 def raising(error):
@@ -94,6 +133,7 @@ def raising(error):
 READ = """
 import json, sys
 from deltalite import DeltaTable, watch
+from deltalite.conditions import CommitCondition
 print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow().num_rows)
 """
 
@@ -107,14 +147,13 @@ def test_a_process_that_has_read_ends_well(s3, table):
 
 @pytest.mark.airflow
 def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3, table, monkeypatch):
-    from airflow.sdk.io import attach
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
     from airflow_provider_deltalite.hooks.delta import DeltaHook
     from airflow_provider_deltalite.waiting import VersionWait, look
-    from deltalite.conditions import CommitCondition
+    from deltalite.conditions import Place
 
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", '{"conn_type": "aws"}')
-    attach("s3", "lake_s3", fs=s3fs.S3FileSystem(**s3.fsspec_options))
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", json.dumps(s3.airflow_connection()))
     for address in (table, table.replace("s3:", "s3a:")):
         assert [f.size_bytes > 0 for f in DeltaHook(address, "lake_s3").get_conn().list_from("_delta_log/")] == [
             True
@@ -122,9 +161,10 @@ def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3,
         wait = VersionWait(
             table=address, after_version=0, condition=CommitCondition(operations=("WRITE",)), storage_conn_id="lake_s3"
         )
-        assert look(wait, 0).found["version"] == 1
-        assert look(wait, 1).found is None
-    with pytest.raises(InvalidRequestError, match="no Airflow connection 'other'"):
+        hook = DeltaHook(address, "lake_s3")
+        assert look(wait, Place(version=0), hook).found["version"] == 1
+        assert look(wait, Place(version=1), hook).found is None
+    with pytest.raises(AirflowNotFoundException, match="no Airflow connection 'other'"):
         DeltaHook(table, "other").get_conn()
 
 

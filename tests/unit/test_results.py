@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.results import MARKER_BYTES, JobError, OperationResult, error_marker, parse_marker, result_marker
+from deltalite.results import (
+    MARKER_BYTES,
+    JobError,
+    JobStarted,
+    OperationResult,
+    error_marker,
+    parse_marker,
+    parse_started,
+    result_marker,
+    started_marker,
+)
 
 RESULT = OperationResult(
     table="/lake/ü orders", operation="WRITE", version=3, read_version=2, committed=True, skipped=False,
@@ -96,3 +106,12 @@ def test_an_error_that_quotes_a_marker_is_still_one_error():
     quoted = f"The job said {result_marker(RESULT)[:200]}"
     assert parse_marker(error_marker("SourceError", quoted)) == JobError(kind="SourceError", message=quoted)
     assert parse_marker(error_marker("DELTALITE-RESULT", "DELTALITE-ERROR")).message == "DELTALITE-ERROR"
+
+
+def test_a_job_tells_its_application_in_a_line_that_is_no_result():
+    started = JobStarted(application_id="application_1_2", ui_url=None)
+    line = started_marker(started)
+    assert parse_started(f"noise {line}\n") == started
+    assert parse_marker(line) is None
+    assert parse_started(line.replace("_1_2", "_1_3")) is None, "a torn line is none"
+    assert parse_started("DELTALITE-STARTED") is None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from deltalite.conditions import CommitCondition
+from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import CorruptLogError, InvalidRequestError
-from deltalite.log import action_files
+from deltalite.log import action_files, following
 from deltalite.protocol.actions import AddCDCFile, to_json
-from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.file_names import LAST_CHECKPOINT, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
-from deltalite.watch import PollResult, latest_version, poll, summarize, version_at
+from deltalite.watch import PollResult, latest_version, place_at, poll, summarize, table_id, version_at
 from tests.unit.builders import (
     NOON_MS,
     Requests,
@@ -32,31 +33,64 @@ ANY = CommitCondition(data_change_only=False)
 
 
 HINT = ("read", "_last_checkpoint")
+LISTING = ("list", f"{0:020d}")
 
 
 def commit_file(version):
-    return ("open", f"{version:020d}.json")
+    return ("read_start", f"{version:020d}.json")
 
 
 @pytest.mark.parametrize("length", [1, 30])
 def test_a_poll_that_sees_nothing_is_two_requests_whatever_the_length_of_the_log(length):
     store = appended(create(new_store()), length)
     write_checkpoint(load(store), now_ms=NOON_MS)
+    place = place_at(store, length)
     requests = Requests(store)
-    assert poll(store, length, ANY) == PollResult(cursor=length, match=None)
-    assert requests.seen == [commit_file(length + 1), HINT]
+    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    assert requests.seen == [commit_file(length + 1), commit_file(length)]
+
+
+@pytest.mark.parametrize("mark", [None, ""])
+def test_so_is_one_for_a_version_that_is_still_to_come_and_a_third_marks_it_when_it_has_come(mark):
+    store = appended(create(new_store()), 3)
+    place = Place(version=4, mark=mark)
+    requests = Requests(store)
+    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    assert requests.seen == [commit_file(5), ("list", f"{4:020d}")]
+    appended(store, 1)
+    requests.seen.clear()
+    marked = poll(store, place, ANY).place
+    assert requests.seen == [commit_file(5), ("list", f"{4:020d}"), commit_file(4)]
+    assert marked == place_at(store, 4)
+    requests.seen.clear()
+    assert poll(store, marked, ANY).place == marked
+    assert requests.seen == [commit_file(5), commit_file(4)]
+
+
+def test_a_table_that_was_made_again_after_the_version_that_was_to_come_is_waited_on_from_its_beginning():
+    store = appended(create(new_store()), 3)
+    place = poll(store, Place(version=4, mark=""), ANY).place
+    appended(store, 1)
+    place = poll(store, place, ANY).place
+    made_again(store, 6)
+    assert poll(store, place, ANY).match.version == 0
+
+
+def test_a_version_that_is_given_is_marked_at_the_first_poll_that_sees_nothing_else():
+    store = appended(create(new_store()), 3)
+    assert poll(store, Place(version=3), ANY).place == place_at(store, 3)
 
 
 def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
     store = appended(create(new_store()), 5)
     requests = Requests(store)
-    found = poll(store, 1, ANY)
-    assert (found.cursor, found.match.version) == (2, 2)
+    found = poll(store, Place(version=1), ANY)
+    assert (found.place.version, found.match.version) == (2, 2)
     assert requests.seen == [commit_file(2)]
     requests.seen.clear()
-    missed = poll(store, 1, CommitCondition(app_id="nobody"))
-    assert missed == PollResult(cursor=5, match=None)
-    assert requests.seen == [*(commit_file(v) for v in (2, 3, 4, 5, 6)), HINT]
+    missed = poll(store, Place(version=1), CommitCondition(app_id="nobody"))
+    assert missed == PollResult(place=place_at(store, 5), match=None)
+    assert requests.seen[:5] == [commit_file(v) for v in (2, 3, 4, 5, 6)]
 
 
 def test_a_table_that_does_not_exist_yet_is_waited_for():
@@ -64,37 +98,83 @@ def test_a_table_that_does_not_exist_yet_is_waited_for():
     requests = Requests(store)
     assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
     requests.seen.clear()
-    assert poll(store, -1, ANY) == PollResult(cursor=-1, match=None)
-    assert requests.seen == [commit_file(0), HINT]
+    assert poll(store, Place(version=-1), ANY) == PollResult(place=Place(version=-1), match=None)
+    assert requests.seen == [commit_file(0), LISTING]
     create(store, add("a"))
     assert latest_version(store) == 0
-    assert poll(store, -1, ANY).match.version == 0
+    assert poll(store, Place(version=-1), ANY).match.version == 0
 
 
-def test_a_cleaned_log_is_waited_on_behind_what_is_gone():
+@pytest.mark.parametrize("hint", ["as it is", None, b"{torn"], ids=["hint", "no hint", "a torn hint"])
+@pytest.mark.parametrize(
+    "behind",
+    [Place(version=-1), Place(version=1), Place(version=1, mark=""), Place(version=1, mark="seen once")],
+    ids=str,
+)
+def test_a_cleaned_log_is_waited_on_behind_what_is_gone(behind, hint):
     store = appended(create(new_store()), 5)
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(4):
         store.delete(commit_name(version))
-    assert poll(store, -1, ANY).match.version == 4
-    assert poll(store, 1, CommitCondition(app_id="nobody")) == PollResult(cursor=5, match=None)
+    if hint is None:
+        store.delete(LAST_CHECKPOINT)
+    elif isinstance(hint, bytes):
+        store.write(LAST_CHECKPOINT, hint)
+    assert poll(store, behind, ANY).match.version == 4
+    assert poll(store, behind, CommitCondition(app_id="nobody")) == PollResult(place=place_at(store, 5), match=None)
+
+
+def made_again(store, versions):
+    store.files.clear()
+    return appended(create(store, add("new")), versions)
+
+
+@pytest.mark.parametrize("versions", [0, 3, 5, 9], ids="up to version {}".format)
+def test_a_table_that_was_made_again_is_waited_on_from_its_beginning(versions):
+    store = appended(create(new_store()), 5)
+    place = place_at(store, 5)
+    made_again(store, versions)
+    found = poll(store, place, ANY)
+    assert found.match.version == 0 and found.place.remade
+    rest = poll(store, found.place, CommitCondition(app_id="nobody"))
+    assert rest.place == replace(place_at(store, versions), remade=True)
+
+
+def test_a_table_that_is_gone_is_waited_for_where_it_was():
+    store = appended(create(new_store()), 5)
+    place, before = place_at(store, 5), dict(store.files)
+    store.files.clear()
+    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    store.files.update(before)  # a mount that was away for a while
+    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    made_again(store, 0)
+    assert poll(store, place, ANY).match.version == 0
+
+
+def test_a_table_that_is_shorter_than_a_version_that_nobody_has_seen_was_not_made_again():
+    store = appended(create(new_store()), 2)
+    place = poll(store, Place(version=5), ANY).place
+    assert poll(store, place, ANY).match is None
+    appended(store, 4)
+    assert poll(store, place, ANY).match.version == 6
 
 
 def test_a_corrupt_commit_is_an_error_and_not_silence():
     store = create(new_store())
     put_raw(store, 1, b'{"add"')
     with pytest.raises(CorruptLogError, match=f"{1:020d}.json"):
-        poll(store, 0, ANY)
+        poll(store, Place(version=0), ANY)
 
 
 def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kept_once(monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(following, "_START_BYTES", 400)
     store = create(new_store())
     put_raw(store, 1, [*(add(f"f{n}", partition_values={"day": str(n % 3)}) for n in range(99)), txn("run")])
     requests = Requests(store)
-    found = poll(store, 0, CommitCondition(app_id="run")).match
+    found = poll(store, Place(version=0), CommitCondition(app_id="run")).match
     assert found.partitions == tuple({"day": day} for day in "012")
-    assert requests.seen == [commit_file(1)]
+    assert requests.seen == [commit_file(1), ("open", commit_file(1)[1])]
 
 
 def test_the_version_at_a_moment_is_the_newest_that_was_there():
@@ -139,8 +219,11 @@ COMMITS["no rows"] = NO_ROWS
         ({"partition": {"day": "3"}}, {"changes"}),
         ({"partition": {"month": None}}, set()),
         ({"partition": {}}, {"append", "delete", "changes"}),
+        ({"exclude_app_ids": ["ru?"], "data_change_only": False}, set(COMMITS) - {"append"}),
+        ({"exclude_app_ids": ["another", "q*"], "data_change_only": False}, set(COMMITS) - {"no rows"}),
+        ({"exclude_app_ids": []}, {"append", "delete", "changes"}),
     ],
-    ids=str,
+    ids=lambda given: str(sorted(given) if isinstance(given, set) else given),
 )
 def test_all_that_is_given_must_hold(condition, holds_for):
     wanted = CommitCondition(**condition)
@@ -148,15 +231,26 @@ def test_all_that_is_given_must_hold(condition, holds_for):
     for name, actions in COMMITS.items():
         store = create(new_store())
         put_raw(store, 1, actions)
-        if poll(store, 0, wanted).match:
+        if poll(store, Place(version=0), wanted).match:
             held.add(name)
     assert held == holds_for
     assert CommitCondition.from_dict(json.loads(json.dumps(wanted.as_dict()))) == wanted
 
 
-def test_one_text_is_not_a_list_of_operations():
-    with pytest.raises(InvalidRequestError, match="'WRITE'"):
-        CommitCondition(operations="WRITE")
+@pytest.mark.parametrize("name", ["operations", "exclude_app_ids"])
+def test_one_text_is_not_a_list(name):
+    with pytest.raises(InvalidRequestError, match=f"{name} is the text 'WRITE'"):
+        CommitCondition(**{name: "WRITE"})
+
+
+def test_a_table_is_told_by_its_own_id_and_so_is_a_commit_that_makes_it():
+    store = new_store()
+    assert table_id(store) is None
+    create(store)
+    found = poll(store, Place(version=-1), ANY).match
+    assert found.table_id == table_id(store) and found.table_id is not None
+    appended(store, 1)
+    assert poll(store, Place(version=0), ANY).match.table_id is None
 
 
 @pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])

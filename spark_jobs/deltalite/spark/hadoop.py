@@ -102,22 +102,27 @@ class HadoopFiles:
 
     def read(self, name: str) -> bytes | None:
         """The whole content, or None where there is no such file."""
+        data = self.read_start(name, LARGE_BYTES + 1)
+        if data is None or len(data) <= LARGE_BYTES:
+            return data
+        with self.local_copy(name) as copy, open(copy, "rb") as file:
+            return file.read()
+
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """The first bytes, all of a shorter file, or None where there is no such file."""
         path = self.path(name)
         with self.errors("read", name):
             try:
                 stream = self.fs_of(path).open(path)
                 try:
-                    data: bytes = stream.readNBytes(LARGE_BYTES + 1)
+                    start: bytes = stream.readNBytes(size_bytes)
                 finally:
                     stream.close()
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise
                 return None
-            if len(data) <= LARGE_BYTES:
-                return data
-        with self.local_copy(name) as copy, open(copy, "rb") as file:
-            return file.read()
+            return start
 
     @contextlib.contextmanager
     def local_copy(self, name: str) -> Iterator[str]:

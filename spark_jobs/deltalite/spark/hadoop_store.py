@@ -61,6 +61,10 @@ class HadoopLogStore:
         """The whole file, or None."""
         return self.files.read(name)
 
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """The first bytes, or None."""
+        return self.files.read_start(name, size_bytes)
+
     @contextmanager
     def open(self, name: str) -> Iterator[pa.NativeFile]:
         """Random access, by ranges of bytes."""

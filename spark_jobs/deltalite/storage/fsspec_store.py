@@ -24,6 +24,8 @@ _BLOCK_BYTES = 4 * 1024 * 1024
 # Where file systems keep the time: s3fs, adlfs, gcsfs, local, memory.
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "ClientAuthenticationError", "DefaultCredentialsError"})
+# How HTTP says that who asks may not, and that a range lies outside of a file.
+_REFUSED, _OUT_OF_RANGE = frozenset({401, 403}), 416
 _READ_ONLY = "Write through Spark: the operators and jobs do."
 
 
@@ -72,6 +74,27 @@ class FsspecLogStore:
                 return None
             return data
 
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """The first bytes, or None: one request, where `read` and `open` ask for the length before."""
+        with self._errors(f"read {name}"):
+            path = self._path(name)
+            try:
+                start: bytes = self._fs.cat_file(path, start=0, end=size_bytes)
+            except (FileNotFoundError, IsADirectoryError):
+                return None
+            except Exception as error:
+                if not (_is_out_of_range(error) and self._is_empty(path)):
+                    raise
+                return b""
+            return start
+
+    def _is_empty(self, path: str) -> bool:
+        """Whether a file has no bytes: HTTP knows no range of it."""
+        with contextlib.suppress(Exception):
+            self._fs.invalidate_cache(path)
+            return bool(self._fs.info(path)["size"] == 0)
+        return False
+
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[pa.NativeFile]:
         """Random access through Python."""
@@ -113,16 +136,40 @@ class FsspecLogStore:
         except (FileNotFoundError, DeltaLiteError):
             raise
         except Exception as error:
-            if isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS:
+            if _is_refusal(error):
                 raise StoragePermissionError(
-                    f"No permission to {doing} of {self._root}: {error}.",
+                    f"No permission to {doing} of {self._root}: {_said(error)}.",
                     remedy="Name the Airflow connection of the storage in storage_conn_id, or give the worker's own "
                     "identity access to the table.",
                 ) from error
             raise StorageError(
-                f"Could not {doing} of {self._root}: {type(error).__name__}: {error}.",
+                f"Could not {doing} of {self._root}: {type(error).__name__}: {_said(error)}.",
                 remedy="Check the storage and the network; the task may be retried.",
             ) from error
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether an error means that access is refused: s3fs has a type for it, the clients of other storages a number."""
+    is_typed = isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS
+    return is_typed or _status(error) in _REFUSED or str(error).startswith("Forbidden")  # so does gcsfs begin
+
+
+def _is_out_of_range(error: Exception) -> bool:
+    return _status(error) == _OUT_OF_RANGE or "range" in str(error).lower()
+
+
+def _status(error: Exception) -> int | None:
+    """The status of HTTP that an error carries, under one of the names that clients have for it."""
+    for name in ("status_code", "status", "code"):
+        value = str(getattr(error, name, ""))
+        if value.isascii() and value.isdecimal():
+            return int(value)
+    return None
+
+
+def _said(error: Exception) -> str:
+    """What an error says, to be a part of a sentence."""
+    return str(error).rstrip(".")
 
 
 class _Reader:

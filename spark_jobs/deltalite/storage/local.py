@@ -62,8 +62,17 @@ class LocalLogStore:
 
     def read(self, name: str) -> bytes | None:
         """The whole file, or None."""
+        return self._read(name, -1)
+
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """The first bytes, or None."""
+        return self._read(name, size_bytes)
+
+    def _read(self, name: str, size_bytes: int) -> bytes | None:
+        """So many bytes, all where that is -1; None where there is no such file."""
         try:
-            return self._path(name).read_bytes()
+            with self._path(name).open("rb") as file:
+                return file.read(size_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

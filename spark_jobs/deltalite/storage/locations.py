@@ -95,6 +95,20 @@ def parse_location(address: str) -> TableLocation:
     return TableLocation(scheme="file", path=_local(address))
 
 
+def refuse_climbing(address: str) -> None:
+    """Return for an address that names one place below what it begins with; for what a template has put together.
+
+    Raises:
+        InvalidTableAddressError: a part of it is `..`, also as `%2e%2e`: with a text of somebody else's in it, such an
+            address leads out of the folder that the author has written.
+    """
+    if ".." in re.split(r"[/\\]", unquote(address)):
+        raise InvalidTableAddressError(
+            f"The address {address!r} climbs to another folder by '..'.",
+            remedy="Write the folder itself; of what comes from elsewhere take one name, as the filter path_part does.",
+        )
+
+
 def is_same_place(one: str, other: str) -> bool:
     """Whether two addresses are one table, also through links and mounts where it exists."""
     first, second = parse_location(one), parse_location(other)

@@ -46,6 +46,14 @@ class LogStore(Protocol):
         """The whole content, or None where there is no such file."""
         ...
 
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """The first bytes of a file, all of a shorter one, or None where there is no such file.
+
+        The cheapest look at a file that may be absent or large: one request, where the storage can be read without
+        asking for the length first.
+        """
+        ...
+
     def open(self, name: str) -> AbstractContextManager[pa.NativeFile]:
         """Random access to a file. Raises `FileNotFoundError`."""
         ...

@@ -54,6 +54,13 @@ class MemoryLogStore:
         self.after("read", name)
         return content
 
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """The beginning of the content, or None."""
+        self.before("read_start", name)
+        start = self.files[name][0][:size_bytes] if name in self.files else None
+        self.after("read_start", name)
+        return start
+
     def open(self, name: str) -> pa.NativeFile:
         """A reader over the content."""
         import pyarrow as pa  # noqa: PLC0415  as in the local store

@@ -60,9 +60,14 @@ def listed_tree(store: LogStore) -> ListedTree:
     )
 
 
+def fsspec_scheme(location: TableLocation) -> str:
+    """The scheme by which fsspec knows the storage."""
+    return _FSSPEC_SCHEMES.get(location.scheme, location.scheme)
+
+
 def fsspec_uri(location: TableLocation) -> str:
-    """The address with the scheme by which fsspec knows the storage."""
-    return _FSSPEC_SCHEMES.get(location.scheme, location.scheme) + location.path[len(location.scheme) :]
+    """The address with that scheme."""
+    return fsspec_scheme(location) + location.path[len(location.scheme) :]
 
 
 def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
@@ -78,7 +83,7 @@ def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
 
 def unreadable(location: TableLocation, reason: str) -> UnsupportedStorageError:
     """What is raised where nothing that is installed here reads a storage, and what would."""
-    extra = _EXTRAS.get(fsspec_uri(location).partition(":")[0])
+    extra = _EXTRAS.get(fsspec_scheme(location))
     return UnsupportedStorageError(
         f"{location.path} is on '{location.scheme}', which cannot be read here without Spark: {reason}.",
         remedy=f"Install airflow-provider-deltalite[{extra}]." if extra else "Set up its client for fsspec.",

@@ -1,0 +1,168 @@
+"""What a task reads and writes, as values: from its request, and from its result once there is one.
+
+The table of a request is an output where the operation makes a version of it, and an input where it only looks at it (a
+checkpoint, manifests, a dry run). A table that is changed in place is no input as well: the graph would be a circle,
+and the version that was read stands in the facet of the run. Sources are inputs, Delta tables with the version that was
+read where it is known. Statistics are only said of a commit that was made now: a run that found its earlier commit
+names the version, and does not count its rows a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_deltalite.lineage.naming import DatasetName, dataset_name, folder_before_pattern
+from deltalite.errors import InvalidTableAddressError
+from deltalite.requests import (
+    CheckpointRequest,
+    GenerateManifestRequest,
+    MergeRequest,
+    PartitionOverwrite,
+    Request,
+    Source,
+    VacuumRequest,
+    WriteMode,
+    WriteRequest,
+)
+from deltalite.storage.versioned_path import parse_versioned_path
+
+if TYPE_CHECKING:
+    from deltalite.results import OperationResult
+
+_DELTA = "delta"
+DatasetVersion = tuple[DatasetName, int | None]
+"""One version of a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What was written into new files; None where the operation does not count it."""
+
+    rows: int | None = None
+    size_bytes: int | None = None
+    files: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """One dataset that a task reads or writes. `file_format` is `delta` for tables, else the format of a source."""
+
+    name: DatasetName
+    address: str
+    file_format: str = _DELTA
+    version: int | None = None
+    statistics: Statistics | None = None
+    lifecycle: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edges:
+    """All that a task reads and writes."""
+
+    inputs: tuple[Edge, ...] = ()
+    outputs: tuple[Edge, ...] = ()
+
+
+# By kind of request: the metrics that count rows, bytes and files of what was written.
+_COUNTED: Mapping[str, tuple[Sequence[str], str, str]] = {
+    "write": (("numOutputRows",), "numOutputBytes", "numFiles"),
+    "merge": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
+    "update": (("numUpdatedRows", "numCopiedRows"), "numAddedBytes", "numAddedFiles"),
+    "delete": (("numCopiedRows",), "numAddedBytes", "numAddedFiles"),
+    "optimize": ((), "numAddedBytes", "numAddedFiles"),
+    "restore": ((), "restoredFilesSize", "numRestoredFiles"),
+    "convert": (("numConvertedRows",), "convertedFilesSize", "numConvertedFiles"),
+}
+
+
+def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
+    """What `request` reads and writes; with what is known of it since it came to `result`."""
+    inputs = _sources(request, result)
+    table = _table(request, result)
+    if _only_looks(request):
+        return Edges(inputs=(table, *inputs))
+    return Edges(inputs=inputs, outputs=(table,))
+
+
+def table_edge(address: str, *, version: int | None = None) -> Edge:
+    """A Delta table, at a version or at none in particular."""
+    return Edge(name=dataset_name(address), address=address, version=version)
+
+
+def _only_looks(request: Request) -> bool:
+    match request:
+        case CheckpointRequest() | GenerateManifestRequest():
+            return True
+        case VacuumRequest(dry_run=dry_run):
+            return dry_run
+        case _:
+            return False
+
+
+def _table(request: Request, result: OperationResult | None) -> Edge:
+    name = dataset_name(request.table)
+    if result is None:
+        return Edge(name=name, address=request.table)
+    return Edge(
+        name=name,
+        address=request.table,
+        version=result.version,
+        statistics=_statistics(request.kind, result),
+        lifecycle=_lifecycle(request, result),
+    )
+
+
+def _statistics(kind: str, result: OperationResult) -> Statistics | None:
+    if kind not in _COUNTED or not result.committed:
+        return None
+    rows, size_bytes, files = _COUNTED[kind]
+    counted = [result.metrics[name] for name in rows if name in result.metrics]
+    found = Statistics(
+        rows=sum(counted) if counted else None,
+        size_bytes=result.metrics.get(size_bytes),
+        files=result.metrics.get(files),
+    )
+    return None if found == Statistics() else found
+
+
+def _lifecycle(request: Request, result: OperationResult) -> str | None:
+    """What the commit did to the table as a whole, in OpenLineage's words."""
+    if not result.committed:
+        return None
+    if result.read_version is None:
+        return "CREATE"
+    match request:
+        case WriteRequest(
+            mode=WriteMode.OVERWRITE,
+            replace_where=None,
+            partition_overwrite=PartitionOverwrite.STATIC,
+            data_change=True,
+        ):
+            return "OVERWRITE"
+        case _:
+            return None
+
+
+def _sources(request: Request, result: OperationResult | None) -> tuple[Edge, ...]:
+    if not isinstance(request, WriteRequest | MergeRequest):
+        return ()
+    read = {} if result is None else result.source_versions
+    edges = [_source(source, read.get(name)) for name, source in request.sources.items()]
+    return tuple(dict.fromkeys(edge for edge in edges if edge is not None))
+
+
+def _source(source: Source, read_version: int | None) -> Edge | None:
+    """A source that lies at a path; what is read from a service has no address to go by."""
+    if not source.path:
+        return None
+    if source.format.lower() == _DELTA:
+        given = parse_versioned_path(source.path)
+        versions = (read_version, source.version_as_of, given.version, source.changes_to_version)
+        return table_edge(given.path, version=next((v for v in versions if v is not None), None))
+    folder = folder_before_pattern(source.path)
+    try:
+        return Edge(name=dataset_name(folder), address=folder, file_format=source.format.lower())
+    except InvalidTableAddressError:
+        return None

@@ -1,0 +1,142 @@
+"""From edges to what OpenLineage sends. Loads OpenLineage's client, so it is imported where lineage is asked for.
+
+An input that is a Delta table says the version that was read. An output says version, schema, where it is stored, and
+what was written. The run has one facet of our own, `deltalite`: the result of the task, so that a skipped run can be
+told from a commit, and a commit be found in the table's history. Values in, values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from airflow.providers.openlineage.extractors import OperatorLineage
+from openlineage.client.event_v2 import Dataset, InputDataset, OutputDataset
+from openlineage.client.facet_v2 import (
+    DatasetFacet,
+    JobFacet,
+    OutputDatasetFacet,
+    RunFacet,
+    dataset_version_dataset,
+    datasource_dataset,
+    lifecycle_state_change_dataset,
+    output_statistics_output_dataset,
+    schema_dataset,
+    sql_job,
+    storage_dataset,
+)
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.lineage.edges import DatasetVersion, Edge, Edges, Statistics
+    from deltalite.results import OperationResult
+    from deltalite.watch import Column
+
+RUN_FACET = "deltalite"
+_DATA_FILES = "parquet"
+
+
+@attrs.define(kw_only=True)
+class DeltaliteRunFacet(RunFacet):
+    """What a task came to, with the names of its XCom."""
+
+    operation: str
+    version: int | None = None
+    readVersion: int | None = None  # noqa: N815  facets are spelled like this
+    committed: bool = False
+    skipped: bool = False
+    appId: str | None = None  # noqa: N815  as above
+    txnVersion: int | None = None  # noqa: N815  as above
+    timestamp: int | None = None
+    metrics: dict[str, int] = attrs.field(factory=dict)
+
+    _additional_skip_redact: ClassVar[list[str]] = ["operation", "appId"]
+
+
+def operator_lineage(
+    edges: Edges,
+    *,
+    result: OperationResult | None = None,
+    query: str | None = None,
+    schemas: Mapping[DatasetVersion, Sequence[Column]] | None = None,
+) -> Any:
+    """The `OperatorLineage` of a task; `schemas` are the columns that are known."""
+    known = schemas or {}
+    return OperatorLineage(
+        inputs=[_input(edge, known.get((edge.name, edge.version), ())) for edge in edges.inputs],
+        outputs=[_output(edge, known.get((edge.name, edge.version), ())) for edge in edges.outputs],
+        run_facets={} if result is None else {RUN_FACET: _run_facet(result)},
+        job_facets=_job_facets(query),
+    )
+
+
+def plain_dataset(edge: Edge) -> Any:
+    """A dataset by its name alone."""
+    return Dataset(namespace=edge.name.namespace, name=edge.name.name)
+
+
+def _run_facet(result: OperationResult) -> DeltaliteRunFacet:
+    return DeltaliteRunFacet(
+        operation=result.operation,
+        version=result.version,
+        readVersion=result.read_version,
+        committed=result.committed,
+        skipped=result.skipped,
+        appId=result.app_id,
+        txnVersion=result.txn_version,
+        timestamp=result.timestamp,
+        metrics=dict(result.metrics),
+    )
+
+
+def _job_facets(query: str | None) -> dict[str, JobFacet]:
+    return {} if query is None else {"sql": sql_job.SQLJobFacet(query=query, dialect="spark")}
+
+
+def _input(edge: Edge, columns: Sequence[Column]) -> InputDataset:
+    return InputDataset(namespace=edge.name.namespace, name=edge.name.name, facets=_facets(edge, columns))
+
+
+def _output(edge: Edge, columns: Sequence[Column]) -> OutputDataset:
+    counted: dict[str, OutputDatasetFacet] = {}
+    if edge.statistics is not None:
+        counted["outputStatistics"] = _statistics(edge.statistics)
+    return OutputDataset(
+        namespace=edge.name.namespace, name=edge.name.name, facets=_facets(edge, columns), outputFacets=counted
+    )
+
+
+def _statistics(statistics: Statistics) -> output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet:
+    return output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+        rowCount=statistics.rows, size=statistics.size_bytes, fileCount=statistics.files
+    )
+
+
+def _facets(edge: Edge, columns: Sequence[Column]) -> dict[str, DatasetFacet]:
+    is_table = edge.file_format == "delta"
+    facets: dict[str, DatasetFacet] = {
+        "dataSource": datasource_dataset.DatasourceDatasetFacet(name=edge.name.namespace, uri=edge.name.namespace),
+        "storage": storage_dataset.StorageDatasetFacet(
+            storageLayer="delta" if is_table else edge.name.namespace.partition(":")[0],
+            fileFormat=_DATA_FILES if is_table else edge.file_format,
+        ),
+    }
+    if edge.version is not None:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(edge.version))
+    if columns:
+        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=[_field(column) for column in columns])
+    if edge.lifecycle is not None:
+        change = lifecycle_state_change_dataset.LifecycleStateChange[edge.lifecycle]
+        facets["lifecycleStateChange"] = lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet(
+            lifecycleStateChange=change
+        )
+    return facets
+
+
+def _field(column: Column) -> schema_dataset.SchemaDatasetFacetFields:
+    return schema_dataset.SchemaDatasetFacetFields(
+        name=column.name,
+        type=column.type,
+        description=column.comment,
+        fields=[_field(member) for member in column.members],
+    )

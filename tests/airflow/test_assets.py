@@ -1,0 +1,131 @@
+"""Assets of tables: one URI whichever way a table is spelled, and one reading of both kinds of events."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import Asset, AssetAlias
+
+from airflow_provider_deltalite.assets.delta import asset_uri, delta_asset, delta_events
+from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError
+from tests.support.airflow_versions import since_3_3
+
+PAYLOAD = {
+    "table": "/lake/orders",
+    "table_id": "id",
+    "from_version": 3,
+    "version": 5,
+    "operations": ["MERGE"],
+    "data_changed": True,
+    "commit_timestamp": 7,
+    "reset": False,
+    "gap": False,
+}
+RESULT = {"table": "/lake/orders", "operation": "WRITE", "version": 6, "skipped": False, "timestamp": 9, "metrics": {}}
+
+
+@pytest.mark.parametrize(
+    ("uri", "spellings"),
+    [
+        ("file:///lake/orders", ["/lake/orders", "/lake/orders/", "file:/lake/orders", "file:///lake/./orders/"]),
+        ("file:///lake/a%20%C3%BC%23", ["/lake/a ü#"]),
+        ("s3://lake/orders", ["s3://lake/orders", "s3a://lake/orders/", "S3N://lake/orders"]),
+        ("s3://lake/a%20%C3%BC", ["s3://lake/a ü"]),
+        ("gs://lake/orders", ["gs://lake/orders", "gcs://lake/orders/"]),
+        ("abfss://lake@acc.dfs.core.windows.net/o", ["abfs://lake@acc.dfs.core.windows.net/o/"]),
+        ("hdfs://name:8020/o", ["hdfs://name:8020/o"]),
+    ],
+)
+def test_a_table_has_one_uri_and_airflow_leaves_it_as_it_is(uri, spellings):
+    for spelling in spellings:
+        asset = delta_asset(spelling)
+        assert (asset.name, asset.uri) == (uri, uri) == (asset_uri(spelling),) * 2
+        assert asset.uri.isascii() and Asset(asset.uri).uri == uri
+
+
+def test_an_address_that_is_none_is_refused_when_the_dag_is_parsed():
+    for table in ("", "{{ var.value.lake }}/orders", "s3://"):
+        with pytest.raises(InvalidTableAddressError):
+            delta_asset(table)
+
+
+def test_a_watched_asset_is_the_same_asset_with_a_trigger():
+    plain, watched = delta_asset("/lake/orders"), delta_asset("/lake/orders/", watch=True, operations=["MERGE"])
+    assert (plain.name, plain.uri, plain.watchers) == (watched.name, watched.uri, [])
+    (watcher,) = watched.watchers
+    assert isinstance(watcher.trigger, DeltaTableTrigger)
+    assert watcher.trigger.serialize()[1]["operations"] == ["MERGE"]
+    with pytest.raises(InvalidRequestError, match="operations, poke_interval are for a watched table"):
+        delta_asset("/lake/orders", poke_interval=3, operations=[])
+
+
+def test_group_and_extra_are_airflows_own():
+    asset = delta_asset("/lake/orders", group="lake", extra={"owner": "sales"})
+    assert (asset.group, asset.extra) == ("lake", {"owner": "sales"})
+    assert delta_asset("/lake/orders").group == Asset("x").group
+
+
+def context(*extras, asset=None):
+    wanted = delta_asset("/lake/orders") if asset is None else asset
+    # Airflow hands them over in no particular order.
+    events = [SimpleNamespace(extra=extra, timestamp=datetime.fromtimestamp(n, UTC)) for n, extra in enumerate(extras)]
+    return {"triggering_asset_events": Events({wanted.uri: events[::-1]})}
+
+
+class Events(dict):
+    """Airflow's accessor: only assets are keys."""
+
+    def __getitem__(self, asset):
+        assert isinstance(asset, Asset)
+        return super().__getitem__(asset.uri)
+
+
+def watched(**changes):
+    return {"from_trigger": True, "payload": {**PAYLOAD, **changes}}
+
+
+def test_events_of_a_watcher_and_of_a_task_are_read_alike_as_one_range():
+    events = delta_events(context(watched(), RESULT), delta_asset("/lake/orders"))
+    assert [(e.from_version, e.version, e.operations, e.commit_timestamp, e.watched) for e in events] == [
+        (3, 5, ("MERGE",), 7, True),
+        (6, 6, ("WRITE",), 9, False),
+    ]
+    assert (events.from_version, events.version, events.operations) == (3, 6, ("MERGE", "WRITE"))
+    assert (events.reset, events.gap) == (False, False)
+    assert (events[0].table_id, events[0].data_changed, events[1].table) == ("id", True, "/lake/orders")
+
+
+def test_a_table_is_an_asset_too():
+    assert delta_events(context(watched()), "file:/lake/orders").version == 5
+
+
+def test_events_from_before_a_table_was_made_again_are_of_another_table():
+    again = watched(from_version=0, version=1, reset=True, gap=True)
+    events = delta_events(context(watched(), RESULT, again, {**RESULT, "version": 2}), "/lake/orders")
+    assert (events.from_version, events.version, events.reset, events.gap, len(events)) == (0, 2, True, True, 2)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"triggering_asset_events": None},
+        context(),
+        context(None),
+        context({"by": "hand"}, {"payload": {"other": 1}}, {**RESULT, "version": None}),
+        context(watched(), asset=delta_asset("/lake/customers")),
+    ],
+    ids=["no such context", "none", "no events", "no extra", "events of others", "another table"],
+)
+def test_a_run_without_an_event_of_the_table_has_no_range(given):
+    events = delta_events(given, "/lake/orders")
+    assert (list(events), events.from_version, events.version, events.operations) == ([], None, None, ())
+
+
+@since_3_3
+def test_an_alias_can_be_read_where_tasks_add_the_table_to_it():
+    given = {"triggering_asset_events": {AssetAlias("lake"): [SimpleNamespace(extra=RESULT, timestamp=0)]}}
+    assert delta_events(given, AssetAlias("lake")).version == 6

@@ -1,0 +1,298 @@
+"""The trigger of a watcher: ranges of versions, once for each that counts, whatever happens between two looks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from importlib import import_module
+
+import pytest
+import structlog
+from airflow.providers.common.compat.triggers import BaseEventTrigger
+from asgiref.sync import async_to_sync
+
+from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger
+from deltalite import watch
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError, StorageError
+from tests.airflow.watching import Store, Watching, started, trigger
+
+pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
+
+TABLE_ID = "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10"
+
+
+async def test_a_commit_from_anywhere_is_an_event_with_its_range(table):
+    table.create()
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        table.commit(1, table.add(), operation="MERGE")
+        assert await watching.next() == {
+            "table": str(table),
+            "table_id": TABLE_ID,
+            "from_version": 1,
+            "version": 1,
+            "operations": ["MERGE"],
+            "data_changed": True,
+            "commit_timestamp": 1_700_000_000_001,
+            "reset": False,
+            "gap": False,
+        }
+        assert not watching.task.done()
+
+
+async def test_maintenance_is_no_event_and_the_range_of_the_next_one_has_no_hole(table):
+    table.create()
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        table.commit(1, table.add(data_change=False), operation="OPTIMIZE")
+        table.commit(2, operation="VACUUM END")
+        await watching.sees(lambda: next(iter(store.values.values()))["place"]["version"] == 2)
+        table.commit(3, table.add())
+        event = await watching.next()
+        assert (event["from_version"], event["version"], event["operations"]) == (1, 3, ["WRITE"])
+        table.commit(4, table.add())
+        assert (await watching.next())["from_version"] == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "versions"),
+    [
+        ({}, (0, 4)),
+        ({"data_change_only": False}, (0, 4)),
+        ({"operations": ["OPTIMIZE"]}, (0, 2)),
+        ({"operations": ["OPTIMIZE"], "data_change_only": True}, None),
+        ({"partition": {"day": "a"}}, (0, 1)),
+        ({"exclude_app_ids": ["airflow/clean/*"]}, (0, 3)),
+        ({"start": 2}, (2, 4)),
+        ({"start": 2, "partition": {"day": "a"}}, None),
+    ],
+    ids=str,
+)
+async def test_only_commits_that_meet_all_conditions_count(table, asked, versions):
+    table.create()
+    table.commit(1, table.add(partition={"day": "a"}))
+    table.commit(2, table.add(data_change=False), operation="OPTIMIZE")
+    table.commit(3, table.add(partition={"day": "b"}))
+    table.commit(4, table.add(partition={"day": "b"}), table.txn("airflow/clean/load/-1/r"))
+    store = Store()
+    async with Watching(trigger(table, store, **{"start": 0, **asked})) as watching:
+        if versions is None:
+            await watching.sees(lambda: store.values and next(iter(store.values.values()))["place"]["version"] == 4)
+            assert watching.events.empty()
+        else:
+            event = await watching.next()
+            assert (event["from_version"], event["version"]) == versions
+
+
+async def test_a_table_that_is_not_there_yet_is_waited_for(table):
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        table.create(table.add())
+        event = await watching.next()
+        assert (event["from_version"], event["version"], event["table_id"], event["reset"]) == (0, 0, TABLE_ID, False)
+
+
+async def test_a_table_that_is_made_again_is_announced_from_its_first_version(table):
+    table.create()
+    for version in (1, 2):
+        table.commit(version, table.add())
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        table.root.rename(table.root.parent / "dropped")  # at once, as nothing is to be seen of a half
+        table.create(table.add())
+        event = await watching.next()
+        assert (event["from_version"], event["version"], event["reset"], event["table_id"]) == (0, 0, True, TABLE_ID)
+        table.commit(1, table.add())
+        event = await watching.next()
+        assert (event["from_version"], event["version"], event["reset"]) == (1, 1, False)
+
+
+async def test_commits_that_were_cleaned_up_unseen_are_announced(table):
+    table.create()
+    values = {}
+    async with Watching(trigger(table, Store(values))) as watching:
+        await watching.sees(lambda: bool(values))
+    table.commit(7, table.add(data_change=False), operation="OPTIMIZE")
+    (table.root / "_delta_log" / f"{0:020}.json").unlink()
+    async with Watching(trigger(table, Store(values))) as watching:
+        event = await watching.next()
+        assert (event["from_version"], event["version"], event["gap"], event["data_changed"]) == (1, 6, True, True)
+        assert event["operations"] == [] and event["commit_timestamp"] is None
+
+
+async def test_storage_that_fails_is_asked_again_for_ever(table, monkeypatch):
+    table.create()
+    store, follow, asked = Store(), watch.follow, []
+
+    def failing(log, place):
+        asked.append(place.version)
+        if len(asked) in (1, 2):
+            raise StorageError("timed out", remedy="Wait.")
+        if len(asked) == 3:
+            raise OSError("something else")
+        return follow(log, place)
+
+    monkeypatch.setattr(watch, "follow", failing)
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        table.commit(1, table.add())
+        assert (await watching.next())["version"] == 1
+        assert len(asked) > 3
+
+
+async def test_a_corrupt_commit_does_not_end_the_watcher_which_goes_on_when_it_is_repaired(table):
+    table.create()
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        (table.root / "_delta_log" / f"{1:020}.json").write_text("{not json\n")
+        await asyncio.sleep(0.05)
+        assert not watching.task.done()
+        table.commit(1, table.add())
+        assert (await watching.next())["version"] == 1
+
+
+async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
+    table.create()
+    released = threading.Event()
+    monkeypatch.setattr(watch, "latest_version", lambda _: released.wait(20) and 0)
+    async with Watching(trigger(table, Store())) as watching:
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        assert not released.is_set() and not watching.task.done()
+        released.set()
+
+
+async def test_a_look_asks_airflow_in_the_loop_of_the_triggerer_and_holds_up_no_thread_of_others(table, monkeypatch):
+    table.create()
+    latest, seen = watch.latest_version, []
+
+    async def loop():
+        return asyncio.get_running_loop()
+
+    def noted(store):  # Airflow 3.1 asks for a connection by `async_to_sync`
+        seen.append((async_to_sync(loop)(), threading.current_thread().name))
+        return latest(store)
+
+    monkeypatch.setattr(watch, "latest_version", noted)
+    async with Watching(trigger(table, Store())) as watching:
+        await watching.sees(lambda: bool(seen))
+    asked_in, thread = seen[0]
+    assert asked_in is asyncio.get_running_loop()
+    assert thread.startswith("deltalite")
+
+
+async def test_a_table_that_is_far_ahead_is_read_in_parts_that_are_kept(table, monkeypatch):
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._MOST_STEPS", 2)
+    table.create()
+    for version in range(1, 6):
+        table.commit(version, table.add())
+    async with Watching(trigger(table, Store(), start=0)) as watching:
+        ranges = []
+        while not ranges or ranges[-1][1] < 5:
+            event = await watching.next()
+            ranges.append((event["from_version"], event["version"]))
+        assert ranges == [(0, 1), (2, 3), (4, 5)]
+
+
+# --- one look for many ---
+
+
+def test_triggers_of_one_table_share_a_look_and_others_do_not(table):
+    base = trigger(table, operations=["WRITE"])
+    assert base.shared_stream_key() == trigger(f"file://{table}/", start=3).shared_stream_key()
+    for changes in ({"poke_interval": 9}, {"storage_conn_id": "lake"}, {"table": f"{table}2"}):
+        assert base.shared_stream_key() != DeltaTableTrigger(**{**base.serialize()[1], **changes}).shared_stream_key()
+
+
+async def test_one_poll_of_airflows_manager_serves_all_and_each_gets_its_own(table, monkeypatch):
+    shared_stream = pytest.importorskip("airflow.triggers.shared_stream")  # since Airflow 3.3
+    table.create()
+    looks, follow = [], watch.follow
+    monkeypatch.setattr(watch, "follow", lambda log, place: looks.append(place.version) or follow(log, place))
+    manager = shared_stream.SharedStreamManager(log=structlog.get_logger())
+    got = {}
+
+    async def consume(name, made):
+        key = made.shared_stream_key()
+        stream = manager.subscribe(trigger_id=hash(name), trigger=made, key=key)
+        async for event in made.filter_shared_stream(stream):
+            got.setdefault(name, []).append((event.payload["from_version"], event.payload["version"]))
+
+    async def until(condition):
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110  what is waited for is a file or a store
+                await asyncio.sleep(0.01)
+
+    stores = {name: Store() for name in ("all", "merges", "late")}
+    tasks = [
+        asyncio.create_task(consume("all", trigger(table, stores["all"]))),
+        asyncio.create_task(consume("merges", trigger(table, stores["merges"], operations=["MERGE"]))),
+    ]
+    try:
+        await until(lambda: stores["all"].values and stores["merges"].values and len(looks) > 3)
+        table.commit(1, table.add())
+        table.commit(2, table.add(), operation="MERGE")
+        await until(lambda: got.keys() >= {"all", "merges"} and got["merges"][-1][1] == 2 == got["all"][-1][1])
+        assert got["merges"] == [(1, 2)] and got["all"][0][0] == 1
+        tasks.append(asyncio.create_task(consume("late", trigger(table, stores["late"], start=1))))
+        await until(lambda: "late" in got)
+        assert got["late"] == [(1, 2)]
+        before = len(got["all"])
+        table.commit(3, table.add())
+        await until(lambda: len(got["all"]) > before and len(got["late"]) > 1)
+        assert got["late"][-1] == got["all"][-1] == (3, 3)
+        assert len(manager._groups) == 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await manager.stop_all()
+
+
+# --- what Airflow stores of it ---
+
+
+def test_it_is_an_event_trigger_that_is_made_again_from_what_it_serializes(table):
+    made = trigger(
+        table,
+        start=3,
+        data_change_only=False,
+        operations=("WRITE",),
+        partition={"day": None},
+        exclude_app_ids=("a/*",),
+        poke_interval=30,
+        storage_conn_id=None,
+    )
+    assert isinstance(made, BaseEventTrigger)
+    path, kwargs = made.serialize()
+    module, name = path.rsplit(".", 1)
+    again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    assert again.serialize() == (path, kwargs)
+    assert (again.condition.as_dict(), again.start) == (made.condition.as_dict(), 3)
+
+
+def test_its_hash_is_the_same_for_every_parse_and_spelling_and_after_the_database(table):
+    hashes = set()
+    for made in (trigger(table), trigger(f"file:{table}"), trigger(f"{table}/", operations=None)):
+        path, kwargs = made.serialize()
+        hashes |= {BaseEventTrigger.hash(path, kwargs), BaseEventTrigger.hash(path, json.loads(json.dumps(kwargs)))}
+    assert len(hashes) == 1
+    whole, fraction = (trigger(table, poke_interval=seconds).serialize() for seconds in (60, 60.0))
+    assert whole == fraction and BaseEventTrigger.hash(*whole) not in hashes
+
+
+@pytest.mark.parametrize("start", [-1, "first", None, True, "3"])
+def test_a_start_that_is_neither_a_version_nor_latest_is_refused_when_the_dag_is_parsed(table, start):
+    with pytest.raises(InvalidRequestError, match="start is"):
+        trigger(table, start=start)
+
+
+def test_so_is_an_address_that_is_a_template():
+    with pytest.raises(InvalidTableAddressError):
+        trigger("/lake/{{ ds }}")
