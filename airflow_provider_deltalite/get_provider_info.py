@@ -50,6 +50,10 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": ["airflow_provider_deltalite.triggers.delta"],
             },
         ],
+        "extra-links": [
+            "airflow_provider_deltalite.links.delta.SparkApplicationLink",
+            "airflow_provider_deltalite.links.delta.DeltaCommitLink",
+        ],
         "config": {
             "deltalite": {
                 "description": "Settings of the Delta Lake provider.",
@@ -64,6 +68,18 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "string",
                         "example": "airflow-production",
                         "default": "airflow",
+                    },
+                    "commit_link": {
+                        "description": (
+                            "Where the button 'Delta commit' of a task leads: a web address with the fields {bucket}, "
+                            "{key} (the commit's file in it), {uri} (both, with scheme), {table} and {version}, "
+                            "percent-encoded. Without it the button has the file's own address, which no browser "
+                            "opens, but which can be copied."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}",
+                        "default": None,
                     },
                 },
             },

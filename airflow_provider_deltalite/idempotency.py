@@ -10,6 +10,7 @@ escaped, so that two tasks never share an id.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltalite.requests import OnRerun, RunIdentity
@@ -25,21 +26,38 @@ def app_id(namespace: str, *, dag_id: str, task_id: str, map_index: int, run_id:
     return "/".join(_escaped(part) for part in (namespace, dag_id, task_id, str(map_index), run_id))
 
 
-def generation(kept: Mapping[str, int] | None, *, max_tries: int, retries: int) -> tuple[int, dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """What Airflow says of a try. `clears` counts how often tasks of the DAG run were cleared; None before 3.3."""
+
+    try_number: int
+    max_tries: int
+    retries: int
+    clears: int | None = None
+
+
+def generation(kept: Mapping[str, Any] | None, now: Try) -> tuple[int, dict[str, Any]]:
     """The generation of a try, and what is to be kept for the next one; `kept` is what the last one kept.
 
     Airflow stores `max_tries` when it makes a task instance, and sets it to the tries made plus the `retries` of the
     moment when the task is cleared. Retries, and an edit of `retries` in the DAG, leave it as it is.
 
-    1. Something is kept: one more than the last generation where `max_tries` is another one, and else the same.
-    2. Nothing is: what `max_tries` exceeds `retries` by, which is 0 for a task that was never cleared. Where nothing is
-       ever kept (before Airflow 3.3), an edit of `retries` therefore moves the generation.
-
-    A clear that leaves `max_tries` as it is, because `retries` were lowered by just the tries made since the last one,
-    looks like a retry and does not write again; clearing the task once more does.
+    1. Something is kept, and `max_tries` is another one: the task was cleared, one more.
+    2. It is the same, but that is also what a clear just now would have made of it, because `retries` were lowered by
+       the tries made, and something in the DAG run was cleared since: one more.
+    3. Else it is a retry: the same.
+    4. Nothing is kept: what `max_tries` exceeds `retries` by, which is 0 for a task that was never cleared. Where
+       nothing is ever kept (before Airflow 3.3), an edit of `retries` therefore moves the generation.
     """
-    found = max(0, max_tries - retries) if kept is None else kept["generation"] + (max_tries != kept["max_tries"])
-    return found, {"max_tries": max_tries, "generation": found}
+    found = max(0, now.max_tries - now.retries) if kept is None else kept["generation"] + _was_cleared(kept, now)
+    return found, {"max_tries": now.max_tries, "generation": found, "clears": now.clears}
+
+
+def _was_cleared(kept: Mapping[str, Any], now: Try) -> bool:
+    if now.max_tries != kept["max_tries"]:
+        return True
+    as_a_clear_makes_it = now.max_tries == now.try_number - 1 + now.retries
+    return as_a_clear_makes_it and (now.clears or 0) > (kept.get("clears") or 0)
 
 
 def run_identity(ti: RuntimeTaskInstanceProtocol, *, namespace: str, generation: int, on_rerun: OnRerun) -> RunIdentity:
@@ -58,6 +76,18 @@ def run_identity(ti: RuntimeTaskInstanceProtocol, *, namespace: str, generation:
             "try_number": ti.try_number,
         },
     )
+
+
+def app_id_of(task_id: str, *, dag_id: str, run_id: str, map_index: int = _NOT_MAPPED) -> str:
+    """The app id under which a task of this Airflow commits in a DAG run: what a sensor's ``app_id`` waits for.
+
+    In templates it is ``macros.deltalite.app_id_of``:
+    ``app_id="{{ macros.deltalite.app_id_of('load', dag_id='orders_ingest', run_id=run_id) }}"``.
+    """
+    from airflow.providers.common.compat.sdk import conf
+
+    namespace = conf.get("deltalite", "namespace", fallback="airflow")
+    return app_id(namespace, dag_id=dag_id, task_id=task_id, map_index=map_index, run_id=run_id)
 
 
 def _escaped(part: str) -> str:

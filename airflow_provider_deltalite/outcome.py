@@ -13,24 +13,32 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_deltalite.failures import error_class_named, failure
+from airflow_provider_deltalite.failures import DeltaJobError, error_class_named, failure
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError, error_class_for
 
 if TYPE_CHECKING:
     from deltalite.results import JobError, OperationResult
 
 _log = logging.getLogger(__name__)
+_KILLED = "The job was killed, often for want of memory (`driver_memory`, or the limit of the worker's container). "
+_ENDED = "The job was asked to end from outside. "
+# As a shell and as Python tell of a signal.
+_SIGNALS: dict[int | None, str] = {137: _KILLED, -9: _KILLED, 143: _ENDED, -15: _ENDED}
 
 
 class Said(Protocol):
     """What a submission left behind, as the hook remembers it."""
 
-    result: OperationResult | None
-    error: JobError | None
+    @property
+    def result(self) -> OperationResult | None:
+        """What the job said that it did."""
 
     @property
-    def exit_code(self) -> int | None:
-        """Of the spark-submit process."""
+    def error(self) -> JobError | None:
+        """The error that the job said."""
+
+    def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
+        """Of the job's driver, as far as it is known, also from what was raised."""
 
 
 def after_success(said: Said, find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
@@ -51,16 +59,17 @@ def after_failure(said: Said, raised: Exception, find_commit: Callable[[], Opera
     1. The exit code is one of ours, and is certain about the commit: that error, with the job's message.
     2. The process ended in a way of its own, or the job could not tell: our commit is in the log, and the task is done.
     3. It is not there, and the job said an error: that error.
-    4. It said nothing: what Airflow's hook raised, which another try may cure.
+    4. It said nothing, or an error that is not ours: what Airflow's hook raised, which another try may cure.
     """
-    cls = None if said.exit_code is None else error_class_for(said.exit_code)
+    code = said.exit_code_of_job(raised)
+    cls = None if code is None else error_class_for(code)
     if cls is not None and cls is not CommitStateUnknownError:
-        raise failure(cls, _message(said)) from raised
+        raise failure(cls, _message(said, code)) from None
     landed = _looked_up(find_commit)
     if landed is not None:
         _log.warning(
             "The job ended with exit code %s after its work was done (version %s of %s), and so is the task.",
-            said.exit_code,
+            code,
             landed.version,
             landed.table,
         )
@@ -68,8 +77,8 @@ def after_failure(said: Said, raised: Exception, find_commit: Callable[[], Opera
     if cls is None and said.error is not None:
         cls = error_class_named(said.error.kind)
     if cls is not None:
-        raise failure(cls, _message(said)) from raised
-    raise raised
+        raise failure(cls, _message(said, code)) from None
+    raise DeltaJobError(_own_words(said, raised, code)) from None
 
 
 def _looked_up(find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
@@ -86,7 +95,14 @@ def _of_this_try(landed: OperationResult) -> OperationResult:
     return replace(landed, committed=landed.app_id is not None, skipped=False)
 
 
-def _message(said: Said) -> str:
+def _message(said: Said, code: int | None) -> str:
     if said.error is not None:
         return said.error.message
-    return f"The job ended with exit code {said.exit_code}; the log above has its message."
+    return f"The job ended with exit code {code}; its log has the message."
+
+
+def _own_words(said: Said, raised: Exception, code: int | None) -> str:
+    """An error that is not ours is said as the job said it; else the end of the output may tell."""
+    if said.error is not None:
+        return f"{said.error.kind}: {said.error.message}"
+    return f"{_SIGNALS.get(code, '')}{raised}"

@@ -2,7 +2,8 @@
 
 Everything here takes values and raises `InvalidRequestError`, or looks at this worker's connections and programs. Spark
 would refuse most of it too, after half a minute and in a stack trace; a missing connection is worse, because Airflow's
-hook then submits to YARN. What only the cluster knows (queues, memory, reachable storage) is left to Spark.
+hook then submits to YARN. What only the cluster knows (queues, memory, reachable storage) is left to Spark; a connector
+to the storage that does not seem to be there is said beforehand, and tried.
 """
 
 from __future__ import annotations
@@ -11,17 +12,32 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES, DEFAULT_SPARK_BINARY
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
 from deltalite.errors import InvalidRequestError
 
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Connection
+
 # The masters that spark-submit takes: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
 _MASTER = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+\]")
+# The jar with which Hadoop reaches a storage, by the scheme in an address: its name begins so.
+_CONNECTORS = {
+    "s3": "hadoop-aws",
+    "s3a": "hadoop-aws",
+    "s3n": "hadoop-aws",
+    "abfs": "hadoop-azure",
+    "abfss": "hadoop-azure",
+    "gs": "gcs-connector",
+}
+_BRINGS_JARS = ("jars", "packages", "classpath")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +61,19 @@ class Launch:
         return self.deploy_mode == "cluster"
 
 
-def check_connection(conn_id: str) -> None:
-    """Refuse a Spark connection that does not exist: Airflow's hook would submit to YARN instead."""
+def found_connection(conn_id: str) -> Connection:
+    """The Spark connection; Airflow's hook would submit to YARN where it does not exist.
+
+    Airflow says the same of a connection that nobody has made and of a store of secrets that did not answer, so it may
+    be there at another try: the error is one that Airflow retries.
+    """
     try:
-        BaseHook.get_connection(conn_id)
+        return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
-        raise InvalidRequestError(
-            f"There is no Airflow connection '{conn_id}'.",
-            remedy=(
-                "Create it with type 'spark' and the Spark master as its host, "
-                f"""for example AIRFLOW_CONN_{conn_id.upper()}='{{"conn_type": "spark", "host": "local[*]"}}'."""
-            ),
+        raise AirflowNotFoundException(
+            f"There is no Airflow connection '{conn_id}', or what keeps it did not answer. "
+            "If there is none, create it with type 'spark' and the Spark master as its host, "
+            f"""for example AIRFLOW_CONN_{conn_id.upper()}='{{"conn_type": "spark", "host": "local[*]"}}'."""
         ) from error
 
 
@@ -82,6 +100,39 @@ def find_spark_submit(named: str, environ: Mapping[str, str]) -> str:
         f"The program '{named}' is not on the PATH of this worker.",
         remedy="Install Spark (pip install 'airflow-provider-deltalite[pyspark]'), or name it by `spark_binary`.",
     )
+
+
+def missing_connectors(launch: Launch, schemes: Iterable[str], given: Iterable[str]) -> list[str]:
+    """The jars without which this worker's Spark does not reach storages of these schemes, as far as can be seen.
+
+    `given` are settings and parameters of the job, by their names, that have a value. Nothing is missing where the
+    driver runs elsewhere, where anything may bring more jars, or where Spark's own cannot be found.
+    """
+    folder = None if launch.in_cluster else _spark_home(launch) / "jars"
+    wanted = {_CONNECTORS[scheme] for scheme in schemes if scheme in _CONNECTORS}
+    if folder is None or not wanted or not folder.is_dir():
+        return []
+    conf = Path(launch.environ.get("SPARK_CONF_DIR") or folder.parent / "conf")
+    told = [*given, *(_text(conf / name) for name in ("spark-defaults.conf", "spark-env.sh"))]
+    if "SPARK_DIST_CLASSPATH" in launch.environ or any(part in text.lower() for text in told for part in _BRINGS_JARS):
+        return []
+    there = [jar.name for jar in folder.iterdir()]
+    return sorted(name for name in wanted if not any(jar.startswith(name) for jar in there))
+
+
+def _spark_home(launch: Launch) -> Path:
+    """Where Spark is: named by the environment, or beside its program, or in this Python."""
+    if home := launch.environ.get("SPARK_HOME"):
+        return Path(home)
+    beside = Path(find_spark_submit(launch.binary, launch.environ)).resolve().parent.parent
+    if (beside / "jars").is_dir():
+        return beside
+    spec = find_spec("pyspark")
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else beside
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
 
 
 def _check_master(launch: Launch) -> None:

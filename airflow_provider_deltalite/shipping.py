@@ -1,18 +1,22 @@
-"""What travels to Spark with a task: the job's script, the library, and the request.
+"""What travels to Spark with a task: the job's script, the library, the request, and settings that nobody may see.
 
 The library is the installed `deltalite` package as a zip file for `--py-files`, so that the driver runs exactly the
 code of the worker. The zip is deterministic and named by the hash of what is in it: tasks that run at the same time
-make the same file, each under a name of its own, and the last rename wins. The request may hold passwords of a data
-source: its file can be read by its owner alone, and is gone when the task ends.
+make the same file, each under a name of its own, and the last rename wins. Request and settings may hold passwords:
+their folder is open to its owner alone, and is gone when the task ends. A worker that is killed leaves it behind, and
+the next one removes it: a lock, which dies with its process, tells the folders that are in use.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import os
+import shutil
 import stat
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +27,8 @@ from pathlib import Path
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # where zip files keep the Unix mode
 _UNIX = 3
+_FOLDER = "job-"
+_MAY_STILL_BE_READ_SECONDS = 3600.0  # a job whose worker was killed goes on, and reads its request when it starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +38,53 @@ class ShippedJob:
     script: str
     library: str
     request: str
+    settings: str  # where a properties file may be written
 
 
 @contextmanager
 def shipped(job: str, request_json: str) -> Iterator[ShippedJob]:
     """The job `deltalite/jobs/<job>.py` with its library and a request file that lives as long as the block."""
-    library = shipped_library(cache_directory())
-    descriptor, request = tempfile.mkstemp(prefix="deltalite-request-", suffix=".json")  # made with mode 0600
+    cache = cache_directory()
+    sweep(cache, now=time.time())
+    library = shipped_library(cache)
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=cache))  # made with mode 0700
+    lock = os.open(folder, os.O_RDONLY)  # a process that is started does not inherit it
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(request_json)
-        yield ShippedJob(script=str(installed_library() / "jobs" / f"{job}.py"), library=str(library), request=request)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        request = folder / f"deltalite-request-{folder.name.removeprefix(_FOLDER)}.json"  # one of its name at a driver
+        request.touch(mode=0o600)
+        request.write_text(request_json, encoding="utf-8")
+        yield ShippedJob(
+            script=str(installed_library() / "jobs" / f"{job}.py"),
+            library=str(library),
+            request=str(request),
+            settings=str(folder / "settings.properties"),
+        )
     finally:
-        Path(request).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep(cache: Path, *, now: float) -> None:
+    """Remove the folders of jobs whose workers were killed, an hour after they were made."""
+    for folder in cache.glob(f"{_FOLDER}*"):
+        try:
+            if now - folder.stat().st_mtime > _MAY_STILL_BE_READ_SECONDS and _is_abandoned(folder):
+                shutil.rmtree(folder)
+        except OSError:  # another worker was faster
+            continue
+
+
+def _is_abandoned(folder: Path) -> bool:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(lock)
 
 
 def installed_library() -> Path:

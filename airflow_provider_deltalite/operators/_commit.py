@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_deltalite.idempotency import generation, run_identity
+from airflow_provider_deltalite.idempotency import run_identity
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.rendered import fitted
 from deltalite.requests import CommitRequest, OnRerun, Request, RunIdentity
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
-
-_GENERATION_KEY = "deltalite_generation"
 
 
 class DeltaCommitOperator(DeltaSubmitOperator):
@@ -67,14 +65,10 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return OnRerun.SKIP
 
     def begin(self, request: Request, context: Context) -> Request:
-        """The request with the identity of this run.
-
-        A cleared task that writes again must not join the tracked job of its earlier generation.
-        """
+        """The request with the identity of this run."""
         asked = cast("CommitRequest", request)
         identity = self._identity(asked, context)
-        self.external_id_key = f"spark_job_id_{identity.txn_version}"
-        self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{identity.txn_version}"
+        self.name_tracked_job(identity.txn_version)
         return replace(asked, identity=identity)
 
     def done(self, store: LogStore, request: Request) -> OperationResult | None:
@@ -103,20 +97,6 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return run_identity(
             context["ti"],
             namespace=conf.get("deltalite", "namespace", fallback="airflow"),
-            generation=0 if on_rerun is OnRerun.SKIP else self._generation(context),
+            generation=0 if on_rerun is OnRerun.SKIP else self.generation(context),
             on_rerun=on_rerun,
         )
-
-    def _generation(self, context: Context) -> int:
-        """The task's generation, kept before anything can be committed in it, for as long as the DAG run is.
-
-        A state store that does not answer fails the try: a generation that is guessed could write twice.
-        """
-        state = context.get("task_state_store")
-        kept = None if state is None else cast("dict[str, int] | None", state.get(_GENERATION_KEY))
-        found, to_keep = generation(kept, max_tries=context["ti"].max_tries, retries=self.retries or 0)
-        if state is not None and to_keep != kept:
-            from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
-
-            state.set(_GENERATION_KEY, to_keep, retention=NEVER_EXPIRE)
-        return found

@@ -35,6 +35,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
     :param query: Spark SQL that makes the rows called ``source`` out of the views; all rows of the source where it is
         left out. (templated)
+    :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
+        them as values, so whatever stands in them, the query stays the same. (templated)
     :param on: Spark SQL on columns of ``source`` and ``target``: which rows match. (templated)
     :param when_matched: Clauses for rows of the target that match: ``update`` or ``delete``. (templated)
     :param when_not_matched: Clauses for rows of the source that match none: ``insert``. (templated)
@@ -81,6 +83,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         source: Mapping[str, Any] | None = None,
         sources: Mapping[str, Mapping[str, Any]] | None = None,
         query: str | None = None,
+        query_params: Mapping[str, Any] | None = None,
         on: str,
         when_matched: Sequence[Mapping[str, Any]] | None = None,
         when_not_matched: Sequence[Mapping[str, Any]] | None = None,
@@ -92,6 +95,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         self.source = source
         self.sources = sources
         self.query = query
+        self.query_params = query_params
         self.on = on
         self.when_matched = when_matched
         self.when_not_matched = when_not_matched

@@ -1,4 +1,4 @@
-"""What operators with inputs have in common: `source`, `sources` and the `query` over them."""
+"""What operators with inputs have in common: `source`, `sources`, and the `query` over them with its parameters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests import Source
+from deltalite.requests import Request, Source
 
-SOURCE_FIELDS = ("source", "sources", "query")
-SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql"}
+SOURCE_FIELDS = ("source", "sources", "query", "query_params")
+SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql", "query_params": "json"}
 
 
 def views(
@@ -26,6 +26,12 @@ def views(
             remedy="Give `source` for one input, or `sources` for several by the names of their views.",
         )
     return sources if source is None else {"source": source}
+
+
+def places(request: Request) -> list[str]:
+    """The table, and every path that is read."""
+    sources: Mapping[str, Source] = getattr(request, "sources", {})
+    return [request.table, *(source.path for source in sources.values() if source.path)]
 
 
 def delta_addresses(sources: Mapping[str, Source]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_provider_deltalite.quoting import QuotingTemplates, add_filters
 from airflow_provider_deltalite.rendered import opened
 from deltalite.errors import InvalidRequestError
 
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class SqlTemplatedOperator(SparkSubmitOperator):
-    """An operator some of whose parameters are SQL: texts, or mappings and lists that hold such texts."""
+class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator):
+    """An operator some of whose parameters are SQL: texts, or mappings and lists that hold such texts.
+
+    Templates have the filters of `quoting`, by which a value of somebody else's stays a value.
+    """
 
     sql_texts: ClassVar[frozenset[str]] = frozenset()
     sql_structures: ClassVar[frozenset[str]] = frozenset()
@@ -61,7 +65,11 @@ class SqlTemplatedOperator(SparkSubmitOperator):
     def _text_environment(self, jinja_env: Any) -> Any:
         """The environment that renders the DAG's templates to text."""
         dag = self.get_dag()
-        return dag.get_template_env(force_sandboxed=True) if dag is not None and _is_native(jinja_env) else jinja_env
+        if dag is None or not _is_native(jinja_env):
+            return jinja_env
+        as_text = dag.get_template_env(force_sandboxed=True)
+        add_filters(as_text)
+        return as_text
 
     def _render(self, template: Any, context: Context, dag: Any = None) -> Any:
         """What a template gives; Airflow goes by the DAG here, and not by the template's environment."""

@@ -29,6 +29,8 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
     :param query: Spark SQL that makes the rows out of the views; all rows of the source where it is left out.
         (templated)
+    :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
+        them as values, so whatever stands in them, the query stays the same. (templated)
     :param mode: ``append``; ``overwrite``; ``error``, which refuses a table that exists; or ``ignore``, which leaves it
         alone. (templated)
     :param partition_by: The partition columns of a new table, in order; of an existing one they must be the same.
@@ -92,6 +94,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         source: Mapping[str, Any] | None = None,
         sources: Mapping[str, Mapping[str, Any]] | None = None,
         query: str | None = None,
+        query_params: Mapping[str, Any] | None = None,
         mode: str = "append",
         partition_by: Sequence[str] | None = None,
         replace_where: str | None = None,
@@ -108,6 +111,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.source = source
         self.sources = sources
         self.query = query
+        self.query_params = query_params
         self.mode = mode
         self.partition_by = partition_by
         self.replace_where = replace_where

@@ -29,8 +29,7 @@ Step = bool | Mapping[str, Any]
 
 @task_group(
     group_id="maintenance",
-    tooltip="Optimize, checkpoint and vacuum a Delta table",
-    doc_md="Packs small files, writes the checkpoint of the newest version, and deletes the files that no version "
+    tooltip="Packs small files, writes the checkpoint of the newest version, and deletes the files that no version "
     "inside the table's retention needs.",
 )
 def delta_maintenance(

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_deltalite.operators.delta import DeltaConvertOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import ConvertRequest, OnRerun, RunIdentity
 from tests.airflow.rendering import rendered
+from tests.support.airflow_versions import stored
 
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
@@ -68,4 +68,4 @@ def test_a_cleared_conversion_leaves_the_table_and_never_replaces():
 def test_a_dag_with_a_conversion_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaConvertOperator(task_id="convert", table="/lake/orders", partition_schema="day DATE")
-    DagSerialization.to_dict(dag)
+    stored(dag)

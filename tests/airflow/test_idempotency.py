@@ -1,10 +1,11 @@
 """The key of idempotency: which tries share a commit, and which never do."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_deltalite.idempotency import app_id, generation, run_identity
+from airflow_provider_deltalite.idempotency import Try, app_id, generation, run_identity
 from deltalite.requests import OnRerun
 
 
@@ -63,14 +64,35 @@ def test_a_clear_changes_nothing_where_the_task_skips():
         ((2, 0), 3, 2, 1),  # cleared after one try
         ((2, 0), 10, 9, 1),  # cleared after retries were raised
         ((2, 0), 1, 0, 1),  # cleared after retries were lowered: the number of tries falls
-        ((2, 0), 2, 1, 0),  # a retry, or cleared after the one try that retries were lowered by: nothing tells which
         ((3, 4), 3, 2, 4),  # a retry in a later generation
         ((3, 4), 7, 2, 5),  # cleared again
     ],
 )
 def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(kept, max_tries, retries, expected):
-    before = None if kept is None else {"max_tries": kept[0], "generation": kept[1]}
-    found, to_keep = generation(before, max_tries=max_tries, retries=retries)
+    before = None if kept is None else {"max_tries": kept[0], "generation": kept[1], "clears": 0}
+    now = Try(try_number=2, max_tries=max_tries, retries=retries, clears=0)
+    found, to_keep = generation(before, now)
     assert found == expected
-    assert to_keep == {"max_tries": max_tries, "generation": expected}
-    assert generation(to_keep, max_tries=max_tries, retries=retries + 1) == (expected, to_keep)
+    assert to_keep == {"max_tries": max_tries, "generation": expected, "clears": 0}
+    assert generation(to_keep, replace(now, retries=retries + 1)) == (expected, to_keep)
+
+
+@pytest.mark.parametrize(
+    ("clears", "tries", "retries", "expected"),
+    [
+        (1, 1, 1, 1),  # cleared after one try, with one retry less: `max_tries` stays 2
+        (2, 2, 0, 1),  # cleared after two tries, with two retries less
+        (0, 1, 1, 0),  # a retry, with one retry less: nothing was cleared
+        (None, 1, 1, 0),  # an Airflow that does not count clears
+        (1, 1, 2, 0),  # a retry, and another task of the run was cleared
+        (1, 2, 1, 0),  # as before: a clear after two tries would have made it 3
+    ],
+)
+def test_a_clear_that_leaves_the_number_of_tries_as_it_was_is_told_by_the_clears_of_the_run(
+    clears, tries, retries, expected
+):
+    kept = {"max_tries": 2, "generation": 0, "clears": 0}
+    now = Try(try_number=tries + 1, max_tries=2, retries=retries, clears=clears)
+    found, to_keep = generation(kept, now)
+    assert found == expected
+    assert generation(to_keep, replace(now, try_number=tries + 2))[0] == expected, "the retry after it is a retry"

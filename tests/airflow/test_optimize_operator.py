@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_deltalite.operators.delta import DeltaOptimizeOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, OptimizeRequest, RunIdentity
 from tests.airflow.rendering import rendered
+from tests.support.airflow_versions import stored
 
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
@@ -86,4 +86,4 @@ def test_a_cleared_optimize_looks_again_and_never_replaces():
 def test_a_dag_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaOptimizeOperator(task_id="optimize", table="/lake/orders", z_order_by=["a"])
-    DagSerialization.to_dict(dag)
+    stored(dag)

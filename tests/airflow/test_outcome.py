@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_provider_deltalite.failures import DeltaConflictError
+from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError, DeltaStorageError
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from deltalite.errors import StorageError
 from deltalite.results import JobError, OperationResult
@@ -29,7 +29,7 @@ IN_LOG = OperationResult.from_dict({**SAID.as_dict(), "committed": False, "skipp
 
 
 def said(exit_code, *, result=None, error=None):
-    return SimpleNamespace(exit_code=exit_code, result=result, error=error)
+    return SimpleNamespace(exit_code_of_job=lambda _raised: exit_code, result=result, error=error)
 
 
 def found():
@@ -68,13 +68,17 @@ def test_an_exit_code_of_ours_that_another_try_cannot_cure_fails_the_task_at_onc
     failure = ended(said(51, error=JobError(kind="SchemaMismatchError", message="column x")), never_asked)
     assert type(failure) is AirflowFailException
     assert str(failure) == "SchemaMismatchError: column x"
-    assert failure.__cause__ is RAISED
+    assert failure.__suppress_context__, "the command and its last lines would stand before what matters"
 
 
 def test_an_exit_code_of_ours_that_another_try_can_cure_is_retried():
     failure = ended(said(84, error=JobError(kind="ConcurrentAppendException", message="lost")), never_asked)
     assert type(failure) is DeltaConflictError
     assert str(failure) == "ConcurrentAppendException: lost"
+
+
+def test_a_storage_that_did_not_answer_is_another_kind_of_failure():
+    assert type(ended(said(70), never_asked)) is DeltaStorageError
 
 
 def test_an_error_without_its_message_still_has_its_class():
@@ -94,17 +98,21 @@ def test_what_the_job_said_before_it_died_is_kept_where_the_log_confirms_it():
 
 
 def test_a_result_that_the_log_does_not_confirm_is_not_believed():
-    assert ended(said(134, result=SAID), absent) is RAISED
+    assert type(ended(said(134, result=SAID), absent)) is DeltaJobError
 
 
-def test_a_process_that_died_without_a_commit_is_retried():
-    assert ended(said(-9), absent) is RAISED
+def test_a_process_that_died_without_a_commit_is_retried_and_a_kill_is_explained():
+    failure = ended(said(-9), absent)
+    assert type(failure) is DeltaJobError
+    assert str(failure).startswith("The job was killed, often for want of memory") and str(RAISED) in str(failure)
 
 
 def test_an_error_that_was_said_counts_where_the_exit_code_says_nothing():
     error = JobError(kind="ConstraintViolationError", message="null")
     assert type(ended(said(1, error=error), absent)) is AirflowFailException
-    assert ended(said(1, error=JobError(kind="ErrorOfALaterRelease", message="?")), absent) is RAISED
+    failure = ended(said(1, error=JobError(kind="AnalysisException", message="no column x")), absent)
+    assert type(failure) is DeltaJobError
+    assert str(failure) == "AnalysisException: no column x"
 
 
 def test_a_job_that_could_not_tell_is_answered_by_the_log():
@@ -116,5 +124,5 @@ def test_a_job_that_could_not_tell_is_answered_by_the_log():
 
 
 def test_a_log_that_cannot_be_read_does_not_hide_the_failure_of_the_job(caplog):
-    assert ended(said(134), unreadable) is RAISED
+    assert str(ended(said(134), unreadable)) == str(RAISED)
     assert "cannot be seen from here" in caplog.text

@@ -10,14 +10,15 @@ from airflow.sdk import DAG
 from airflow.providers.common.compat.sdk import BaseHook
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaMergeOperator, DeltaWriteOperator
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
-from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
+from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger, DeltaVersionTrigger
+from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 
 def refuse(*args, **kwargs):
     raise AssertionError("a connection was looked up while the DAG was parsed")
 
 BaseHook.get_connection = refuse
-with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)):
+with DAG("d", schedule=[delta_asset("/lake/b", watch=True, storage_conn_id=None)], start_date=datetime(2026, 1, 1)):
     load = DeltaWriteOperator(task_id="load", table="/lake/a", source={"format": "csv"}, conn_id="missing")
     DeltaVersionSensor(task_id="wait", table="/lake/a", after_version="{{ 1 }}", deferrable=True) >> load
     load >> DeltaDeleteOperator(task_id="forget", table="/lake/a", condition="id = {{ 1 }}")

@@ -6,14 +6,15 @@ import os
 import sys
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
 from airflow_provider_deltalite import preflight
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python
-from airflow_provider_deltalite.preflight import Launch, check_launch, find_spark_submit
+from airflow_provider_deltalite.preflight import Launch, check_launch, find_spark_submit, missing_connectors
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import InvalidRequestError
 
-JOB = ShippedJob(script="/s/write.py", library="/s/deltalite.zip", request="/tmp/request.json")
+JOB = ShippedJob(script="/s/write.py", library="/s/deltalite.zip", request="/tmp/request.json", settings="/tmp/s")
 
 
 def hook(**spark) -> DeltaSparkSubmitHook:
@@ -45,8 +46,23 @@ def test_a_master_that_spark_does_not_know_is_refused_by_name(spark_submit, mast
 
 
 def test_a_missing_connection_is_refused_and_does_not_become_yarn(spark_submit):
-    with pytest.raises(InvalidRequestError, match=r"no Airflow connection 'nowhere'.*AIRFLOW_CONN_NOWHERE"):
+    with pytest.raises(AirflowNotFoundException, match=r"no Airflow connection 'nowhere'.*AIRFLOW_CONN_NOWHERE"):
         hook(conn_id="nowhere")
+
+
+def test_a_connection_that_is_asked_for_once_does_not_become_yarn_or_end_the_job_later(spark_submit, monkeypatch):
+    asked, get = [], BaseHook.get_connection
+
+    def once(conn_id):
+        asked.append(conn_id)
+        if len(asked) > 1:
+            raise AirflowNotFoundException("the store of secrets is away")
+        return get(conn_id)
+
+    monkeypatch.setattr(BaseHook, "get_connection", once)
+    made = hook(conn_id="spark_default")
+    assert made.launch.is_local
+    assert (made.history_server, made.resource_manager) == (None, None)
 
 
 def test_python_in_cluster_mode_on_a_standalone_cluster_is_refused(spark_submit, monkeypatch):
@@ -150,3 +166,46 @@ def test_this_interpreter_is_the_default_of_what_runs_on_this_worker():
 )
 def test_an_interpreter_that_the_user_named_is_kept(environ, conf):
     assert default_python(launch(environ=environ), conf) == {}
+
+
+@pytest.fixture
+def spark_home(tmp_path, monkeypatch):
+    home = tmp_path / "spark"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars" / "hadoop-client-api-3.4.2.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    return home
+
+
+@pytest.mark.parametrize(
+    ("schemes", "given", "missing"),
+    [
+        (["s3"], [], ["hadoop-aws"]),
+        (["s3a", "gs", "abfss", "file"], [], ["gcs-connector", "hadoop-aws", "hadoop-azure"]),
+        (["file", "hdfs", "odd"], [], []),
+        (["s3"], ["spark.jars.packages"], []),
+        (["s3"], ["packages"], []),
+        (["s3"], ["spark.driver.extraClassPath"], []),
+        (["s3"], ["spark.hadoop.fs.s3a.endpoint"], ["hadoop-aws"]),
+    ],
+)
+def test_a_connector_that_nothing_brings_is_missed(spark_submit, spark_home, schemes, given, missing):
+    assert missing_connectors(launch(), schemes, given) == missing
+
+
+def test_a_connector_that_may_come_from_elsewhere_is_not_missed(spark_submit, spark_home):
+    assert missing_connectors(launch(master="yarn", deploy_mode="cluster"), ["s3"], []) == []
+    assert missing_connectors(launch(environ={**os.environ, "SPARK_DIST_CLASSPATH": "/h/*"}), ["s3"], []) == []
+    (spark_home / "conf").mkdir()
+    (spark_home / "conf" / "spark-defaults.conf").write_text("spark.jars.packages org.apache.hadoop:hadoop-aws:3.4.2")
+    assert missing_connectors(launch(), ["s3"], []) == []
+    (spark_home / "conf" / "spark-defaults.conf").unlink()
+    (spark_home / "jars" / "hadoop-aws-3.4.2.jar").touch()
+    assert missing_connectors(launch(), ["s3"], []) == []
+
+
+def test_a_missing_connector_is_a_warning_and_spark_is_tried(spark_submit, spark_home, capsys):
+    hook(conf={"spark.x": "1"}).warn_of_missing_connectors(["s3://lake/orders", "/lake/orders"])
+    assert capsys.readouterr().out.count("no hadoop-aws") == 1
+    hook(packages="org.apache.hadoop:hadoop-aws:3.4.2").warn_of_missing_connectors(["s3://lake/orders"])
+    assert "hadoop-aws" not in capsys.readouterr().out

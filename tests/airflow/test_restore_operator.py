@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_deltalite.operators.delta import DeltaRestoreOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
 from tests.airflow.rendering import rendered
+from tests.support.airflow_versions import stored
 
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
@@ -95,4 +95,4 @@ def test_a_cleared_restore_restores_again_and_never_replaces():
 def test_a_dag_with_a_restore_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaRestoreOperator(task_id="restore", table="/lake/orders", version="{{ params.version }}")
-    DagSerialization.to_dict(dag)
+    stored(dag)

@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import DAG, Asset, BaseOperator, task
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_deltalite.operators import delta as operators
 from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
@@ -25,6 +24,7 @@ from deltalite.requests import (
     Source,
     UpdateRequest,
 )
+from tests.support.airflow_versions import stored
 
 CSV = {"format": "csv", "path": "/landing"}
 LEAST = {
@@ -359,7 +359,7 @@ def test_a_task_can_be_mapped_serialized_and_pickled(operator, context):
         mapped = operator.partial(task_id="change", **LEAST[operator]).expand(table=["/a", "/b"])
         operator(task_id="plain", table="/t", **LEAST[operator])
     assert mapped.unmap({"table": "/b"})._request().table == "/b"
-    kept = DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(dag))))
+    kept = stored(dag)
     assert set(kept.task_ids) == {"change", "plain"}
     assert (
         pickle.loads(pickle.dumps(mapped.unmap({"table": "/b"})._request())) == mapped.unmap({"table": "/b"})._request()

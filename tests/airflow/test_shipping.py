@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -92,3 +93,42 @@ def test_a_folder_that_others_may_write_holds_no_library_of_ours(tmp_path, monke
     first.chmod(0o777)
     assert shipping.cache_directory() != first
     assert stat.S_IMODE(shipping.cache_directory().stat().st_mode) == 0o700
+
+
+def test_a_request_is_for_its_owner_alone_and_gone_with_the_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "cache_directory", lambda: tmp_path)
+    with shipping.shipped("write", "{}") as job:
+        request = Path(job.request)
+        assert request.read_text() == "{}"
+        assert stat.S_IMODE(request.stat().st_mode) == 0o600 and stat.S_IMODE(request.parent.stat().st_mode) == 0o700
+        shipping.sweep(tmp_path, now=time.time() + 30 * 24 * 3600)
+        assert request.exists(), "a task that lasts a month was swept away"
+    assert [path.suffix for path in tmp_path.iterdir()] == [".zip"]
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from airflow_provider_deltalite import shipping
+shipping.cache_directory = lambda: Path(sys.argv[1])
+with shipping.shipped("write", "{}") as job:
+    print(job.request, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_worker_left_is_swept_once_its_job_has_read_it(tmp_path):
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    request = Path(worker.stdout.readline().strip())
+    other = tmp_path / "other"
+    other.mkdir()
+    shipping.sweep(tmp_path, now=time.time() + 7200)
+    assert request.exists(), "its worker lives"
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    shipping.sweep(tmp_path, now=time.time() + 60)
+    assert request.exists(), "the job of the killed worker may only be starting"
+    shipping.sweep(tmp_path, now=time.time() + 7200)
+    assert not request.parent.exists()
+    assert other.exists()

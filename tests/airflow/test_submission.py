@@ -6,16 +6,16 @@ import json
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-from airflow.sdk import NEVER_EXPIRE, Asset
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk import Asset, AssetAlias
 
-from airflow_provider_deltalite.failures import DeltaConflictError
-from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
+from airflow_provider_deltalite.assets.delta import delta_asset
+from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
+from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import StoragePermissionError
 from deltalite.requests import CheckpointRequest, OnRerun, WriteRequest
@@ -23,40 +23,16 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.support.stood_in_jobs import (
+    APP_ID,
+    KEEPS_ITS_REQUEST,
+    SAYS_AN_ERROR,
+    SAYS_ITS_RESULT,
+    commits_with,
+    operator,
+)
 
-APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 YARN = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
-
-SAYS_ITS_RESULT = f"""
-from deltalite.results import OperationResult, result_marker
-print("26/01/01 INFO SparkContext: Running")
-print(result_marker(OperationResult(
-    table="/t", operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
-    app_id={APP_ID!r}, txn_version=0, timestamp=5, metrics={{"numOutputRows": 2}},
-)))
-"""
-SAYS_AN_ERROR = """
-from deltalite.results import error_marker
-print(error_marker({kind!r}, "column x does not exist"))
-sys.exit({code})
-"""
-
-
-def operator(table, **parameters) -> DeltaWriteOperator:
-    given = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
-    return DeltaWriteOperator(**{**given, **parameters})
-
-
-def commits_with(table, *, exit_code=0, version=1) -> str:
-    """A job that commits and says nothing."""
-    folder = table.root / "_delta_log"
-    lines = [
-        {"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {"numFiles": "1"}, "readVersion": 0}},
-        table.txn(APP_ID),
-        table.add(),
-    ]
-    text = "\n".join(json.dumps(line) for line in lines)
-    return f"open({str(folder / f'{version:020}.json')!r}, 'w').write({text!r})\nsys.exit({exit_code})"
 
 
 def test_what_the_job_says_is_the_xcom_and_the_event_of_each_outlet_asset(table, spark_submit, context):
@@ -77,6 +53,14 @@ def test_what_the_job_says_is_the_xcom_and_the_event_of_each_outlet_asset(table,
     }
     assert context["outlet_events"][orders].extra == returned
     assert json.loads(json.dumps(returned)) == returned
+
+
+def test_an_alias_among_the_outlets_gets_an_event_of_the_tables_own_asset(table, spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    lake, added = AssetAlias("lake"), []
+    context["outlet_events"][lake] = SimpleNamespace(add=lambda asset, extra: added.append((asset, extra)))
+    returned = operator(table, outlets=[lake]).execute(context)
+    assert added == [(delta_asset("/t"), returned)]
 
 
 def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_submit, context):
@@ -106,87 +90,6 @@ def test_marker_lines_are_not_in_the_log_and_all_other_lines_are(table, spark_su
     logged = capsys.readouterr().out
     assert "DELTALITE-RESULT" not in logged
     assert "INFO SparkContext: Running" in logged
-
-
-def test_a_run_that_has_committed_is_reported_as_skipped_and_no_process_is_started(
-    table, spark_submit, context, capsys
-):
-    table.create()
-    table.commit(1, table.txn(APP_ID), table.add())
-    table.commit(2, table.add())
-    returned = operator(table).execute(context)
-    assert (returned["version"], returned["skipped"], returned["committed"]) == (1, True, False)
-    assert not spark_submit.was_called
-    assert "SKIPPED" in capsys.readouterr().out
-
-
-def test_a_commit_of_another_run_does_not_stop_this_one(table, spark_submit, context):
-    table.create()
-    table.commit(1, table.txn(APP_ID + "x"), table.add())
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert operator(table).execute(context)["version"] == 4
-
-
-def test_a_cleared_task_writes_again_where_its_policy_says_so(table, spark_submit, context):
-    table.create()
-    table.commit(1, table.txn(APP_ID, 0), table.add())
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert operator(table, mode="overwrite").execute(context)["skipped"] is True
-    context["ti"].max_tries += 1
-    assert operator(table, mode="overwrite").execute(context)["skipped"] is False
-    assert operator(table, mode="append").execute(context)["skipped"] is True
-
-
-@pytest.mark.parametrize("retries", [0, 9])
-def test_retries_that_are_edited_between_two_tries_neither_repeat_nor_pass_over_a_write(
-    table, spark_submit, context, retries
-):
-    table.create()
-    spark_submit.does(commits_with(table, exit_code=134))
-    assert operator(table, mode="overwrite").execute(context)["committed"] is True
-    context["ti"].try_number = 2
-    assert operator(table, mode="overwrite", retries=retries).execute(context)["skipped"] is True
-    context["ti"].try_number, context["ti"].max_tries = 3, 2 + retries + 1
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert operator(table, mode="overwrite", retries=retries + 1).execute(context)["skipped"] is False
-
-
-def test_the_generation_is_kept_before_the_job_starts_and_for_as_long_as_the_dag_run(table, spark_submit, context):
-    table.create()
-    with pytest.raises(AirflowException, match="does not show what this run did"):
-        operator(table, mode="overwrite").execute(context)
-    state = context["task_state_store"]
-    assert state.values["deltalite_generation"] == {"max_tries": 2, "generation": 0}
-    assert state.retentions["deltalite_generation"] is NEVER_EXPIRE
-
-
-def test_a_state_store_that_does_not_answer_fails_the_task_before_a_job_starts(
-    table, spark_submit, context, monkeypatch
-):
-    def silent(*_, **__):
-        raise RuntimeError("the API server does not answer")
-
-    for name in ("set", "get"):
-        monkeypatch.setattr(context["task_state_store"], name, silent)
-        with pytest.raises(RuntimeError, match="does not answer"):
-            operator(table, mode="overwrite").execute(context)
-    assert not spark_submit.was_called
-
-
-def test_a_task_that_skips_when_cleared_needs_no_state(table, spark_submit, context):
-    del context["task_state_store"]
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert operator(table, mode="append").execute(context)["txn_version"] == 0
-
-
-def test_without_state_of_the_task_a_clear_is_told_by_the_tries(table, spark_submit, context):
-    del context["task_state_store"]
-    table.create()
-    table.commit(1, table.txn(APP_ID, 0), table.add())
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert operator(table, mode="overwrite").execute(context)["skipped"] is True
-    context["ti"].max_tries += 1
-    assert operator(table, mode="overwrite").execute(context)["skipped"] is False
 
 
 def test_one_operator_object_can_run_twice(table, spark_submit, context):
@@ -221,9 +124,8 @@ def test_a_process_that_dies_after_its_commit_is_a_success(table, spark_submit, 
 def test_a_process_that_dies_before_its_commit_fails_as_spark_submit_does(table, spark_submit, context):
     table.create()
     spark_submit.does("print('java.lang.OutOfMemoryError'); sys.exit(134)")
-    with pytest.raises(AirflowException, match=r"(?s)Error code is: 134.*OutOfMemoryError") as caught:
+    with pytest.raises(DeltaJobError, match=r"(?s)Error code is: 134.*OutOfMemoryError"):
         operator(table).execute(context)
-    assert type(caught.value) is AirflowException
 
 
 def test_a_result_line_that_was_torn_is_made_up_for_by_the_log(table, spark_submit, context):
@@ -251,8 +153,13 @@ def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spar
     with pytest.raises(AirflowFailException, match="InvalidRequestError: mode is 'upsert'") as caught:
         operator(table, mode="upsert").execute(context)
     assert type(caught.value.__cause__).__name__ == "InvalidRequestError"
-    with pytest.raises(AirflowFailException, match="no Airflow connection 'nowhere'"):
+    assert not spark_submit.was_called
+
+
+def test_a_connection_that_airflow_does_not_give_may_be_there_at_the_next_try(table, spark_submit, context):
+    with pytest.raises(AirflowNotFoundException, match="no Airflow connection 'nowhere'") as caught:
         operator(table, conn_id="nowhere").execute(context)
+    assert not isinstance(caught.value, AirflowFailException)
     assert not spark_submit.was_called
 
 
@@ -299,30 +206,6 @@ def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log
     assert mine == "/mine.txt"
     assert argv[-1] == Path(request).name
     assert "PYSPARK_DRIVER_PYTHON" not in spark_submit.env
-
-
-def test_durable_is_given_up_on_yarn_only_where_the_author_did_not_ask_for_it(
-    table, spark_submit, context, monkeypatch
-):
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
-    table.create()
-    with pytest.raises(ValueError, match="yarn_track_via_rm_api"):
-        operator(table, durable=True).execute(context)
-    assert not spark_submit.was_called
-    spark_submit.does(commits_with(table))
-    assert operator(table).execute(context)["version"] == 1
-
-
-def test_a_cleared_task_does_not_join_the_tracked_job_of_its_earlier_generation(table, spark_submit, context):
-    spark_submit.does(SAYS_ITS_RESULT)
-    load = operator(table, mode="overwrite")
-    load.execute(context)
-    before = load.external_id_key
-    load.execute(context)
-    assert load.external_id_key == before
-    context["ti"].max_tries += 1
-    load.execute(context)
-    assert load.external_id_key != before
 
 
 def test_a_result_of_an_earlier_run_of_the_object_is_never_taken_for_this_one(table, spark_submit, context):
@@ -377,7 +260,7 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(
         "post_submit_commands": ["true"],
     }
     load = operator(table, **values)
-    load._shipped = ShippedJob(script="s", library="l.zip", request="/tmp/r")
+    load._shipped = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s")
     ours, theirs = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
     changed = {"_py_files", "_application_args"}
     assert {name: value for name, value in vars(ours).items() if name in vars(theirs) and name not in changed} == {
@@ -386,13 +269,6 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(
     assert ours._py_files == "l.zip,p"
 
 
-def test_the_private_methods_that_are_overridden_still_exist():
-    overridden = {"_get_spark_binary_path", "_build_spark_submit_command", "_process_spark_submit_log"}
-    assert overridden <= set(vars(SparkSubmitHook)) and overridden <= set(vars(DeltaSparkSubmitHook))
-    assert "_get_hook" in vars(SparkSubmitOperator)
-
-
-KEEPS_ITS_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {kept!r})\n"
 SAYS_NOTHING = "sys.exit({code})"
 WRITES_A_CHECKPOINT = """
 from deltalite.snapshot import Snapshot

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_deltalite.operators.delta import DeltaVacuumOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity, VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
 from tests.airflow.rendering import rendered
+from tests.support.airflow_versions import stored
 
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
@@ -99,4 +99,4 @@ def test_airflows_own_dry_run_of_a_task_still_works_and_a_dag_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         made = DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True)
     made.dry_run()
-    DagSerialization.to_dict(dag)
+    stored(dag)

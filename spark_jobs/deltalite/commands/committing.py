@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +14,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop_tree import tree_of
 from deltalite.spark.large_checkpoint import write_any_checkpoint
 from deltalite.txn.commit import DoneByAnotherTry, commit
-from deltalite.txn.find_run import earlier_result, result_of_version
+from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
 from deltalite.txn.proposal import Proposal
 from deltalite.upkeep.post_commit import after_commit
 
@@ -72,6 +72,7 @@ def committed(
         committed=True,
         timestamp_ms=outcome.timestamp_ms,
         metrics=dict(proposal.operation.metrics),
+        source_versions=source_versions_of(proposal.operation.parameters),
     )
 
 
@@ -85,6 +86,7 @@ def operation_result(
     committed: bool,
     timestamp_ms: int | None = None,
     metrics: dict[str, int] | None = None,
+    source_versions: Mapping[str, int] | None = None,
 ) -> OperationResult:
     """What this run has done to the table."""
     return OperationResult(
@@ -98,6 +100,7 @@ def operation_result(
         txn_version=request.identity.txn_version if request.identity else None,
         timestamp=timestamp_ms,
         metrics=metrics or {},
+        source_versions=source_versions or {},
     )
 
 

@@ -7,6 +7,7 @@ is not committed in the end is removed, also what was made for a table that has 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -21,12 +22,13 @@ from deltalite.txn.absorbed import files_stay_right
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRows:
-    """The files of all rows of a query, the columns that it gave, and the table that they were made for."""
+    """The files of all rows of a query, its columns, the table that they were made for, and the versions it read."""
 
     staging: StagedWrite
     files: WrittenFiles
     data: StructType
     target: WriteTarget
+    source_versions: Mapping[str, int]
 
     def are_right_for(self, target: WriteTarget) -> bool:
         """Whether files of the same rows would be no different for `target`."""

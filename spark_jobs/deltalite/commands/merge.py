@@ -64,7 +64,7 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         DeltaLiteError: as `change_rows`.
     """
     source = _Source(spark, request)
-    return change_rows(spark, request, partial(_plan, spark, request, source), partial(described, request))
+    return change_rows(spark, request, partial(_plan, spark, request, source), partial(described, request, source))
 
 
 class _Source:
@@ -74,14 +74,15 @@ class _Source:
         self._spark = spark
         self._request = request
         self._computed: DataFrame | None = None
+        self.versions: Mapping[str, int] = {}
 
     def rows(self, base: Snapshot) -> DataFrame:
         request = self._request
         if self._computed is None or own_sources(request.sources, request.table):
             sources = pinned_sources(request.sources, request.table, base.version)
-            with query_rows(self._spark, sources, request.query) as frame:
-                from_spark(frame.schema)  # two columns of one name are refused
-                self._computed = computed_once(frame)
+            with query_rows(self._spark, sources, request.query, request.query_params) as given:
+                from_spark(given.frame.schema)  # two columns of one name are refused
+                self._computed, self.versions = computed_once(given.frame), given.source_versions
         return self._computed
 
 

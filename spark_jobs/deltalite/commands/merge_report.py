@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from deltalite.commands.row_change import CarriedOut, RowChange
 from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.requests import MergeClause, MergeRequest
-from deltalite.txn.proposal import Operation
+from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
 
 OPERATION = "MERGE"
 
 
-def described(request: MergeRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+class Source(Protocol):
+    """The versions of the Delta tables that the source was made of, once it is."""
+
+    versions: Mapping[str, int]
+
+
+def described(request: MergeRequest, source: Source, change: RowChange, done: CarriedOut | None) -> Operation:
     """The operation."""
     parameters = {
         "predicate": predicate_parameter([request.on]),
@@ -21,6 +28,8 @@ def described(request: MergeRequest, change: RowChange, done: CarriedOut | None)
         "notMatchedPredicates": _clauses(request.when_not_matched),
         "notMatchedBySourcePredicates": _clauses(request.when_not_matched_by_source),
     }
+    if source.versions:
+        parameters[SOURCE_VERSIONS] = json.dumps(source.versions)
     return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
 
 

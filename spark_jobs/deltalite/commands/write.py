@@ -125,7 +125,7 @@ def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, ba
         )
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
-        operation=write_operation(request, base.partition_columns, {}),
+        operation=write_operation(request, base.partition_columns, {}, {}),
         txn=transaction(request.identity, now_ms=now_ms()),
         read_version=base.version,
         read_protocol=base.protocol,
@@ -166,19 +166,20 @@ class _Write:
 
     def _begun(self) -> OperationResult:
         """From the rows of the query on."""
-        with query_rows(self._spark, self._sources(), self._request.query) as frame:
-            data = from_spark(frame.schema)
+        request = self._request
+        with query_rows(self._spark, self._sources(), request.query, request.query_params) as given:
+            data = from_spark(given.frame.schema)
             target = write_target(self._request, self._base, data, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_may_remove(replaced)
             staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(data, target)
-            complete = completed(frame, data, target.schema, target.rules)
+            complete = completed(given.frame, data, target.schema, target.rules)
             unnumbered = [c for c in target.rules.identities if data.find(c.name) is None]
             with numbered(complete, unnumbered) as (numbered_rows, count):
                 target = target.with_marks(unnumbered, count)
                 files = self._described(staging.write(numbered_rows, target.table, guards), staging, target)
-        rows = StagedRows(staging=staging, files=files, data=data, target=target)
+        rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=given.source_versions)
         if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not unnumbered:
             self._kept.rows = rows
         return self._finished(rows, target, replaced)
@@ -195,7 +196,7 @@ class _Write:
                 staged = self._with_survivors(staged, copies, target)
             if not self._request.data_change:
                 _check_only_rearranged(self._store, staged)
-            return committed(self._spark, self._store, self._request, self._proposal(staged, target), stagings)
+            return committed(self._spark, self._store, self._request, self._proposal(staged, rows, target), stagings)
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
         request = self._request
@@ -270,7 +271,7 @@ class _Write:
                 remedy="Append, or unset the property.",
             )
 
-    def _proposal(self, staged: _Staged, target: WriteTarget) -> Proposal:
+    def _proposal(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Proposal:
         request = self._request
         removed = staged.replaced.files if staged.replaced is not None else None
         removes = (
@@ -280,7 +281,7 @@ class _Write:
         )
         metrics = write_metrics(request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes))
         return Proposal(
-            operation=write_operation(request, target.partition_columns, metrics),
+            operation=write_operation(request, target.partition_columns, metrics, rows.source_versions),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
             changes=staged.changes,

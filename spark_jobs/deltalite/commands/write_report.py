@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import pyarrow.compute as pc
 
 from deltalite.commands.identity import user_metadata
 from deltalite.commands.written_files import WrittenFiles
+from deltalite.log.file_table import bytes_of
 from deltalite.requests import WriteMode, WriteRequest
 from deltalite.spark.replacing import Replacement
-from deltalite.txn.proposal import Operation
+from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
 
 OPERATION = "WRITE"
 _SPARK_MODES = {
@@ -23,7 +22,12 @@ _SPARK_MODES = {
 }
 
 
-def write_operation(request: WriteRequest, partition_columns: Sequence[str], metrics: dict[str, int]) -> Operation:
+def write_operation(
+    request: WriteRequest,
+    partition_columns: Sequence[str],
+    metrics: dict[str, int],
+    source_versions: Mapping[str, int],
+) -> Operation:
     """The provenance of a write; parameter values that are lists are JSON text, as Spark writes them."""
     parameters: dict[str, Any] = {
         "mode": _SPARK_MODES[request.mode],
@@ -31,6 +35,8 @@ def write_operation(request: WriteRequest, partition_columns: Sequence[str], met
     }
     if request.replace_where is not None:
         parameters["predicate"] = json.dumps([request.replace_where])
+    if source_versions:
+        parameters[SOURCE_VERSIONS] = json.dumps(source_versions)
     return Operation(
         name=OPERATION,
         parameters=parameters,
@@ -51,7 +57,7 @@ def write_metrics(
     if replaced is None:
         return metrics
     metrics["numRemovedFiles"] = replaced.files.num_rows
-    metrics["numRemovedBytes"] = pc.sum(replaced.files["size"]).as_py() or 0
+    metrics["numRemovedBytes"] = bytes_of(replaced.files)
     if request.replace_where is not None:
         metrics["numAddedChangeFiles"] = change_files
         metrics["numCopiedRows"] = copied.rows

@@ -1,21 +1,23 @@
 """What every job does: read the request, open a session, run the command, say the result.
 
 The request is a JSON file; its path is the only argument (a bare name in cluster modes, where Spark ships the file).
-The result, or the error, goes to stdout as one marker line, and the process ends with the error's exit code, so that
-the operator need not parse text. Once the command has returned, nothing can turn its success into a failure.
+The job's application, and then its result or error, go to stdout as marker lines, and the process ends with the error's
+exit code, so that the operator need not parse text. Once the command has returned, nothing can turn its success into a
+failure. A job that is asked to end takes back what it has not committed.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltalite.errors import DeltaLiteError
-from deltalite.results import OperationResult, error_marker, result_marker
+from deltalite.results import JobStarted, OperationResult, error_marker, result_marker, started_marker
 from deltalite.spark.session import open_session, shipped_file
 
 if TYPE_CHECKING:
@@ -33,12 +35,15 @@ def run(
     arguments: list[str],
 ) -> int:
     """Run one job; the return value is the exit code of the process."""
+    signal.signal(signal.SIGTERM, _terminated)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     _log.setLevel(logging.INFO)
     # PySpark repeats each analysis error as one line of JSON with the whole Java stack; the error itself says it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         spark = open_session(f"deltalite {name}")
+        context = spark.sparkContext
+        _say(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl)))
         result = command(spark, parse(_request_text(arguments)))
     except Exception as error:  # noqa: BLE001  the boundary of the process: every error ends as marker and exit code
         return _failed(error)
@@ -47,6 +52,11 @@ def run(
         _say(marker)
     _stop(spark)
     return 0
+
+
+def _terminated(signum: int, _frame: object) -> NoReturn:
+    """End as after an error: files that nobody will see are removed, and a commit that is there stays."""
+    raise SystemExit(128 + signum)
 
 
 def _request_text(arguments: list[str]) -> str:

@@ -8,7 +8,7 @@ that another one hides. Problems name a clause as its author would, `when_matche
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
@@ -101,6 +101,7 @@ class MergeRequest(RowsRequest):
     sources: Mapping[str, Source]
     on: str
     query: str | None = None
+    query_params: Mapping[str, object] = field(default_factory=dict)
     when_matched: tuple[MergeClause, ...] = ()
     when_not_matched: tuple[MergeClause, ...] = ()
     when_not_matched_by_source: tuple[MergeClause, ...] = ()
@@ -109,7 +110,7 @@ class MergeRequest(RowsRequest):
     def contradictions(self) -> Iterator[Contradiction]:
         """What cannot be meant, most telling first."""
         yield from RowsRequest.contradictions(self)
-        yield from query_contradictions(self.sources, self.query)
+        yield from query_contradictions(self.sources, self.query, self.query_params)
         if not self.on.strip():
             yield "`on` is empty.", "Say when a row of source and a row of target match: 'target.id = source.id'."
         kinds = {name: getattr(self, name) for name in _ACTIONS}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import Contradiction
+
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +80,10 @@ class Source:
             )
 
 
-def query_contradictions(sources: Mapping[str, Source], query: str | None) -> Iterator[Contradiction]:
-    """What cannot be meant by these sources and this query."""
+def query_contradictions(
+    sources: Mapping[str, Source], query: str | None, query_params: Mapping[str, object]
+) -> Iterator[Contradiction]:
+    """What cannot be meant by these sources, this query, and the values of its parameters."""
     if not sources:
         yield "The request has no source.", "Give `source` or `sources`."
     if len(sources) > 1 and query is None:
@@ -93,6 +98,16 @@ def query_contradictions(sources: Mapping[str, Source], query: str | None) -> It
         )
     if query is not None and not query.strip():
         yield "`query` is empty.", "Leave it out to take the rows of the source."
+    if query_params and query is None:
+        yield "There are query_params and no query.", "Give `query`, with a `:name` for each, or leave them out."
+    for name, value in query_params.items():
+        if not _PARAMETER.fullmatch(name):
+            yield f"{name!r} in query_params is no name.", "Use letters, digits and underscores."
+        if not isinstance(value, str | int | float | None):
+            yield (
+                f"The value of '{name}' in query_params is a {type(value).__name__}.",
+                "Give a text, a number, true, false or null; cast it in the query: CAST(:day AS DATE).",
+            )
 
 
 def sources_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:

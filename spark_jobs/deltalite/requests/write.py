@@ -39,6 +39,7 @@ class WriteRequest(CommitRequest):
 
     sources: Mapping[str, Source]
     query: str | None = None
+    query_params: Mapping[str, object] = field(default_factory=dict)
     mode: WriteMode = WriteMode.APPEND
     partition_by: tuple[str, ...] | None = None
     replace_where: str | None = None
@@ -58,7 +59,7 @@ class WriteRequest(CommitRequest):
     def contradictions(self) -> Iterator[Contradiction]:
         """What cannot be meant, most telling first."""
         yield from CommitRequest.contradictions(self)
-        yield from query_contradictions(self.sources, self.query)
+        yield from query_contradictions(self.sources, self.query, self.query_params)
         yield from _contradictions(self)
 
     @classmethod

@@ -10,14 +10,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkFiles
 from pyspark.sql import SparkSession
 
 
 def open_session(app_name: str) -> SparkSession:
-    """The session of a job, with its clock in UTC unless the user said otherwise."""
+    """The session of a job, with its clock in UTC unless the user said otherwise.
+
+    `app_name` is for a Spark that was not started by `spark-submit`, which always has a name.
+    """
     builder: SparkSession.Builder = SparkSession.builder
-    session = builder.appName(app_name).getOrCreate()
+    if not SparkConf().contains("spark.app.name"):
+        builder = builder.appName(app_name)
+    session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains("spark.sql.session.timeZone"):
         session.conf.set("spark.sql.session.timeZone", "UTC")
     return session

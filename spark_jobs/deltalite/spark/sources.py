@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -24,22 +25,47 @@ from deltalite.spark.scan import scan
 from deltalite.storage.versioned_path import VersionedPath, resolve_version
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRows:
+    """Rows of a query, and the versions of the Delta tables that they come from, by the names of their views.
+
+    Of a change feed it is the last version, where the request names it.
+    """
+
+    frame: DataFrame
+    source_versions: Mapping[str, int]
+
+
 @contextmanager
-def query_rows(spark: SparkSession, sources: Mapping[str, Source], query: str | None) -> Iterator[DataFrame]:
+def query_rows(
+    spark: SparkSession,
+    sources: Mapping[str, Source],
+    query: str | None,
+    query_params: Mapping[str, object] | None = None,
+) -> Iterator[QueryRows]:
     """The rows that `query` makes of the sources, or those of the only source.
+
+    `query_params` are bound to the markers `:name` as values: they never become part of the query's text.
 
     Raises:
         SourceError: a source does not exist or cannot be read.
         InvalidRequestError: the query, a schema or a name is wrong.
     """
-    frames = {name: _read(spark, name, source) for name, source in sources.items()}
+    snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
+    frames = {
+        name: scan(spark, snapshots[name]) if name in snapshots else _read(spark, name, source)
+        for name, source in sources.items()
+    }
+    ends = {name: source.changes_to_version for name, source in sources.items()}
+    versions = {name: end for name, end in ends.items() if end is not None}
+    versions |= {name: snapshot.version for name, snapshot in snapshots.items()}
     if query is None:
-        yield next(iter(frames.values()))
+        yield QueryRows(frame=next(iter(frames.values())), source_versions=versions)
         return
     try:
         for name, frame in frames.items():
             _create_view(frame, name)
-        yield _run(spark, query, tuple(frames))
+        yield QueryRows(frame=_run(spark, query, query_params or {}, tuple(frames)), source_versions=versions)
     finally:
         for name in frames:
             spark.catalog.dropTempView(name)
@@ -55,11 +81,14 @@ def delta_version(source: Source) -> VersionedPath:
     return resolve_version(source.path or "", source.version_as_of, source.timestamp_as_of)
 
 
+def _is_table(source: Source) -> bool:
+    """Whether the rows of a Delta table are read, and not its changes."""
+    return source.format.lower() == "delta" and source.changes_from_version is None
+
+
 def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
-    if source.format.lower() == "delta" and source.changes_from_version is not None:
+    if source.changes_from_version is not None:
         return changes(spark, source.path or "", source.changes_from_version, source.changes_to_version)
-    if source.format.lower() == "delta":
-        return scan(spark, delta_snapshot(spark, source))
     reader = spark.read.format(source.format).options(**source.options)
     try:
         if source.schema is not None:
@@ -87,9 +116,9 @@ def _create_view(frame: DataFrame, name: str) -> None:
         ) from error
 
 
-def _run(spark: SparkSession, query: str, views: tuple[str, ...]) -> DataFrame:
+def _run(spark: SparkSession, query: str, params: Mapping[str, object], views: tuple[str, ...]) -> DataFrame:
     try:
-        return spark.sql(query)
+        return spark.sql(query, args=dict(params)) if params else spark.sql(query)
     except (AnalysisException, ParseException) as error:
         raise InvalidRequestError(
             f"The query is wrong: {first_line(error)}",

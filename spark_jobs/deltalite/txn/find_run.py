@@ -19,6 +19,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+from deltalite.txn.proposal import SOURCE_VERSIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,14 @@ def _told(found: RunCommit | None, stored: SetTransaction, table: str) -> Operat
         txn_version=stored.version,
         timestamp=info.get("timestamp", stored.last_updated_ms),
         metrics={name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
+        source_versions=source_versions_of(info.get("operationParameters")),
     )
+
+
+def source_versions_of(parameters: Any) -> dict[str, int]:
+    """The versions of the Delta tables that an operation read, as the parameters in its commit say them."""
+    text = parameters.get(SOURCE_VERSIONS) if isinstance(parameters, Mapping) else None
+    return dict(json.loads(text)) if isinstance(text, str) else {}
 
 
 def find_run(store: LogStore, app_id: str, txn_version: int) -> OperationResult | None:

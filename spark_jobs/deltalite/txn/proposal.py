@@ -46,6 +46,10 @@ class ReadSet:
         return self.whole_table or any(test.may_match(added.partition_values, added.stats) for test in self.rows)
 
 
+SOURCE_VERSIONS = "sourceVersions"
+"""The parameter of an operation that holds the versions of the Delta tables that it read, as JSON text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """How history shows the commit: Spark's operation name, parameters and metrics."""

@@ -1,0 +1,222 @@
+"""What every provider of Airflow's keeps to, held against all that this one has: no list here has to be kept up."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger
+
+import airflow_provider_deltalite
+from airflow_provider_deltalite.get_provider_info import get_provider_info
+from airflow_provider_deltalite.operators import delta as operators
+from deltalite.conditions import CommitCondition, Place
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+INFO = get_provider_info()
+KINDS = ("operators", "sensors", "hooks", "triggers")
+
+OPERATORS = {
+    name: found
+    for name, found in vars(operators).items()
+    if inspect.isclass(found) and issubclass(found, SparkSubmitOperator) and name in operators.__all__
+}
+
+
+def modules_named(kind: str) -> list[str]:
+    return [module for entry in INFO[kind] for module in entry["python-modules"]]
+
+
+def public_modules(kind: str) -> set[str]:
+    package = import_module(f"airflow_provider_deltalite.{kind}")
+    return {f"{package.__name__}.{m.name}" for m in iter_modules(package.__path__) if not m.name.startswith("_")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_airflow_is_told_of_every_public_module_and_of_no_other(kind):
+    assert set(modules_named(kind)) == public_modules(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_entry_belongs_to_an_integration_that_is_named(kind):
+    named = {one["integration-name"] for one in INFO["integrations"]}
+    assert {entry["integration-name"] for entry in INFO[kind]} <= named
+
+
+def test_no_key_at_any_depth_is_one_that_airflow_would_pass_over():
+    from importlib import resources
+
+    import jsonschema
+
+    def strict(schema):
+        match schema:
+            case {"properties": dict()}:
+                closed = {"additionalProperties": False, **schema}
+                return closed | {"properties": {name: strict(one) for name, one in schema["properties"].items()}}
+            case {"items": dict() as items}:
+                return schema | {"items": strict(items)}
+            case {"additionalProperties": dict() as more}:
+                return schema | {"additionalProperties": strict(more)}
+            case _:
+                return schema
+
+    schema = strict(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
+    jsonschema.validate(INFO, schema)
+    with pytest.raises(jsonschema.ValidationError, match="integration_name"):
+        jsonschema.validate(INFO | {"operators": [{**INFO["operators"][0], "integration_name": "x"}]}, schema)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_every_template_field_of_the_spark_provider_is_one_of_ours(name):
+    assert set(SparkSubmitOperator.template_fields) <= set(OPERATORS[name].template_fields)
+    assert len(set(OPERATORS[name].template_fields)) == len(OPERATORS[name].template_fields)
+    assert set(OPERATORS[name].template_fields_renderers) <= set(OPERATORS[name].template_fields)
+
+
+def test_there_are_operators():
+    assert len(OPERATORS) > 5
+
+
+# --- triggers ---
+
+# How a trigger is made, by the names of its parameters; whoever adds a parameter without a default adds it here.
+GIVEN = {
+    "table": "s3://lake/orders",
+    "after_version": 3,
+    "condition": CommitCondition(operations=["WRITE"], partition={"day": None}, app_id="a").as_dict(),
+    "place": Place(version=3, mark="x").as_dict(),
+    "poke_interval": 7.5,
+    "operations": ["MERGE", "WRITE"],
+    "partition": {"b": "1", "a": None},
+    "exclude_app_ids": ["x"],
+    "storage_conn_id": "lake",
+}
+TRIGGERS = {
+    f"{module}.{name}": found
+    for module in modules_named("triggers")
+    for name, found in vars(import_module(module)).items()
+    if inspect.isclass(found)
+    and issubclass(found, BaseTrigger)
+    and found.__module__.startswith(airflow_provider_deltalite.__name__)
+}
+
+
+def made(trigger: type[BaseTrigger]) -> BaseTrigger:
+    wanted = inspect.signature(trigger.__init__).parameters
+    return trigger(**{name: value for name, value in GIVEN.items() if name in wanted})
+
+
+def test_there_are_triggers():
+    assert TRIGGERS
+
+
+@pytest.mark.parametrize("name", sorted(TRIGGERS))
+def test_a_trigger_is_made_again_from_the_json_of_what_it_serializes(name):
+    path, kwargs = made(TRIGGERS[name]).serialize()
+    module, cls = path.rsplit(".", 1)
+    assert getattr(import_module(module), cls) is TRIGGERS[name]
+    kept = json.loads(json.dumps(kwargs))
+    assert kept == kwargs  # nothing in it is another thing as JSON
+    assert TRIGGERS[name](**kept).serialize() == (path, kwargs)
+    assert set(kwargs) == set(inspect.signature(TRIGGERS[name].__init__).parameters) - {"self"}
+
+
+@pytest.mark.parametrize("name", sorted(TRIGGERS))
+def test_a_trigger_that_is_made_again_has_the_row_that_it_had(name):
+    """Airflow knows the row of an event trigger by this hash; another one at the next parse would forget the cursor."""
+    path, kwargs = made(TRIGGERS[name]).serialize()
+    again = TRIGGERS[name](**json.loads(json.dumps(kwargs))).serialize()
+    assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*again)
+
+
+_SERIALIZED = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from tests.airflow.test_conventions import TRIGGERS, made
+print("said", json.dumps({name: made(trigger).serialize() for name, trigger in TRIGGERS.items()}))
+"""
+
+
+def test_what_triggers_serialize_is_the_same_text_in_every_process():
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", _SERIALIZED, str(CHECKOUT)],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()[-1]
+        for seed in ("1", "2")
+    ]
+    assert said[0] == said[1]
+    assert said[0].startswith("said")
+
+
+# --- parsing ---
+
+_PARSING = """
+import gc, os, runpy, sys, time
+began = time.process_time()
+from airflow.sdk import DAG, Connection, Variable, chain, task, task_group
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow.dag_processing import processor
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import BaseHook, BaseSensorOperator
+from airflow.triggers.base import BaseEventTrigger
+task(lambda: None)  # Airflow looks its decorators up when the first is used
+bare = time.process_time() - began
+gc.collect()
+gc.freeze()  # what Airflow has loaded is not looked through again at our cost, where a collection happens to fall due
+
+def refuse(*args, **kwargs):
+    raise AssertionError("looked up while a DAG was parsed")
+
+BaseHook.get_connection = Connection.get = Variable.get = refuse
+
+def in_a_process_of_its_own(path):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        began = time.process_time()
+        try:
+            runpy.run_path(path)
+            os.write(writing, str(time.process_time() - began).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        text = said.read()
+    os.wait()
+    return float(text)
+
+for path in sys.argv[1:]:
+    print(path, bare, min(in_a_process_of_its_own(path) for _ in range(5)))
+"""
+
+
+def test_an_example_is_parsed_in_little_time_and_looks_nothing_up():
+    """50 ms on a machine that imports Airflow in two seconds: times are the processor's, and relative to that."""
+    examples = sorted((CHECKOUT / "example_dags").glob("*.py"))
+    from_source = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}  # both sides, whatever this machine has kept compiled
+    shown = subprocess.run(
+        [sys.executable, "-c", _PARSING, *map(str, examples)],
+        env=from_source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    times = {Path(path).name: (float(bare), float(own)) for path, bare, own in map(str.split, _lines(shown.stdout))}
+    assert set(times) == {path.name for path in examples}
+    assert {name: own for name, (bare, own) in times.items() if own > bare * 0.050 / 2.0} == {}
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if ".py " in line]

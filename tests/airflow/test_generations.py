@@ -1,0 +1,128 @@
+"""What a task's run has done before: which tries find the commit of an earlier one, and which write again."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_deltalite.failures import DeltaJobError
+from deltalite.requests import OnRerun, WriteRequest
+from tests.support.airflow_versions import NEVER_EXPIRE, since_3_3
+from tests.support.stood_in_jobs import APP_ID, KEEPS_ITS_REQUEST, SAYS_ITS_RESULT, commits_with, operator
+
+
+def test_a_run_that_has_committed_is_reported_as_skipped_and_no_process_is_started(
+    table, spark_submit, context, capsys
+):
+    table.create()
+    table.commit(1, table.txn(APP_ID), table.add())
+    table.commit(2, table.add())
+    returned = operator(table).execute(context)
+    assert (returned["version"], returned["skipped"], returned["committed"]) == (1, True, False)
+    assert not spark_submit.was_called
+    assert "SKIPPED" in capsys.readouterr().out
+
+
+def test_a_commit_of_another_run_does_not_stop_this_one(table, spark_submit, context):
+    table.create()
+    table.commit(1, table.txn(APP_ID + "x"), table.add())
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table).execute(context)["version"] == 4
+
+
+def test_the_same_run_of_another_deployment_is_another_run(table, spark_submit, context, monkeypatch):
+    table.create()
+    table.commit(1, table.txn(APP_ID), table.add())
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table).execute(context)["skipped"] is True
+    monkeypatch.setenv("AIRFLOW__DELTALITE__NAMESPACE", "other")
+    assert operator(table).execute(context)["skipped"] is False
+    table.commit(2, table.txn(APP_ID.replace("airflow/", "other/")), table.add())
+    assert operator(table).execute(context)["version"] == 2
+    monkeypatch.delenv("AIRFLOW__DELTALITE__NAMESPACE")
+    assert operator(table).execute(context)["version"] == 1
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+def test_a_cleared_task_writes_again_where_its_policy_says_so(table, spark_submit, context, has_state):
+    """Without state of the task a clear is told by the tries."""
+    if not has_state:
+        context.pop("task_state_store", None)
+    table.create()
+    table.commit(1, table.txn(APP_ID, 0), table.add())
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="overwrite").execute(context)["skipped"] is True
+    context["ti"].max_tries += 1
+    assert operator(table, mode="overwrite").execute(context)["skipped"] is False
+    assert operator(table, mode="append").execute(context)["skipped"] is True
+
+
+@since_3_3
+@pytest.mark.parametrize("retries", [0, 9])
+def test_retries_that_are_edited_between_two_tries_neither_repeat_nor_pass_over_a_write(
+    table, spark_submit, context, retries
+):
+    table.create()
+    spark_submit.does(commits_with(table, exit_code=134))
+    assert operator(table, mode="overwrite").execute(context)["committed"] is True
+    context["ti"].try_number = 2
+    assert operator(table, mode="overwrite", retries=retries).execute(context)["skipped"] is True
+    context["ti"].try_number, context["ti"].max_tries = 3, 2 + retries + 1
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="overwrite", retries=retries + 1).execute(context)["skipped"] is False
+
+
+@pytest.mark.parametrize(("on_rerun", "generation"), [("skip", 0), ("write", 1), ("replace", 1)])
+def test_a_failed_task_that_is_cleared_writes_under_every_policy(table, spark_submit, context, on_rerun, generation):
+    table.create()
+    kept = table.root.parent.parent / "kept"
+    spark_submit.does("sys.exit(134)")
+    with pytest.raises(DeltaJobError):
+        operator(table, on_rerun=on_rerun).execute(context)
+    context["ti"].max_tries += 1
+    spark_submit.does(KEEPS_ITS_REQUEST.format(kept=str(kept)) + SAYS_ITS_RESULT)
+    assert operator(table, on_rerun=on_rerun).execute(context)["committed"] is True
+    identity = WriteRequest.from_json(kept.read_text()).identity
+    assert (identity.app_id, identity.txn_version, identity.on_rerun) == (APP_ID, generation, OnRerun(on_rerun))
+
+
+def test_a_cleared_task_does_not_join_the_tracked_job_of_its_earlier_generation(table, spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    load = operator(table, mode="overwrite")
+    load.execute(context)
+    before = load.external_id_key
+    load.execute(context)
+    assert load.external_id_key == before
+    context["ti"].max_tries += 1
+    load.execute(context)
+    assert load.external_id_key != before
+
+
+@since_3_3
+def test_the_generation_is_kept_before_the_job_starts_and_for_as_long_as_the_dag_run(table, spark_submit, context):
+    table.create()
+    with pytest.raises(AirflowException, match="does not show what this run did"):
+        operator(table, mode="overwrite").execute(context)
+    state = context["task_state_store"]
+    assert state.values["deltalite_generation"] == {"max_tries": 2, "generation": 0, "clears": None}
+    assert state.retentions["deltalite_generation"] is NEVER_EXPIRE
+
+
+@since_3_3
+def test_a_state_store_that_does_not_answer_fails_the_task_before_a_job_starts(
+    table, spark_submit, context, monkeypatch
+):
+    def silent(*_, **__):
+        raise RuntimeError("the API server does not answer")
+
+    for name in ("set", "get"):
+        monkeypatch.setattr(context["task_state_store"], name, silent)
+        with pytest.raises(RuntimeError, match="does not answer"):
+            operator(table, mode="overwrite").execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_task_that_skips_when_cleared_needs_no_state(table, spark_submit, context):
+    context.pop("task_state_store", None)
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert operator(table, mode="append").execute(context)["txn_version"] == 0

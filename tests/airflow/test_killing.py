@@ -1,0 +1,105 @@
+"""A task that is ended by hand: its driver may clean up, and nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_deltalite.hooks import spark_submit as hooks
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+# As spark-submit is: a JVM (here too a Python, of another name) above the driver, whose exit code it takes over.
+STARTS_A_DRIVER = """
+import subprocess
+driver = subprocess.Popen([sys.executable, "-c", {driver!r}])
+with open({pids!r}, "w") as file:
+    file.write(f"{{os.getpid()}} {{driver.pid}}")
+sys.exit(driver.wait() % 256)
+"""
+CLEANS_UP = """
+import signal, sys, time
+def end(*_):
+    open({cleaned!r}, "w").close()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, end)
+open({ready!r}, "w").close()
+time.sleep(600)
+"""
+HANGS = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open({ready!r}, "w").close()
+time.sleep(600)
+"""
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def ended(table, spark_submit, context, tmp_path, driver):
+    """Run a task with this driver, and kill it when the driver is ready; the processes, and what the task raised."""
+    names = {name: str(tmp_path / name) for name in ("cleaned", "ready", "pids")}
+    spark_submit.does(STARTS_A_DRIVER.format(driver=driver.format(**names), pids=names["pids"]))
+    task = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
+    raised = []
+
+    def run():
+        try:
+            task.execute(context)
+        except AirflowException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: (tmp_path / "ready").exists() and (tmp_path / "pids").exists())
+    processes = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
+    try:
+        task.on_kill()
+        thread.join(timeout=30)
+        assert not thread.is_alive()
+        _, left = psutil.wait_procs(processes, timeout=10)
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+    return left, raised
+
+
+def test_the_driver_is_asked_to_end_and_takes_back_what_it_has_not_committed(table, spark_submit, context, tmp_path):
+    left, raised = ended(table, spark_submit, context, tmp_path, CLEANS_UP)
+    assert (tmp_path / "cleaned").exists()
+    assert left == []
+    assert "The job was asked to end from outside" in str(raised[0])
+
+
+def test_a_driver_that_does_not_listen_is_killed_with_all_that_is_above_it(
+    table, spark_submit, context, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
+    left, raised = ended(table, spark_submit, context, tmp_path, HANGS)
+    assert left == []
+    assert len(raised) == 1
+
+
+def test_a_kill_after_the_commit_leaves_it_and_the_next_try_finds_it(table, spark_submit, context, tmp_path):
+    table.create()
+    commit = table.root / "_delta_log" / f"{1:020}.json"
+    app_id = f"airflow/sales/load/-1/{context['ti'].run_id}"
+    text = json.dumps(table.txn(app_id)).replace("{", "{{").replace("}", "}}")
+    commits = f"with open({str(commit)!r}, 'w') as file:\n    file.write({text!r})\n"
+    left, raised = ended(table, spark_submit, context, tmp_path, commits + CLEANS_UP)
+    assert (left, raised) == ([], []), "what is committed is done"
+    again = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
+    spark_submit.calls.unlink()
+    returned = again.execute(context)
+    assert (returned["version"], returned["skipped"]) == (1, True)
+    assert not spark_submit.was_called

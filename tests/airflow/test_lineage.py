@@ -1,0 +1,256 @@
+"""What a request and its result say of datasets: names by OpenLineage's rules, versions and counts where known."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_provider_deltalite.assets.delta import asset_uri
+from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.lineage.assets import asset_name
+from airflow_provider_deltalite.lineage.edges import Statistics, edges_of
+from airflow_provider_deltalite.lineage.naming import DatasetName, dataset_name, folder_before_pattern
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from deltalite import watch
+from deltalite.requests import (
+    CheckpointRequest,
+    ConvertRequest,
+    DeleteRequest,
+    GenerateManifestRequest,
+    MergeClause,
+    MergeRequest,
+    OptimizeRequest,
+    RestoreRequest,
+    Source,
+    UpdateRequest,
+    VacuumRequest,
+    WriteRequest,
+)
+from deltalite.results import OperationResult
+from deltalite.storage.local import LocalLogStore
+
+
+def result(**changes) -> OperationResult:
+    given = {
+        "table": "/t",
+        "operation": "ANY",
+        "version": 4,
+        "read_version": 3,
+        "committed": True,
+        "skipped": False,
+        "app_id": "a",
+        "txn_version": 0,
+        "timestamp": 5,
+    }
+    return OperationResult(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("address", "namespace", "name"),
+    [
+        ("/lake/orders", "file", "/lake/orders"),
+        ("/lake//orders/", "file", "/lake/orders"),
+        ("file:/lake/orders", "file", "/lake/orders"),
+        ("file:///lake/orders/", "file", "/lake/orders"),
+        ("s3://bucket/lake/orders/", "s3://bucket", "lake/orders"),
+        ("s3a://bucket/lake/orders", "s3://bucket", "lake/orders"),
+        ("s3://key:secret@bucket/lake", "s3://bucket", "lake"),
+        ("s3://bucket", "s3://bucket", "/"),
+        ("gcs://bucket/orders", "gs://bucket", "orders"),
+        ("abfss://lake@account.dfs.core.windows.net/a/b", "abfss://lake@account.dfs.core.windows.net", "/a/b"),
+        ("hdfs://name:9000/lake/orders", "hdfs://name:9000", "/lake/orders"),
+        ("hdfs:///lake/orders", "hdfs", "/lake/orders"),
+    ],
+)
+def test_a_table_is_one_dataset_however_its_address_is_spelled(address, namespace, name):
+    assert dataset_name(address) == DatasetName(namespace=namespace, name=name)
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/landing/2026-01-01/*.csv", "/landing/2026-01-01/"),
+        ("/landing/day=[12]/x", "/landing/"),
+        ("s3://b/in/{a,b}/c", "s3://b/in/"),
+        ("/landing/a.csv", "/landing/a.csv"),
+    ],
+)
+def test_a_pattern_is_named_by_the_folder_in_front_of_it(path, folder):
+    assert folder_before_pattern(path) == folder
+
+
+def test_sources_are_inputs_and_delta_tables_say_which_version_was_read():
+    sources = {
+        "raw": Source(format="CSV", path="s3a://in/day/*.csv"),
+        "pinned": Source(format="delta", path="/t1", version_as_of=3),
+        "at_path": Source(format="delta", path="/t2@v5"),
+        "as_of": Source(format="delta", path="/t3", timestamp_as_of="2026-01-01"),
+        "feed": Source(format="delta", path="/t4", changes_from_version=1, changes_to_version=7),
+        "service": Source(format="kafka", options={"topic": "x"}),
+        "odd": Source(format="text", path=" "),
+    }
+    request = WriteRequest(table="/t", sources=sources, query="SELECT 1")
+    before, after = edges_of(request), edges_of(request, result(source_versions={"as_of": 9, "at_path": 5}))
+    assert [(e.name.name, e.file_format, e.version) for e in after.inputs] == [
+        ("day", "csv", None),
+        ("/t1", "delta", 3),
+        ("/t2", "delta", 5),
+        ("/t3", "delta", 9),
+        ("/t4", "delta", 7),
+    ]
+    assert before.inputs[3].version is None
+    assert [e.name for e in before.outputs] == [e.name for e in after.outputs] == [dataset_name("/t")]
+    assert (before.outputs[0].version, after.outputs[0].version) == (None, 4)
+
+
+SOURCE = {"source": Source(format="csv", path="/in")}
+INSERT = (MergeClause(insert="*"),)
+
+
+@pytest.mark.parametrize(
+    ("request_made", "metrics", "counted"),
+    [
+        (
+            WriteRequest(table="/t", sources=SOURCE),
+            {"numOutputRows": 1, "numOutputBytes": 2, "numFiles": 3},
+            Statistics(rows=1, size_bytes=2, files=3),
+        ),
+        (
+            MergeRequest(table="/t", sources=SOURCE, on="a = b", when_not_matched=INSERT),
+            {"numOutputRows": 1, "numTargetBytesAdded": 2, "numTargetFilesAdded": 3},
+            Statistics(rows=1, size_bytes=2, files=3),
+        ),
+        (
+            UpdateRequest(table="/t", set={"a": "1"}),
+            {"numUpdatedRows": 1, "numCopiedRows": 4, "numAddedBytes": 2, "numAddedFiles": 3},
+            Statistics(rows=5, size_bytes=2, files=3),
+        ),
+        (
+            DeleteRequest(table="/t", condition="a"),
+            {"numDeletedRows": 9, "numCopiedRows": 4, "numAddedBytes": 2, "numAddedFiles": 3},
+            Statistics(rows=4, size_bytes=2, files=3),
+        ),
+        (
+            OptimizeRequest(table="/t"),
+            {"numAddedBytes": 2, "numAddedFiles": 3},
+            Statistics(size_bytes=2, files=3),
+        ),
+        (
+            RestoreRequest(table="/t", version=1),
+            {"numRestoredFiles": 3, "restoredFilesSize": 2},
+            Statistics(size_bytes=2, files=3),
+        ),
+        (ConvertRequest(table="/t"), {"numConvertedFiles": 3}, Statistics(files=3)),
+        (VacuumRequest(table="/t"), {"numDeletedFiles": 3}, None),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_what_an_operation_wrote_is_counted_once_by_the_run_that_committed(request_made, metrics, counted):
+    (made,) = edges_of(request_made, result(metrics=metrics)).outputs
+    (found_again,) = edges_of(request_made, result(metrics=metrics, committed=False, skipped=True)).outputs
+    assert (made.version, made.statistics) == (4, counted)
+    assert (found_again.version, found_again.statistics) == (4, None)
+
+
+@pytest.mark.parametrize(
+    "request_made",
+    [CheckpointRequest(table="/t"), GenerateManifestRequest(table="/t"), VacuumRequest(table="/t", dry_run=True)],
+    ids=lambda one: one.kind,
+)
+def test_what_makes_no_version_of_a_table_only_reads_it(request_made):
+    found = edges_of(request_made, result(committed=False))
+    assert [(e.name.name, e.version) for e in found.inputs] == [("/t", 4)] and found.outputs == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "read_version", "said"),
+    [
+        ({}, None, "CREATE"),
+        ({}, 3, None),
+        ({"mode": "overwrite"}, 3, "OVERWRITE"),
+        ({"mode": "overwrite", "replace_where": "a"}, 3, None),
+        ({"mode": "overwrite", "partition_overwrite": "dynamic"}, 3, None),
+    ],
+)
+def test_a_table_that_is_made_or_replaced_as_a_whole_says_so(more, read_version, said):
+    request = WriteRequest(table="/t", sources=SOURCE, **more)
+    assert edges_of(request, result(read_version=read_version)).outputs[0].lifecycle == said
+    assert edges_of(request, result(read_version=read_version, committed=False)).outputs[0].lifecycle is None
+
+
+@pytest.mark.parametrize("address", ["/lake/orders", "file:/lake//orders/", "s3://lake/orders/", "hdfs://n:1/orders"])
+def test_the_asset_of_a_table_is_the_dataset_of_the_table(address):
+    assert asset_name(Asset(name="orders", uri=asset_uri(address)).uri) == dataset_name(address)
+
+
+@pytest.mark.parametrize("uri", ["postgres://host/db/schema/table", "orders", "x-team://orders", "s3://"])
+def test_an_asset_that_lies_nowhere_in_a_storage_has_no_name_of_ours(uri):
+    assert asset_name(uri) is None
+
+
+def test_the_columns_of_a_version_come_with_their_types_members_and_comments(table):
+    table.create()
+    schema = (
+        '{"type":"struct","fields":[{"name":"s","type":{"type":"struct","fields":[{"name":"m","type":"decimal(5,2)",'
+        '"nullable":true,"metadata":{}}]},"nullable":true,"metadata":{"comment":"why"}}]}'
+    )
+    table.commit(
+        1,
+        {
+            "metaData": {
+                "id": "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    )
+    store = LocalLogStore(str(table))
+    (was,), (now,) = watch.columns_at(store, 0), watch.columns_at(store, 1)
+    assert (was.name, was.type, was.members) == ("id", "bigint", ())
+    assert (now.name, now.type, now.comment) == ("s", "struct", "why")
+    assert [(member.name, member.type) for member in now.members] == [("m", "decimal(5,2)")]
+
+
+@pytest.fixture
+def collected(monkeypatch):
+    """What hooks tell Airflow's collector of lineage."""
+    from airflow.providers.common.compat.lineage import hook
+
+    found = []
+
+    class Collector:
+        def add_input_asset(self, context, *, uri, asset_extra):
+            found.append((uri, asset_extra))
+
+    monkeypatch.setattr(hook, "get_hook_lineage_collector", Collector)
+    return found
+
+
+def test_a_table_that_a_task_reads_through_the_hook_is_collected_with_its_version(table, collected):
+    table.create()
+    table.commit(1)
+    hook = DeltaHook(f"file:{table}/")
+    assert [hook.get_table(version=0).version, hook.get_table().version] == [0, 1]
+    assert collected == [(f"file://{table}", {"version": 0}), (f"file://{table}", {"version": 1})]
+
+
+def test_what_a_sensor_found_is_collected_poking_and_deferred_alike(table, collected, context):
+    table.create(table.add())
+    sensor = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1)
+    found = sensor.poke(context).xcom_value
+    other = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1, deferrable=True)
+    other.execute_complete(context, {"status": "success", "result": found})
+    assert collected == [(f"file://{table}", {"version": 0})] * 2
+
+
+def test_a_collector_that_refuses_the_asset_fails_no_task(table, monkeypatch, context):
+    from airflow.providers.common.compat.lineage import hook
+
+    def refuse():
+        raise ValueError("no such asset")
+
+    monkeypatch.setattr(hook, "get_hook_lineage_collector", refuse)
+    table.create(table.add())
+    assert DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1).poke(context).is_done

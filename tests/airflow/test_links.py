@@ -1,0 +1,124 @@
+"""The buttons of a task: stored while it runs, and what is still true when it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_deltalite.get_provider_info import get_provider_info
+from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, application_page, commit_page
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from deltalite.results import JobStarted, started_marker
+from tests.support.airflow_versions import stored
+
+SPARK, COMMIT = SparkApplicationLink().xcom_key, DeltaCommitLink().xcom_key
+STARTS = f"print({started_marker(JobStarted(application_id='app-1', ui_url='http://w:4040'))!r}, flush=True)\n"
+SAYS_ITS_RESULT = """
+from deltalite.results import OperationResult, result_marker
+print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
+    skipped=False, app_id="a", txn_version=0, timestamp=5)))
+"""
+
+
+@pytest.fixture
+def pushed(context):
+    pushed = {}
+    context["ti"].xcom_push = lambda key, value: pushed.setdefault(key, []).append(value)
+    return pushed
+
+
+def load(table, **parameters):
+    return DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"}, **parameters)
+
+
+def at_end(operator):
+    return {link.xcom_key: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}
+
+
+def test_the_ui_is_there_while_the_job_runs_and_a_dead_one_is_not_shown(table, spark_submit, context, pushed):
+    spark_submit.does(STARTS + SAYS_ITS_RESULT)
+    task = load(table)
+    task.execute(context)
+    commit = f"file://{table}/_delta_log/{4:020}.json"
+    assert pushed == {SPARK: ["http://w:4040"], COMMIT: [commit]}
+    assert at_end(task) == {SPARK: "", COMMIT: commit}
+
+
+def test_a_task_that_failed_has_its_application_where_somebody_keeps_it(
+    table, spark_submit, context, pushed, monkeypatch
+):
+    connection = {"conn_type": "spark", "host": "local[*]", "extra": {"spark-history-server": "http://history:18080/"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    spark_submit.does(STARTS + "sys.exit(51)")
+    task = load(table)
+    with pytest.raises(Exception, match="SchemaMismatchError"):
+        task.execute(context)
+    assert pushed == {SPARK: ["http://w:4040"]}
+    assert at_end(task) == {SPARK: "http://history:18080/history/app-1/", COMMIT: ""}
+
+
+@pytest.mark.parametrize("template", ["https://logs/{no_such_field}", "https://logs/{"])
+def test_a_web_page_that_is_configured_wrongly_fails_no_task_that_has_committed(
+    table, spark_submit, context, pushed, monkeypatch, template
+):
+    monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
+    spark_submit.does(SAYS_ITS_RESULT)
+    assert load(table).execute(context)["version"] == 4
+    assert pushed == {COMMIT: [f"file://{table}/_delta_log/{4:020}.json"]}
+
+
+def test_a_link_that_cannot_be_stored_fails_nothing(table, spark_submit, context):
+    def refuse(key, value):
+        raise RuntimeError("no API server")
+
+    context["ti"].xcom_push = refuse
+    spark_submit.does(STARTS + SAYS_ITS_RESULT)
+    assert load(table).execute(context)["version"] == 4
+
+
+@pytest.mark.parametrize(
+    ("history", "manager", "application", "page"),
+    [
+        ("h:18080", "http://rm:8088", "application_1_2", "http://h:18080/history/application_1_2/"),
+        (None, "http://rm:8088", "application_1_2", "http://rm:8088/cluster/app/application_1_2"),
+        (None, "http://rm:8088", "local-1", None),
+        (None, None, "application_1_2", None),
+    ],
+)
+def test_the_page_that_lasts_is_that_of_the_history_server_or_of_yarn(history, manager, application, page):
+    assert application_page(application, history=history, resource_manager=manager) == page
+
+
+AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version}"
+
+
+@pytest.mark.parametrize(
+    ("table", "template", "page"),
+    [
+        ("/lake/or ders", None, f"file:///lake/or%20ders/_delta_log/{7:020}.json"),
+        ("s3://lake/orders/", None, f"s3://lake/orders/_delta_log/{7:020}.json"),
+        (
+            "s3a://lake/a b",
+            AWS,
+            f"https://console.aws.amazon.com/s3/object/lake?prefix=a%20b/_delta_log/{7:020}.json&v=7",
+        ),
+        (
+            "s3://lake/t",
+            "https://b/{uri}?of={table}",
+            f"https://b/s3%3A//lake/t/_delta_log/{7:020}.json?of=s3%3A//lake/t",
+        ),
+    ],
+)
+def test_the_commit_is_a_file_and_a_web_page_where_the_deployment_has_one(table, template, page):
+    assert commit_page(table, 7, template=template) == page
+
+
+def test_the_provider_names_its_links_and_they_outlive_serialization():
+    names = [f"{type(link).__module__}.{type(link).__qualname__}" for link in DeltaWriteOperator.operator_extra_links]
+    assert sorted(names) == sorted(get_provider_info()["extra-links"])
+    with DAG("d", schedule=None) as dag:
+        load("/t")
+    links = stored(dag).get_task("load").operator_extra_link_dict
+    assert sorted(links) == ["Delta commit", "Spark application"]

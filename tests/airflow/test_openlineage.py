@@ -1,0 +1,155 @@
+"""What OpenLineage's own listener writes of a DAG run, through its file transport; only spark-submit is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+PROGRAM = Path(__file__).with_name("lineage_dag_run.py")
+# The job: it commits as the real ones do, says what it read, and has no good answer to a DELETE.
+JOB = """
+import json, os
+from deltalite.results import OperationResult, error_marker, result_marker
+request = json.load(open(sys.argv[-1]))
+with open({calls!r}, "a") as file:
+    file.write(json.dumps([request["kind"], sys.argv]) + chr(10))
+if request["kind"] == "delete":
+    print(error_marker("InvalidRequestError", "there is no column 'nothing'"))
+    sys.exit(64)
+root = request["table"].removeprefix("file:").rstrip("/")
+run = request["identity"]
+metrics = {{"write": {{"numOutputRows": 2, "numOutputBytes": 900, "numFiles": 1}},
+           "merge": {{"numOutputRows": 3, "numTargetBytesAdded": 700, "numTargetFilesAdded": 2}}}}[request["kind"]]
+operation, versions = request["kind"].upper(), {{"source": 1}} if request["kind"] == "merge" else {{}}
+lines = [
+    {{"commitInfo": {{
+        "timestamp": 9, "operation": operation, "operationMetrics": {{k: str(v) for k, v in metrics.items()}},
+        "readVersion": 0, "operationParameters": {{"sourceVersions": json.dumps(versions)}}}}}},
+    {{"txn": {{"appId": run["app_id"], "version": run["txn_version"], "lastUpdated": 9}}}},
+    {{"add": {{"path": "a", "size": 1, "modificationTime": 9, "partitionValues": {{}}, "dataChange": True}}}},
+]
+with open(os.path.join(root, "_delta_log", "%020d.json" % 1), "x") as file:
+    file.write(chr(10).join(map(json.dumps, lines)))
+print(result_marker(OperationResult(
+    table=root, operation=operation, version=1, read_version=0, committed=True, skipped=False, app_id=run["app_id"],
+    txn_version=0, timestamp=9, metrics=metrics, source_versions=versions)))
+"""
+
+
+@pytest.fixture(scope="module")
+def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
+    """The events of one DAG run that is run twice: {(event type, task): [first, second]}, and the calls of Spark."""
+    folder = tmp_path_factory.mktemp("lineage")
+    for name in ("orders", "customers"):
+        make_table(folder / "lake" / name).create()
+    calls, events = folder / "calls.jsonl", folder / "events.jsonl"
+    stand_in = make_stand_in(folder)
+    stand_in.does(JOB.format(calls=str(calls)))
+    settings = {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps({"type": "file", "log_file_path": str(events), "append": True}),
+        "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
+        "PYTHONPATH": str(PROGRAM.parents[2]),
+        "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
+        "TEST_LAKE": str(folder / "lake"),
+    }
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(PROGRAM)],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert events.exists(), done.stdout + done.stderr
+    found: dict[tuple[str, str], list[dict]] = {}
+    for line in events.read_text().splitlines():
+        event = json.loads(line)
+        found.setdefault((event["eventType"], event["job"]["name"].removeprefix("lineage.")), []).append(event)
+    return folder / "lake", found, [json.loads(line) for line in calls.read_text().splitlines()]
+
+
+def datasets(event, side):
+    return {(one["namespace"], one["name"]): one for one in event[side]}
+
+
+def facet(dataset, name):
+    return {key: value for key, value in dataset["facets"][name].items() if not key.startswith("_")}
+
+
+def test_each_task_begins_with_what_it_is_about_to_read_and_write(lineage_of_two_runs):
+    lake, events, _ = lineage_of_two_runs
+    named = {
+        task: [sorted(datasets(events["START", task][0], side)) for side in ("inputs", "outputs")]
+        for task in ("load", "wait", "upsert", "forget")
+    }
+    orders, customers = ("file", f"{lake}/orders"), ("file", f"{lake}/customers")
+    assert named == {
+        "load": [[("file", f"{lake}/in/2026-01-01"), ("s3://rules", "orders.yaml")], [orders]],
+        "wait": [[orders], []],
+        "upsert": [[orders], [customers]],
+        "forget": [[], [customers]],
+    }
+    assert "version" not in events["START", "upsert"][0]["inputs"][0]["facets"]
+
+
+def test_a_commit_is_an_output_with_its_version_its_schema_and_what_was_written(lineage_of_two_runs):
+    _, events, _ = lineage_of_two_runs
+    event = events["COMPLETE", "load"][0]
+    (orders,) = event["outputs"]
+    assert facet(orders, "version") == {"datasetVersion": "1"}
+    assert [(f["name"], f["type"]) for f in facet(orders, "schema")["fields"]] == [("id", "bigint")]
+    assert facet(orders, "storage") == {"storageLayer": "delta", "fileFormat": "parquet"}
+    written = orders["outputFacets"]["outputStatistics"]
+    assert (written["rowCount"], written["size"], written["fileCount"]) == (2, 900, 1)
+    assert event["job"]["facets"]["sql"]["query"] == "SELECT id FROM source"
+    run = event["run"]["facets"]["deltalite"]
+    assert (run["operation"], run["version"], run["committed"], run["skipped"]) == ("WRITE", 1, True, False)
+    assert run["appId"].startswith("airflow/lineage/load/")
+
+
+def test_a_delta_table_that_was_read_is_an_input_at_that_version(lineage_of_two_runs):
+    lake, events, _ = lineage_of_two_runs
+    for task in ("wait", "upsert"):
+        (orders,) = events["COMPLETE", task][0]["inputs"]
+        assert orders["name"] == f"{lake}/orders"
+        assert facet(orders, "version") == {"datasetVersion": "1"}
+
+
+def test_a_task_that_failed_names_what_it_would_have_written_and_no_version(lineage_of_two_runs):
+    lake, events, _ = lineage_of_two_runs
+    event = events["FAIL", "forget"][0]
+    (customers,) = event["outputs"]
+    assert customers["name"] == f"{lake}/customers"
+    assert not {"version", "schema"} & set(customers["facets"]) and customers.get("outputFacets") in (None, {})
+    assert "there is no column 'nothing'" in event["run"]["facets"]["errorMessage"]["message"]
+    assert "deltalite" not in event["run"]["facets"]
+
+
+def test_a_run_that_had_committed_names_its_version_and_counts_nothing_again(lineage_of_two_runs):
+    _, events, calls = lineage_of_two_runs
+    assert [kind for kind, _ in calls] == ["write", "merge", "delete", "delete"]
+    event = events["COMPLETE", "load"][1]
+    (orders,) = event["outputs"]
+    assert facet(orders, "version") == {"datasetVersion": "1"}
+    assert orders.get("outputFacets") in (None, {})
+    run = event["run"]["facets"]["deltalite"]
+    assert (run["committed"], run["skipped"]) == (False, True)
+    (read,) = events["COMPLETE", "upsert"][1]["inputs"]
+    assert facet(read, "version") == {"datasetVersion": "1"}  # the commit itself says what it was made of
+
+
+def test_the_spark_application_is_told_its_parent(lineage_of_two_runs):
+    _, events, calls = lineage_of_two_runs
+    (argv,) = [argv for kind, argv in calls if kind == "write"]
+    assert f"spark.openlineage.parentRunId={events['START', 'load'][0]['run']['runId']}" in argv
+    assert "spark.openlineage.parentJobName=lineage.load" in argv

@@ -1,0 +1,151 @@
+"""Filters by which a value of somebody else's stays a value; tests/spark/test_quoting.py asks Spark's parser."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaWriteOperator
+from airflow_provider_deltalite.quoting import path_part, sql_identifier, sql_literal
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from deltalite.errors import InvalidRequestError
+from tests.airflow.rendering import rendered
+
+EAST = timezone(timedelta(hours=1))
+HARMLESS = re.compile(r"'(?:[^'\"\\$`{}\x00-\x1f]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*'", re.DOTALL)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_no_character_of_a_text_can_end_its_literal_or_be_replaced_by_spark(text):
+    assert HARMLESS.fullmatch(sql_literal(text))
+
+
+@pytest.mark.parametrize(
+    ("value", "sql"),
+    [
+        ("it's", "'it\\u0027s'"),
+        ("${env:SECRET}", "'\\u0024\\u007Benv:SECRET\\u007D'"),
+        (None, "NULL"),
+        (True, "TRUE"),
+        (7, "7"),
+        (-7, "(-7)"),
+        (0.1, "0.1D"),
+        (-0.5, "(-0.5D)"),
+        (np.float64(0.1), "0.1D"),
+        (float("nan"), "CAST('nan' AS DOUBLE)"),
+        (Decimal("12.30"), "12.30BD"),
+        (Decimal("-12.30"), "(-12.30BD)"),
+        (b"\x00'", "X'0027'"),
+        (date(2026, 1, 31), "DATE'2026-01-31'"),
+        (datetime(2026, 1, 31, 1, 2, 3, tzinfo=timezone(timedelta(hours=1))), "TIMESTAMP'2026-01-31 00:02:03Z'"),
+        (datetime(2026, 1, 31, 1, 2, 3), "TIMESTAMP_NTZ'2026-01-31 01:02:03'"),  # noqa: DTZ001  it has no zone
+        (["a", 1], "('a', 1)"),
+    ],
+)
+def test_each_kind_of_value_is_written_as_what_it_is(value, sql):
+    assert sql_literal(value) == sql
+
+
+@pytest.mark.parametrize(
+    "value", [[], {"a": 1}, object(), "\ud800", Decimal("NaN"), datetime.min.replace(tzinfo=EAST), pd.NaT]
+)
+def test_what_cannot_be_said_safely_is_refused(value):
+    with pytest.raises(InvalidRequestError, match="cannot be put into a template"):
+        sql_literal(value)
+
+
+def test_a_name_stays_one_name():
+    assert sql_identifier("a.b`; DROP") == "`a.b``; DROP`"
+    for name in ("", 7, "a\nb", "${x}"):
+        with pytest.raises(InvalidRequestError):
+            sql_identifier(name)
+
+
+@pytest.mark.parametrize("name", ["DE", "day=2026-01-31", "Zürich 1", 7, date(2026, 1, 31)])
+def test_a_part_of_an_address_may_be_any_plain_name(name):
+    assert path_part(name) == str(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "..", ".", "../x", "a/b", "a\\b", "~root", "_delta_log", "%2e%2e", "*", "x@v3", "a\n", None, "a:b"],
+)
+def test_a_part_of_an_address_that_leads_elsewhere_is_refused(name):
+    with pytest.raises(InvalidRequestError):
+        path_part(name)
+
+
+CONF = {"customer": "x' OR '1'='1", "country": "../secrets"}
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_templates_of_operators_know_the_filters(native):
+    made = rendered(
+        DeltaDeleteOperator,
+        native=native,
+        condition="customer = {{ conf.customer | sql_literal }}",
+        rendered_with={"conf": CONF},
+    )
+    assert made.condition == "customer = 'x\\u0027 OR \\u00271\\u0027=\\u00271'"
+    with pytest.raises(InvalidRequestError, match=r"\.\./secrets"):
+        rendered(
+            DeltaDeleteOperator,
+            native=native,
+            table="/lake/{{ conf.country | path_part }}",
+            condition="a",
+            rendered_with={"conf": CONF},
+        )
+
+
+def test_templates_of_the_sensor_know_them_too():
+    sensor = DeltaVersionSensor(task_id="wait", table="/lake/{{ country | path_part }}")
+    sensor.render_template_fields({"country": "DE"})
+    assert sensor.table == "/lake/DE"
+
+
+def test_a_mapped_task_knows_them():
+    from datetime import datetime as moment
+
+    from airflow.sdk import DAG
+
+    with DAG("d", schedule=None, start_date=moment(2026, 1, 1, tzinfo=UTC)):
+        mapped = DeltaDeleteOperator.partial(task_id="t", table="/lake").expand(condition=["a = {{ b | sql_literal }}"])
+    unmapped = mapped.unmap({"condition": "a = {{ b | sql_literal }}"})
+    unmapped.render_template_fields({"b": "'"})
+    assert unmapped.condition == "a = '\\u0027'"
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_parameters_of_a_query_are_values_of_their_own(native):
+    made = rendered(
+        DeltaWriteOperator,
+        native=native,
+        source={"format": "csv", "path": "/in"},
+        query="SELECT * FROM source WHERE customer = :customer AND day = :day AND n = :n",
+        query_params={"customer": "{{ conf.customer }}", "day": date(2026, 1, 31), "n": 7},
+        rendered_with={"conf": CONF},
+    )
+    request = made._request()
+    assert request.query_params == {"customer": CONF["customer"], "day": "2026-01-31", "n": 7}
+    assert type(request).from_json(request.to_json()) == request
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"query": None, "query_params": {"a": 1}}, "no query"),
+        ({"query": "SELECT :a", "query_params": {"a b": 1}}, "'a b' in query_params is no name"),
+        ({"query": "SELECT :a", "query_params": {"a": [1]}}, "is a list"),
+    ],
+)
+def test_parameters_that_cannot_be_bound_are_refused(parameters, says):
+    made = rendered(DeltaWriteOperator, source={"format": "csv", "path": "/in"}, **parameters)
+    with pytest.raises(InvalidRequestError, match=says):
+        made._request()

@@ -1,0 +1,45 @@
+"""The retry policy on an Airflow that has none yet, and what it says to one that has."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+
+import airflow.sdk
+import pytest
+from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
+
+from airflow_provider_deltalite.failures import DeltaJobError, failure
+from airflow_provider_deltalite.retries import delta_retry_policy
+from deltalite.errors import ConcurrentDeleteReadException, StorageError
+from tests.support.airflow_versions import since_3_3
+
+
+def decided(policy, raised):
+    decision = policy.evaluate(raised, try_number=1, max_tries=3)
+    return decision.action.value, decision.retry_delay
+
+
+@since_3_3
+def test_it_waits_as_long_as_the_error_asks_and_leaves_all_others_to_the_task():
+    policy = delta_retry_policy(conflict_delay=timedelta(seconds=1), storage_delay=timedelta(seconds=2))
+    assert decided(policy, failure(ConcurrentDeleteReadException, "m")) == ("retry", timedelta(seconds=1))
+    assert decided(policy, failure(StorageError, "m")) == ("retry", timedelta(seconds=2))
+    for other in (DeltaJobError("m"), ValueError("m")):
+        assert decided(policy, other) == ("default", None)
+    patient = delta_retry_policy(job_delay=timedelta(seconds=3))
+    assert decided(patient, DeltaJobError("m")) == ("retry", timedelta(seconds=3))
+
+
+@since_3_3
+def test_it_outlives_serialization():
+    policy = delta_retry_policy()
+    again = airflow.sdk.ExceptionRetryPolicy.deserialize(policy.serialize())
+    assert decided(again, failure(StorageError, "m")) == decided(policy, failure(StorageError, "m"))
+
+
+def test_an_older_airflow_is_told_what_to_do(monkeypatch):
+    without_policies = type(sys)("airflow.sdk")
+    monkeypatch.setitem(sys.modules, "airflow.sdk", without_policies)
+    with pytest.raises(AirflowOptionalProviderFeatureException, match=r"needs Airflow 3.3.*Leave `retry_policy` out"):
+        delta_retry_policy()

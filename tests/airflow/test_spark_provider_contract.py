@@ -1,0 +1,148 @@
+"""What is relied on in Airflow's Spark provider beyond its public interface: that it is there, and does what it did.
+
+A new release of the provider that moves one of these breaks a test here, and not a task of a user.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
+
+HOOK_METHODS = {
+    "_build_spark_common_args": ["self"],
+    "_build_spark_submit_command": ["self", "application"],
+    "_get_spark_binary_path": ["self"],
+    "_get_yarn_rm_base_url": ["self"],
+    "_process_spark_submit_log": ["self", "itr"],
+    "_should_track_yarn_application_via_rm_api": ["self"],
+    "_validate_track_driver_via_k8s_api_config": ["self"],
+    "_validate_yarn_track_via_rm_api_config": ["self"],
+    "on_kill": ["self"],
+    "submit": ["self", "application", "kwargs"],
+}
+OVERRIDDEN = {
+    "_build_spark_common_args",
+    "_build_spark_submit_command",
+    "_get_spark_binary_path",
+    "_process_spark_submit_log",
+    "on_kill",
+    "submit",
+}
+HOOK_ATTRIBUTES = [
+    "_application_args", "_conf", "_conn_id", "_connection", "_driver_class_path", "_env", "_env_vars", "_files",
+    "_is_yarn", "_is_yarn_cluster_mode", "_jars", "_kubernetes_driver_pod", "_last_submit_log_lines", "_packages",
+    "_properties_file", "_py_files", "_submit_sp", "_track_driver_via_k8s_api", "_yarn_application_id",
+    "_yarn_track_via_rm_api",
+]  # fmt: skip
+OPERATOR_METHODS = {
+    "_get_hook": ["self"],
+    "execute": ["self", "context"],
+    "execute_resumable": ["self", "context"],
+    "on_kill": ["self"],
+    "poll_until_complete": ["self", "external_id", "context"],
+}
+
+
+@pytest.mark.parametrize("name", HOOK_METHODS)
+def test_the_hook_has_the_method_with_its_parameters(name):
+    assert list(inspect.signature(getattr(SparkSubmitHook, name)).parameters) == HOOK_METHODS[name]
+
+
+def test_what_is_overridden_is_there_to_be_overridden():
+    assert set(vars(DeltaSparkSubmitHook)) & set(vars(SparkSubmitHook)) >= OVERRIDDEN
+    private = {name for name in vars(DeltaSparkSubmitHook) if name.startswith("_") and not name.startswith("__")}
+    assert {name for name in private if hasattr(SparkSubmitHook, name)} <= OVERRIDDEN, "one more has to be watched over"
+
+
+def test_the_hook_keeps_what_it_was_given_where_it_is_looked_for(spark_submit):
+    hook = SparkSubmitHook(conf={"a": "b"})
+    assert [name for name in HOOK_ATTRIBUTES if not hasattr(hook, name)] == []
+    assert {"master", "deploy_mode", "spark_binary"} <= set(hook._connection)
+    assert (hook._submit_sp, hook._yarn_application_id, hook._kubernetes_driver_pod) == (None, None, None)
+
+
+def test_the_command_is_made_of_the_common_arguments_and_logged_after_they_are(spark_submit, monkeypatch, capsys):
+    hook = SparkSubmitHook(conf={"spark.secret.key": "x"}, application_args=["last"])
+    monkeypatch.setattr(hook, "_build_spark_common_args", lambda: ["--replaced"])
+    assert hook._build_spark_submit_command("app.py") == ["spark-submit", "--replaced", "app.py", "last"]
+    assert "--replaced" in capsys.readouterr().out
+
+
+def test_the_environment_of_the_process_is_taken_after_the_command_is_built(spark_submit, monkeypatch):
+    hook = SparkSubmitHook()
+    build = hook._build_spark_submit_command
+
+    def built(application):
+        command = build(application)
+        hook._env = {"SET_WHILE_BUILDING": "yes"}
+        return command
+
+    monkeypatch.setattr(hook, "_build_spark_submit_command", built)
+    hook.submit("app.py")
+    assert spark_submit.env["SET_WHILE_BUILDING"] == "yes"
+
+
+def test_the_output_is_read_once_line_by_line_and_the_process_is_kept(spark_submit, monkeypatch):
+    spark_submit.does("print('one'); print('two'); sys.exit(7)")
+    hook, seen = SparkSubmitHook(), []
+    monkeypatch.setattr(hook, "_process_spark_submit_log", lambda lines: seen.append(list(lines)))
+    with pytest.raises(AirflowException, match="Error code is: 7"):
+        hook.submit("app.py")
+    assert seen == [["one\n", "two\n"]]
+    assert hook._submit_sp.returncode == 7
+    hook._submit_sp.stdout.close()
+
+
+@pytest.mark.parametrize("name", OPERATOR_METHODS)
+def test_the_operator_has_the_method_with_its_parameters(name):
+    assert list(inspect.signature(getattr(SparkSubmitOperator, name)).parameters) == OPERATOR_METHODS[name]
+
+
+def test_the_operator_asks_for_its_hook_once_and_only_where_it_has_none(spark_submit, monkeypatch):
+    operator = SparkSubmitOperator(task_id="operator", application="app.py", durable=False)
+    hooks = []
+    monkeypatch.setattr(operator, "_get_hook", lambda: hooks.append(SparkSubmitHook()) or hooks[-1])
+    operator.execute({})
+    operator.execute({})
+    assert len(hooks) == 1
+    operator._hook = None
+    operator.execute({})
+    assert len(hooks) == 2
+
+
+def test_the_operator_keeps_each_parameter_of_the_hook_under_its_name():
+    operator = SparkSubmitOperator(task_id="operator")
+    parameters = [name for name in inspect.signature(SparkSubmitHook.__init__).parameters if name != "self"]
+    assert [name for name in parameters if not hasattr(operator, name) and not hasattr(operator, f"_{name}")] == []
+    assert operator._java_class is None
+
+
+def test_the_names_under_which_a_tracked_job_is_kept_are_read_from_the_operator():
+    assert SparkSubmitOperator.external_id_key == "spark_job_id"
+    assert SparkSubmitOperator._K8S_DRIVER_STATUS_KEY == "k8s_driver_status"
+
+
+def test_yarn_is_tracked_only_where_its_address_is_in_the_extra_of_that_name(spark_submit, monkeypatch):
+    def connect(**extra):
+        connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **extra}}
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+        return SparkSubmitHook(yarn_track_via_rm_api=True)
+
+    with pytest.raises(ValueError, match="yarn_resourcemanager_webapp_address"):
+        connect()._validate_yarn_track_via_rm_api_config()
+    hook = connect(yarn_resourcemanager_webapp_address="rm:8088")
+    hook._validate_yarn_track_via_rm_api_config()
+    assert hook._get_yarn_rm_base_url() == "http://rm:8088"
+    assert hook._should_track_yarn_application_via_rm_api()
+
+
+def test_our_template_fields_are_more_than_the_providers():
+    assert set(SparkSubmitOperator.template_fields) <= set(DeltaSubmitOperator.template_fields)

@@ -1,0 +1,396 @@
+"""Jobs in clusters, tracked, joined again and killed: Airflow's own hook and operator, and a cluster that answers.
+
+The stand-ins are YARN's ResourceManager, an HTTP server that tells what it was told to, and the client of Kubernetes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit as hooks
+from airflow.providers.apache.spark.operators import spark_submit as operators
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
+from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
+from tests.support.airflow_versions import since_3_3
+
+APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
+YARN_ID = "application_1700000000000_0001"
+POD = "load-0123456789abcdef-driver"
+SUBMITS = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
+MAKES_A_POD = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}')\n"
+
+
+def operator(table, **parameters) -> DeltaWriteOperator:
+    given = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
+    return DeltaWriteOperator(**{**given, **parameters})
+
+
+def commit(table, version=1, txn=0) -> None:
+    """What the driver does, somewhere in the cluster."""
+    table.commit(version, table.txn(APP_ID, txn), table.add())
+
+
+class ResourceManager:
+    """YARN's REST service. `answers` are the states that it tells, one for each question; the last one stays."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict] = []
+        self.asked: list[str] = []
+        self.killed: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.asked.append(self.path)
+                answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
+                if callable(happens := answer.get("then")):
+                    happens()
+                self._say({"app": {key: value for key, value in answer.items() if key != "then"}})
+
+            def do_PUT(self):
+                outer.killed.append(self.path)
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self._say({"state": "KILLED"})
+
+            def _say(self, body):
+                data = json.dumps(body).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+
+    def finishes(self, status="SUCCEEDED", *, diagnostics="", then=None) -> dict:
+        return {"state": "FINISHED", "finalStatus": status, "diagnostics": diagnostics, "then": then}
+
+
+RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
+
+
+@pytest.fixture
+def yarn(spark_submit, monkeypatch):
+    """A YARN cluster whose ResourceManager the connection names."""
+    manager = ResourceManager()
+    thread = threading.Thread(target=manager.server.serve_forever)
+    thread.start()
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": manager.address}
+    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    yield manager
+    manager.server.shutdown()
+    thread.join()
+    manager.server.server_close()
+
+
+@pytest.fixture
+def plain_yarn(spark_submit, monkeypatch):
+    """A YARN cluster of which the connection says nothing more."""
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+
+
+@since_3_3
+def test_yarn_works_with_default_arguments_and_says_what_it_cannot_do(table, spark_submit, context, plain_yarn, capsys):
+    table.create()
+    spark_submit.does(f"{SUBMITS}import shutil\n" + commits(table))
+    returned = operator(table).execute(context)
+    assert (returned["version"], returned["committed"]) == (1, True)
+    assert "yarn_resourcemanager_webapp_address" in capsys.readouterr().out
+    assert not any("waitAppCompletion" in argument for argument in spark_submit.argv)
+
+
+def commits(table) -> str:
+    folder = table.root / "_delta_log"
+    lines = [{"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {}}}, table.txn(APP_ID)]
+    text = "\n".join(map(json.dumps, lines))
+    return f"open({str(folder / f'{1:020}.json')!r}, 'w').write({text!r})\n"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"durable": True}, "durable=True needs .*yarn_resourcemanager_webapp_address"),
+        ({"yarn_track_via_rm_api": True}, "yarn_resourcemanager_webapp_address"),
+        ({"track_driver_via_k8s_api": True}, "Kubernetes"),
+    ],
+)
+def test_tracking_that_cannot_work_is_refused_at_once_with_what_is_missing(
+    table, spark_submit, context, plain_yarn, parameters, said
+):
+    with pytest.raises(AirflowFailException, match=f"InvalidRequestError: .*{said}"):
+        operator(table, **parameters).execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_job_that_waits_for_itself_cannot_be_tracked(table, spark_submit, context, yarn):
+    with pytest.raises(AirflowFailException, match="waitAppCompletion is 'true'"):
+        operator(table, conf={"spark.yarn.submit.waitAppCompletion": "true"}).execute(context)
+    assert not spark_submit.was_called
+
+
+@since_3_3
+def test_a_yarn_that_can_be_asked_is_and_the_result_comes_from_the_log(table, spark_submit, context, yarn):
+    table.create()
+    spark_submit.does(SUBMITS)
+    yarn.answers = [yarn.finishes(then=lambda: commit(table))]
+    conf = {"spark.x": "1"}
+    returned = operator(table, conf=conf).execute(context)
+    assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
+    assert "spark.yarn.submit.waitAppCompletion=false" in spark_submit.argv
+    assert context["task_state_store"].values["spark_job_id_0"] == YARN_ID
+    assert conf == {"spark.x": "1"}, "the author's own dictionary"
+
+
+@since_3_3
+def test_a_retry_joins_the_job_that_still_runs_and_returns_what_the_first_try_would_have(
+    table, spark_submit, context, yarn
+):
+    table.create()
+    context["task_state_store"].set("spark_job_id_0", YARN_ID)
+    yarn.answers = [RUNNING, yarn.finishes(then=lambda: commit(table))]
+    joined = operator(table).execute(context)
+    assert (joined["version"], joined["committed"], joined["skipped"]) == (1, True, False)
+    assert not spark_submit.was_called
+
+
+def test_a_retry_after_a_job_that_succeeded_returns_the_same_without_asking_the_cluster(
+    table, spark_submit, context, yarn
+):
+    table.create()
+    spark_submit.does(SUBMITS)
+    yarn.answers = [yarn.finishes(then=lambda: commit(table))]
+    first = operator(table).execute(context)
+    asked = len(yarn.asked)
+    again = operator(table).execute(context)
+    assert len(yarn.asked) == asked
+    assert again == {**first, "committed": False, "skipped": True}
+
+
+@since_3_3
+def test_a_cleared_task_that_writes_again_submits_anew_and_one_that_skips_returns_the_same(
+    table, spark_submit, context, yarn
+):
+    table.create()
+    spark_submit.does(SUBMITS)
+    yarn.answers = [yarn.finishes(then=lambda: commit(table))]
+    first = operator(table, mode="overwrite").execute(context)
+    context["ti"].max_tries += 1
+    assert operator(table, mode="append").execute(context) == {**first, "committed": False, "skipped": True}
+    yarn.answers = [yarn.finishes(then=lambda: commit(table, version=2, txn=1))]
+    again = operator(table, mode="overwrite").execute(context)
+    assert (again["version"], again["txn_version"], again["skipped"]) == (2, 1, False)
+    assert context["task_state_store"].values["spark_job_id_1"] == YARN_ID
+
+
+@since_3_3
+def test_a_cleared_task_that_commits_nothing_runs_again_too(table, spark_submit, context, yarn):
+    table.create()
+    spark_submit.does(SUBMITS)
+    yarn.answers = [yarn.finishes("FAILED")]
+    checkpoint = DeltaCheckpointOperator(task_id="checkpoint", table=str(table), retries=2)
+    with pytest.raises(DeltaJobError):
+        checkpoint.execute(context)
+    context["ti"].max_tries += 1
+    spark_submit.calls.unlink()
+    with pytest.raises(DeltaJobError):
+        checkpoint.execute(context)
+    assert spark_submit.was_called
+    assert {"spark_job_id_0", "spark_job_id_1"} <= set(context["task_state_store"].values)
+
+
+@since_3_3
+def test_the_exit_code_that_yarn_tells_decides_as_that_of_a_process_does(table, spark_submit, context, yarn):
+    table.create()
+    spark_submit.does(SUBMITS)
+    yarn.answers = [yarn.finishes("FAILED", diagnostics="User application exited with status 51")]
+    with pytest.raises(AirflowFailException, match=r"SchemaMismatchError: .*exit code 51"):
+        operator(table).execute(context)
+    context["task_state_store"].values.clear()
+    yarn.answers = [yarn.finishes("FAILED", diagnostics="AM Container exited with  exitCode: 84")]
+    with pytest.raises(DeltaConflictError, match="ConcurrentAppendException"):
+        operator(table).execute(context)
+
+
+@since_3_3
+def test_a_job_that_yarn_calls_failed_after_its_commit_is_a_success_also_where_it_was_joined(
+    table, spark_submit, context, yarn
+):
+    table.create()
+    context["task_state_store"].set("spark_job_id_0", YARN_ID)
+    yarn.answers = [RUNNING, yarn.finishes("FAILED", diagnostics="Container killed", then=lambda: commit(table))]
+    assert operator(table).execute(context)["version"] == 1
+
+
+@since_3_3
+def test_a_cluster_that_does_not_answer_leaves_the_job_alone(table, spark_submit, context, yarn):
+    table.create()
+    context["task_state_store"].set("spark_job_id_0", YARN_ID)
+    yarn.answers = [{"no": "state"}]
+    with pytest.raises(RuntimeError, match="unexpected payload"):
+        operator(table).execute(context)
+    assert not spark_submit.was_called
+
+
+@since_3_3
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_kill_reaches_the_application_also_where_an_earlier_try_has_submitted_it(
+    table, spark_submit, context, yarn, joined
+):
+    table.create()
+    load = operator(table)
+    spark_submit.does(SUBMITS)
+    if joined:
+        context["task_state_store"].set("spark_job_id_0", YARN_ID)
+    killed = yarn.finishes("KILLED", then=load.on_kill)
+    yarn.answers = [RUNNING, killed] if joined else [killed]
+    with pytest.raises(DeltaJobError, match="KILLED"):
+        load.execute(context)
+    assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
+    assert spark_submit.was_called is not joined
+
+
+@pytest.mark.parametrize("has_yarn", [True, False])
+def test_a_kill_of_a_job_in_yarn_that_is_not_tracked_ends_spark_submit_and_the_application(
+    table, spark_submit, context, plain_yarn, tmp_path, capsys, has_yarn
+):
+    table.create()
+    spark_submit.does(f"print({YARN_ID!r}, flush=True)\nimport time; time.sleep(600)")
+    if has_yarn:
+        yarn = spark_submit.bin.parent / "yarn"
+        yarn.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "asked"}\n')
+        yarn.chmod(0o755)
+    load, raised = operator(table), []
+
+    def run():
+        try:
+            load.execute(context)
+        except DeltaJobError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    end = time.monotonic() + 60
+    while not (load._hook and load._hook._yarn_application_id) and time.monotonic() < end:
+        time.sleep(0.02)
+    load.on_kill()
+    thread.join(timeout=30)
+    assert not thread.is_alive() and len(raised) == 1
+    if has_yarn:
+        assert (tmp_path / "asked").read_text() == f"application -kill {YARN_ID}\n"
+    else:
+        assert f"{YARN_ID} may go on, for this worker has no program 'yarn'" in capsys.readouterr().out
+
+
+class ApiException(Exception):  # noqa: N818  its name there
+    """As the client of Kubernetes raises it."""
+
+    status = 404
+
+
+class Kubernetes:
+    """The client of Kubernetes: `phases` are those of the driver's pod, one for each question; None: it is gone."""
+
+    ApiException = ApiException
+
+    def __init__(self) -> None:
+        self.phases: list = []
+        self.deleted: list[str] = []
+
+    def get_kube_client(self):
+        return self
+
+    def read_namespaced_pod(self, name, namespace):
+        assert (name, namespace) == (POD, "lake")
+        phase = self.phases.pop(0) if len(self.phases) > 1 else self.phases[0]
+        if callable(phase):
+            phase = phase()
+        if phase is None:
+            raise ApiException
+        ended = SimpleNamespace(exit_code=51, reason="Error", started_at=None, finished_at=None)
+        container = SimpleNamespace(state=SimpleNamespace(terminated=ended))
+        return SimpleNamespace(status=SimpleNamespace(phase=phase, container_statuses=[container]))
+
+    def delete_namespaced_pod(self, name, namespace, **_):
+        self.deleted.append(f"{namespace}:{name}")
+
+
+@pytest.fixture
+def kubernetes(spark_submit, monkeypatch):
+    client = Kubernetes()
+    module = ModuleType("kubernetes")
+    module.client = SimpleNamespace(V1DeleteOptions=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "kubernetes", module)
+    for place in (hooks, operators):
+        monkeypatch.setattr(place, "kube_client", client, raising=False)  # absent without the provider
+    extra = {"deploy-mode": "cluster", "namespace": "lake"}
+    connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    return client
+
+
+def then_succeeds(table, **how):
+    def phase():
+        commit(table, **how)
+        return "Succeeded"
+
+    return phase
+
+
+@since_3_3
+def test_a_pod_that_succeeded_is_the_same_result_tracked_joined_or_retried(table, spark_submit, context, kubernetes):
+    table.create()
+    spark_submit.does(MAKES_A_POD)
+    kubernetes.phases = [then_succeeds(table)]
+    first = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
+    assert (first["version"], first["committed"]) == (1, True)
+    assert kubernetes.deleted == [f"lake:{POD}"]
+    context["ti"].max_tries += 1
+    context["task_state_store"].set("spark_job_id_1", f"lake:{POD}")
+    spark_submit.calls.unlink()
+    kubernetes.phases = ["Running", then_succeeds(table, version=2, txn=1)]
+    joined = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
+    assert (joined["version"], joined["txn_version"], joined["committed"]) == (2, 1, True)
+    assert not spark_submit.was_called
+
+
+def test_a_pod_that_failed_tells_the_error_by_its_exit_code(table, spark_submit, context, kubernetes):
+    table.create()
+    spark_submit.does(MAKES_A_POD)
+    kubernetes.phases = ["Failed"]
+    with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
+        operator(table, track_driver_via_k8s_api=True).execute(context)
+
+
+@since_3_3
+def test_a_pod_that_is_gone_is_a_success_only_with_its_commit(table, spark_submit, context, kubernetes):
+    table.create()
+    spark_submit.does(MAKES_A_POD)
+    kubernetes.phases = [None]
+    load = operator(table, track_driver_via_k8s_api=True)
+    with pytest.raises(Exception, match="does not show what this run did"):
+        load.execute(context)
+    context["task_state_store"].values.clear()
+    commit(table)
+    assert load.execute(context)["skipped"] is True
+
+
+def test_without_tracking_the_exit_code_in_the_output_of_kubernetes_decides(table, spark_submit, context, kubernetes):
+    table.create()
+    spark_submit.does(MAKES_A_POD + "print('\\t exit code: 84')\n")
+    with pytest.raises(DeltaConflictError):
+        operator(table).execute(context)
+    spark_submit.does(MAKES_A_POD + commits(table))  # a log that is silent, of which Airflow's hook makes a failure
+    assert operator(table).execute(context)["version"] == 1

@@ -1,0 +1,114 @@
+"""What a person may type into a run's conf reaches no shell, no argument and no other folder; a table has one name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_deltalite.assets.delta import asset_uri
+from airflow_provider_deltalite.lineage.assets import asset_name
+from airflow_provider_deltalite.lineage.naming import dataset_name
+from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaWriteOperator
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from deltalite.errors import InvalidTableAddressError
+from tests.airflow.rendering import rendered
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell", "spawnl", "spawnlp"}
+COMMITS = """
+import json, os
+request = json.load(open(sys.argv[-1]))
+root, run = os.path.realpath(request["table"].removeprefix("file:")), request["identity"]
+lines = [
+    {"commitInfo": {"timestamp": 9, "operation": "DELETE", "operationMetrics": {}, "readVersion": 0}},
+    {"txn": {"appId": run["app_id"], "version": run["txn_version"], "lastUpdated": 9}},
+]
+with open(os.path.join(root, "_delta_log", "%020d.json" % 1), "x") as file:
+    file.write(chr(10).join(map(json.dumps, lines)))
+"""
+
+
+def shells_in(source: str) -> list[int]:
+    """The lines that give text to a shell."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and (
+            (isinstance(node.func, ast.Attribute) and node.func.attr in SHELLS)
+            or any(
+                word.arg == "shell" and not (isinstance(word.value, ast.Constant) and word.value.value is False)
+                for word in node.keywords
+            )
+        )
+    ]
+
+
+@pytest.mark.parametrize("package", ["airflow_provider_deltalite", "spark_jobs"])
+def test_nothing_is_given_to_a_shell(package):
+    files = list((CHECKOUT / package).rglob("*.py"))
+    assert files
+    assert {str(file): lines for file in files if (lines := shells_in(file.read_text()))} == {}
+
+
+@pytest.mark.parametrize("code", ["os.system('ls')", "subprocess.run('ls', shell=True)", "run(a, shell=x)"])
+def test_a_shell_is_recognised(code):
+    assert shells_in(code) == [1]
+
+
+def test_what_a_shell_would_run_is_an_ordinary_name(spark_submit, context, tmp_path, make_table):
+    name = "orders; touch pwned $(touch pwned) `touch pwned`"
+    make_table(tmp_path / name).create()
+    spark_submit.does(COMMITS)
+    made = rendered(
+        DeltaDeleteOperator,
+        table=f"{tmp_path}/{{{{ name }}}}",
+        condition="customer = '$(touch pwned)' OR '`touch pwned`' = ''",
+        rendered_with={"name": name},
+    )
+    assert made.execute(context)["version"] == 1
+    assert not any("pwned" in word for word in spark_submit.argv)
+    assert not list(tmp_path.rglob("pwned")) and not Path("pwned").exists()
+
+
+CLIMBING = [
+    "/lake/../etc",
+    "/lake/..",
+    "../lake",
+    "file:/lake/%2e%2e/etc",
+    "s3://bucket/lake/../other",
+    "/lake/a\\..\\b",
+]
+
+
+@pytest.mark.parametrize("address", CLIMBING)
+def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, context):
+    with pytest.raises(InvalidTableAddressError, match=r"climbs|control"):
+        rendered(DeltaDeleteOperator, table=address, condition="a")._request()
+    for kind in ("csv", "delta"):
+        source = {"format": kind, "path": address}
+        with pytest.raises(InvalidTableAddressError, match="climbs"):
+            rendered(DeltaWriteOperator, table="/lake/t", source=source)._request()
+    with pytest.raises(Exception, match="climbs"):
+        DeltaVersionSensor(task_id="wait", table=address, after_version=-1).poke(context)
+
+
+def test_dots_that_are_part_of_a_name_lead_nowhere():
+    assert rendered(DeltaDeleteOperator, table="/lake/a..b/...", condition="a")._request().table == "/lake/a..b/..."
+
+
+def test_every_spelling_of_an_address_is_one_table(spark_submit, context, table):
+    """To its asset, its lineage, the result, and the run that has committed."""
+    table.create()
+    spark_submit.does(COMMITS)
+    first = rendered(DeltaDeleteOperator, table=str(table), condition="a").execute(context)
+    spark_submit.does("raise SystemExit('submitted a second time')")
+    root = str(table)
+    for spelling in (f"{root}/", f"file:{root}", f"file://{root}/", root.replace("/lake/", "//lake/./")):
+        again = rendered(DeltaDeleteOperator, table=spelling, condition="a").execute(context)
+        assert (again["table"], again["version"], again["app_id"]) == (root, 1, first["app_id"])
+        assert again["skipped"]
+        assert asset_uri(spelling) == f"file://{root}"
+        assert asset_name(asset_uri(spelling)) == dataset_name(spelling) == dataset_name(root)

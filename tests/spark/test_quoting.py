@@ -1,0 +1,95 @@
+"""What the filters of templates write means the same value to Spark's parser, and nothing beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_deltalite.quoting import sql_identifier, sql_literal
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import Source
+from deltalite.spark.sources import query_rows
+
+pytestmark = pytest.mark.spark
+
+NASTY = [
+    "x' OR '1'='1",
+    "\\",
+    "\\'",
+    "'; DROP TABLE t --",
+    "/* */",
+    "${spark.app.name}",
+    "${env:HOME}",
+    "$1",
+    "`a`",
+    '"',
+    "\n\r\t\x00\x1a",
+    "%_",
+    "\\u0027",
+    ":name",
+    "?",
+    "日本 🎉 é",
+    "{{ a }}",
+    "",
+]
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'\"\\$`{}:?-/*u0027\n\x00"))
+MOMENT = datetime(2026, 1, 31, 1, 2, 3, 4, tzinfo=UTC)
+VALUES = [None, True, -7, 2**40, 0.1, Decimal("-12.30"), date(2026, 1, 31), MOMENT]
+
+
+def parsed(spark, sql):
+    return spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_a_text_comes_back_as_it_was_and_is_one_literal(spark, text):
+    node = parsed(spark, sql_literal(text))
+    assert node.getClass().getSimpleName() == "Literal"
+    assert node.value().toString() == text
+
+
+def test_texts_that_were_made_to_break_out_do_not(spark):
+    row = spark.sql("SELECT " + ", ".join(f"{sql_literal(text)} AS c{n}" for n, text in enumerate(NASTY))).first()
+    assert list(row) == NASTY
+
+
+def test_values_of_other_kinds_come_back_too(spark):
+    (row,) = spark.sql("SELECT " + ", ".join(f"{sql_literal(one)} AS c{n}" for n, one in enumerate(VALUES))).collect()
+    assert list(row)[:-1] == VALUES[:-1]
+    assert row[-1].astimezone(UTC) == MOMENT
+
+
+def test_a_number_behind_a_minus_begins_no_comment(spark):
+    numbers = [value for value in VALUES if isinstance(value, int | float | Decimal)]
+    differences = ", ".join(f"1 -{sql_literal(-value)} = 1 + {sql_literal(value)}" for value in numbers[1:])
+    assert list(spark.sql(f"SELECT {differences}").first()) == [True] * len(numbers[1:])
+
+
+@settings(max_examples=100, deadline=None)
+@given(name=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_a_name_is_one_name(spark, name):
+    try:
+        quoted = sql_identifier(name)
+    except InvalidRequestError:
+        return
+    node = parsed(spark, quoted)
+    assert node.getClass().getSimpleName() == "UnresolvedAttribute"
+    assert [node.nameParts().apply(n) for n in range(node.nameParts().size())] == [name]
+
+
+def test_parameters_of_a_query_are_bound_as_values(spark, tmp_path):
+    source = {"source": Source(format="json", path=str(tmp_path), schema="a STRING")}
+    (tmp_path / "a.json").write_text('{"a": "1"}')
+    query = "SELECT " + ", ".join(f":p{n} AS c{n}" for n in range(len(NASTY))) + " FROM source"
+    with query_rows(spark, source, query, {f"p{n}": text for n, text in enumerate(NASTY)}) as given_rows:
+        assert [list(row) for row in given_rows.frame.collect()] == [NASTY]
+    with (
+        pytest.raises(InvalidRequestError, match="UNBOUND_SQL_PARAMETER"),
+        query_rows(spark, source, "SELECT :missing FROM source", {"other": 1}),
+    ):
+        pass

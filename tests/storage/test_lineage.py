@@ -1,0 +1,69 @@
+"""The lineage of a task whose table is on S3, asked for as OpenLineage's listener asks: in a fork of the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import uuid
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator
+from deltalite import watch
+from deltalite.results import OperationResult
+from tests.support.remote import BUCKET
+
+pytestmark = pytest.mark.airflow
+
+
+def in_a_fork(function) -> str:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, function().encode())
+        except BaseException as error:  # noqa: BLE001  a child must not go on with the tests
+            os.write(writing, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answered = select.select([reading], [], [], 60)[0]
+    said = os.read(reading, 10_000).decode() if answered else "no answer"
+    os.close(reading)
+    if not answered:
+        os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return said
+
+
+@pytest.mark.parametrize("conn_id", ["lake_of_lineage", None])
+def test_the_schema_is_read_although_the_process_was_forked(s3, monkeypatch, conn_id):
+    options = s3.fsspec_options
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_OF_LINEAGE", json.dumps(s3.airflow_connection()))
+    for name, option in (("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", "secret"), ("ENDPOINT_URL", "endpoint_url")):
+        monkeypatch.setenv(f"AWS_{name}", options[option])
+    address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
+    write_deltalake(address, pa.table({"id": [1]}), storage_options=s3.delta_rs_options)
+    task = DeltaDeleteOperator(task_id="t", table=address, condition="a", storage_conn_id=conn_id)
+    assert watch.latest_version(DeltaHook(address, conn_id).get_conn()) == 0  # the task's own look
+    task._result = OperationResult(
+        table=address,
+        operation="DELETE",
+        version=0,
+        read_version=0,
+        committed=True,
+        skipped=False,
+        app_id="a",
+        txn_version=0,
+        timestamp=1,
+    )
+
+    def columns() -> str:
+        (output,) = task.get_openlineage_facets_on_complete(None).outputs
+        return json.dumps([field.name for field in output.facets["schema"].fields])
+
+    assert in_a_fork(columns) == '["id"]'

@@ -1,0 +1,41 @@
+"""A writing task, and what its job does in the tests whose spark-submit is a stand-in."""
+
+from __future__ import annotations
+
+import json
+
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
+
+SAYS_ITS_RESULT = f"""
+from deltalite.results import OperationResult, result_marker
+print("26/01/01 INFO SparkContext: Running")
+print(result_marker(OperationResult(
+    table="/t", operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
+    app_id={APP_ID!r}, txn_version=0, timestamp=5, metrics={{"numOutputRows": 2}},
+)))
+"""
+SAYS_AN_ERROR = """
+from deltalite.results import error_marker
+print(error_marker({kind!r}, "column x does not exist"))
+sys.exit({code})
+"""
+KEEPS_ITS_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {kept!r})\n"
+
+
+def operator(table, **parameters) -> DeltaWriteOperator:
+    given = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
+    return DeltaWriteOperator(**{**given, **parameters})
+
+
+def commits_with(table, *, exit_code=0, version=1) -> str:
+    """A job that commits and says nothing."""
+    folder = table.root / "_delta_log"
+    lines = [
+        {"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {"numFiles": "1"}, "readVersion": 0}},
+        table.txn(APP_ID),
+        table.add(),
+    ]
+    text = "\n".join(json.dumps(line) for line in lines)
+    return f"open({str(folder / f'{version:020}.json')!r}, 'w').write({text!r})\nsys.exit({exit_code})"
