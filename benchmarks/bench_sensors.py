@@ -1,0 +1,200 @@
+"""What deferred sensors cost: the CPU time of one real triggerer with 200 of them, against one that has none.
+
+The sensors are tasks of a real DAG run in a database of their own, deferred with the trigger that a sensor would defer
+with; each waits for another table with a log of twenty commits, and looks every 30 s: on the local disk, or with
+`--s3` on an S3 endpoint of this machine, by a connection in Airflow's database. Nothing else of Airflow runs, since
+the triggerer needs nothing else. What is measured is the CPU time of its processes, once all triggers run, as a share
+of one core: the sensors' share is what it costs more than the idle one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT))
+
+import psutil  # noqa: E402
+
+from deltalite.protocol.file_names import commit_name  # noqa: E402
+from deltalite.storage.local import LocalLogStore  # noqa: E402
+from tests.support.airflow_processes import WholeAirflow  # noqa: E402
+from tests.support.remote import BUCKET, S3, s3_server  # noqa: E402
+
+COMMITS = 20
+DAG = """
+from airflow.sdk import DAG
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+
+with DAG("waiting", schedule=None):
+    for n in range({count}):
+        DeltaVersionSensor(task_id=f"wait_{{n}}", table=f"{lake}/{{n}}", deferrable=True)
+"""
+# Runs in a process of its own, with Airflow's environment: what a scheduler and workers would have done.
+DEFER = """
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.trigger import Trigger
+from airflow.utils.session import create_session
+from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
+from deltalite import watch
+from deltalite.conditions import CommitCondition
+from deltalite.storage.opening import open_store
+from sqlalchemy import select
+
+lake, interval, conn_id, options = sys.argv[1], float(sys.argv[2]), sys.argv[3] or None, json.loads(sys.argv[4])
+with create_session() as session:
+    for task in session.scalars(select(TaskInstance).where(TaskInstance.dag_id == "waiting")):
+        table = f"{lake}/{task.task_id.removeprefix('wait_')}"
+        store = open_store(table, storage_options=options or None)
+        place = watch.place_at(store, watch.latest_version(store))
+        path, kwargs = DeltaVersionTrigger(
+            table=table, after_version=place.version, condition=CommitCondition().as_dict(), place=place.as_dict(),
+            poke_interval=interval, storage_conn_id=conn_id,
+        ).serialize()
+        trigger = Trigger(classpath=path, kwargs=kwargs)
+        session.add(trigger)
+        session.flush()
+        task.state, task.trigger_id = "deferred", trigger.id
+        task.next_method, task.trigger_timeout = "execute_complete", datetime.now(UTC) + timedelta(days=1)
+"""
+
+
+class Disk:
+    """Tables in a folder."""
+
+    conn_id, options = "", {}
+
+    def __init__(self, folder: Path) -> None:
+        self.address = str(folder)
+
+    def write_commit(self, table: int, version: int) -> None:
+        """A commit, complete when it is there."""
+        store = LocalLogStore(f"{self.address}/{table}")
+        Path(store.root, "_delta_log").mkdir(parents=True, exist_ok=True)
+        store.write(commit_name(version), commit(table, version))
+
+    def connect(self, airflow: WholeAirflow) -> None:
+        """No connection is needed."""
+
+
+class OnS3:
+    """Tables in a bucket."""
+
+    address, conn_id = f"s3://{BUCKET}", "lake_on_s3"
+
+    def __init__(self, s3: S3) -> None:
+        self._client, self.options = s3.client, s3.fsspec_options
+        self._connection = json.dumps(s3.airflow_connection())
+
+    def write_commit(self, table: int, version: int) -> None:
+        """A commit, complete when it is there."""
+        key = f"{table}/{commit_name(version)}"
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=commit(table, version))
+
+    def connect(self, airflow: WholeAirflow) -> None:
+        """Put the connection into Airflow's database."""
+        airflow.cli("connections", "add", self.conn_id, "--conn-json", self._connection, timeout=300)
+
+
+def commit(table: int, version: int) -> bytes:
+    """The text of a commit that nobody reads but the watcher."""
+    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    metadata = {"id": str(table), "format": {"provider": "parquet"}, "schemaString": json.dumps(schema)}
+    first = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
+    ]
+    file = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    actions = [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}, {"add": file}]
+    lines = [json.dumps(action) for action in (first if version == 0 else actions)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """User and system time of a process and all below it."""
+    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+def share_of_a_core(airflow: WholeAirflow, lake: Disk | OnS3, sensors: int, seconds: float) -> float:
+    """The CPU time per second of a triggerer, from when it runs all triggers; in the end each table gets a commit.
+
+    So it is seen that all have waited: none is left afterwards.
+    """
+    log = airflow.said_in / "triggerer.log"
+    log.unlink(missing_ok=True)
+
+    def running() -> list[str]:
+        """What the triggerer has said, once a minute."""
+        return re.findall(r"(\d+) triggers currently running", log.read_text(errors="replace"))
+
+    airflow.start("triggerer")
+    try:
+        airflow.until("all triggers run", lambda: running()[-1:] == [str(sensors)], timeout=300)
+        time.sleep(20)  # what a start costs is not what is asked
+        before, began = cpu_seconds(airflow.process("triggerer")), time.monotonic()
+        time.sleep(seconds)
+        share = (cpu_seconds(airflow.process("triggerer")) - before) / (time.monotonic() - began)
+        for table in range(sensors):
+            lake.write_commit(table, COMMITS)
+        airflow.until("all triggers have found the commit", lambda: running()[-1:] == ["0"], timeout=300)
+    finally:
+        airflow.kill("triggerer")
+    return share
+
+
+@contextlib.contextmanager
+def lake_on_s3() -> Iterator[OnS3]:
+    """A bucket of an endpoint that runs as long as the block."""
+    with s3_server() as s3:
+        yield OnS3(s3)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sensors", type=int, default=200)
+    parser.add_argument("--interval", type=float, default=30.0, help="seconds between two looks of a sensor")
+    parser.add_argument("--seconds", type=float, default=180.0, help="how long each triggerer is measured")
+    parser.add_argument("--s3", action="store_true", help="tables on S3, opened by a connection")
+    given = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deltalite-sensors-")))
+        lake = stack.enter_context(lake_on_s3()) if given.s3 else Disk(home / "lake")
+        airflow = WholeAirflow(home / "airflow")
+        for each in (airflow.dags, airflow.logs, airflow.said_in):
+            each.mkdir(parents=True)
+        for table in range(given.sensors):
+            for version in range(COMMITS):
+                lake.write_commit(table, version)
+        airflow.cli("db", "migrate", timeout=300)
+        lake.connect(airflow)
+        idle = share_of_a_core(airflow, lake, 0, given.seconds)
+        (airflow.dags / "waiting.py").write_text(DAG.format(count=given.sensors, lake=lake.address))
+        airflow.cli("dags", "reserialize", timeout=300)
+        airflow.cli("dags", "trigger", "waiting", timeout=300)
+        told = [lake.address, str(given.interval), lake.conn_id, json.dumps(lake.options)]
+        subprocess.run([sys.executable, "-c", DEFER, *told], env=airflow.environment, check=True)
+        busy = share_of_a_core(airflow, lake, given.sensors, given.seconds)
+    print(f"{'triggerer':<42} {'share of a core':>15}")
+    print(f"{'without a sensor':<42} {idle:>15.1%}")
+    print(f"{f'with {given.sensors}, each looking every {given.interval:.0f} s':<42} {busy:>15.1%}")
+    print(f"{'the sensors':<42} {busy - idle:>15.1%}")
+    print(f"{'a look':<42} {(busy - idle) * given.interval / given.sensors * 1000:>12.2f} ms")
+
+
+if __name__ == "__main__":
+    main()

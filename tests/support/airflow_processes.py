@@ -1,0 +1,391 @@
+"""A whole Airflow for tests: scheduler, dag-processor, triggerer and api-server as the processes that a user starts.
+
+Everything lies in one folder: the DAG files, the logs of processes and of tasks, and the database where none is given
+(one of SQLite, good for a process alone). The executor is `LocalExecutor`, so tasks are real processes too, and may be
+killed. What is asked goes through the REST API, whose users are all admins here; nothing looks into the database.
+Waiting ends early where a process of Airflow has died, and its error shows what the processes said last. At the end of
+the block everything that was started is killed, by pid.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import textwrap
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+import psutil
+
+from tests.support.ports import free_ports
+
+T = TypeVar("T")
+
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
+_FOREIGN = ("AIRFLOW_", "AIRFLOW__", "SPARK_HOME", "PYTHONPATH", "_AIRFLOW_")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class AirflowTestError(Exception):
+    """What was waited for did not come, or Airflow refused; with what its processes said last."""
+
+
+class WholeAirflow:
+    """A running Airflow. All times are seconds; `variables` is added to the environment of every process."""
+
+    def __init__(self, home: Path, *, database: str | None = None, variables: Mapping[str, str] | None = None) -> None:
+        self.home = home
+        self.dags = home / "dags"
+        self.logs = home / "logs"
+        self.said_in = home / "processes"
+        self.port, worker_logs, trigger_logs = free_ports(3)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        secret = secrets.token_hex(32)
+        self.environment = {
+            **kept,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{self.port}",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__SECRET_KEY": secret,
+            "AIRFLOW__API_AUTH__JWT_SECRET": secret,
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__FERNET_KEY": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database or f"sqlite:///{home / 'airflow.db'}",
+            # A changed file is parsed at once; one that has not changed is not parsed again.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+            "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "1",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.logs),
+            "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_logs),
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+            # A task whose worker was killed is noticed after this long.
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            **(variables or {}),
+        }
+        self._processes: dict[str, psutil.Popen] = {}
+        self._token: str | None = None
+
+    def __enter__(self) -> Self:
+        for folder in (self.dags, self.logs, self.said_in):
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.cli("db", "migrate", timeout=240)
+            for component in COMPONENTS:
+                self.start(component)
+            self.until("Airflow is healthy", self._is_healthy, timeout=180)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    # --- processes ---
+
+    def start(self, component: str) -> int:
+        """Start one of `COMPONENTS`; returns its pid."""
+        with (self.said_in / f"{component}.log").open("ab") as log:
+            self._processes[component] = psutil.Popen(
+                [sys.executable, "-m", "airflow", component],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                cwd=self.home,  # whatever Spark leaves behind, it leaves there
+                start_new_session=True,
+            )
+        return self._processes[component].pid
+
+    def kill(self, component: str) -> None:
+        """Stop a component and all that it has started: SIGTERM, and SIGKILL after ten seconds."""
+        _kill([self._processes.pop(component)])
+
+    def process(self, component: str) -> psutil.Process:
+        """The process of a component; its children are those that do the work."""
+        return self._processes[component]
+
+    def processes_of_task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskProcesses:
+        """The processes of a task instance that runs; waits until they are there."""
+
+        def found() -> TaskProcesses | None:
+            instance = self.task(dag_id, run_id, task_id, map_index)
+            if instance["state"] != "running" or not instance["pid"]:
+                return None
+            with suppress(psutil.NoSuchProcess):
+                runner = psutil.Process(instance["pid"])
+                return TaskProcesses(supervisor=runner.parent(), runner=runner)
+            return None
+
+        return self.until(f"{dag_id}.{task_id} has a process", found)
+
+    def cli(self, *arguments: str, timeout: float = 120) -> str:
+        """Run the command `airflow`; returns what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise AirflowTestError(f"airflow {' '.join(arguments)}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done.stdout
+
+    # --- DAGs ---
+
+    def add_dag(self, dag_id: str, source: str | Path, *, paused: bool = False) -> None:
+        """Put a DAG file there (its text, or a file to copy), and wait until Airflow knows this text of it."""
+        text = source.read_text() if isinstance(source, Path) else textwrap.dedent(source)
+        self._parse(dag_id, text)
+        self.pause(dag_id, paused=paused)
+
+    def parse_again(self, dag_id: str) -> None:
+        """Have a DAG file parsed once more. Airflow takes up watchers of assets only while the DAG is not paused."""
+        self._parse(dag_id, (self.dags / f"{dag_id}.py").read_text())
+
+    def pause(self, dag_id: str, *, paused: bool = True) -> None:
+        """Pause or unpause a DAG."""
+        self.ask("PATCH", f"dags/{dag_id}", {"is_paused": paused})
+
+    # --- runs ---
+
+    def trigger(self, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None, **conf) -> str:
+        """Start a run by hand; returns its id."""
+        asked = {"logical_date": None if logical_date is None else logical_date.isoformat(), "conf": conf}
+        if run_id is not None:
+            asked["dag_run_id"] = run_id
+        return self.ask("POST", f"dags/{dag_id}/dagRuns", asked)["dag_run_id"]
+
+    def run(self, dag_id: str, *, timeout: float = 120, **given: Any) -> str:
+        """Start a run by hand and wait until it has succeeded; returns its id."""
+        run_id = self.trigger(dag_id, **given)
+        self.wait_for_run(dag_id, run_id, timeout=timeout)
+        return run_id
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """All runs of a DAG, oldest first, as the REST API shows them."""
+        return self.ask("GET", f"dags/{dag_id}/dagRuns", order_by="id")["dag_runs"]
+
+    def wait_for_run(self, dag_id: str, run_id: str, *, state: str = "success", timeout: float = 120) -> dict[str, Any]:
+        """Wait until a run has ended; any other end than `state` is an error that shows the logs of its tasks."""
+        place = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+
+        def ended() -> dict[str, Any] | None:
+            found = self.ask("GET", place)
+            return found if found["state"] in ENDED else None
+
+        found = self.until(f"{dag_id} {run_id} has ended", ended, timeout=timeout)
+        if found["state"] != state:
+            logs = "\n".join(self.task_log(dag_id, run_id, task["task_id"]) for task in self.tasks(dag_id, run_id))
+            raise AirflowTestError(f"{dag_id} {run_id} is {found['state']}, not {state}.\n{logs[-8000:]}")
+        return found
+
+    def wait_for_runs(self, dag_id: str, count: int, *, timeout: float = 120) -> list[dict[str, Any]]:
+        """Wait until a DAG has so many runs or more, started by whomever."""
+        enough = lambda: found if len(found := self.runs(dag_id)) >= count else None
+        return self.until(f"{dag_id} has {count} runs", enough, timeout=timeout)
+
+    def clear(self, dag_id: str, run_id: str, *task_ids: str, only_failed: bool = False) -> None:
+        """Clear tasks of a run, all where none is named; the run goes on by itself."""
+        asked = {"dry_run": False, "dag_run_id": run_id, "only_failed": only_failed, "reset_dag_runs": True}
+        if task_ids:
+            asked["task_ids"] = list(task_ids)
+        self.ask("POST", f"dags/{dag_id}/clearTaskInstances", asked)
+
+    def backfill(self, dag_id: str, first: datetime, last: datetime, *, timeout: float = 240, **more: Any) -> None:
+        """Backfill a DAG from one moment to another, both inclusive, and wait until it is through."""
+        asked = {"dag_id": dag_id, "from_date": first.isoformat(), "to_date": last.isoformat(), **more}
+        made = self.ask("POST", "backfills", asked)["id"]
+        through = lambda: self.ask("GET", f"backfills/{made}")["completed_at"]
+        self.until(f"the backfill of {dag_id} is through", through, timeout=timeout)
+
+    # --- tasks ---
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The task instances of a run, as the REST API shows them."""
+        return self.ask("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances")["task_instances"]
+
+    def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
+        """One task instance: its `state`, `try_number`, `pid`, ..."""
+        found = [t for t in self.tasks(dag_id, run_id) if (t["task_id"], t["map_index"]) == (task_id, map_index)]
+        return found[0] if found else {"state": None, "pid": None, "try_number": 0}
+
+    def wait_for_task(
+        self, dag_id: str, run_id: str, task_id: str, *states: str, map_index: int = -1, timeout: float = 120
+    ) -> dict[str, Any]:
+        """Wait until a task instance is in one of these states."""
+
+        def reached() -> dict[str, Any] | None:
+            found = self.task(dag_id, run_id, task_id, map_index)
+            return found if found["state"] in states else None
+
+        return self.until(f"{dag_id}.{task_id} is {' or '.join(states)}", reached, timeout=timeout)
+
+    def wait_for_report(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Wait until the scheduler has heard that a process of a task has ended.
+
+        It fails a task that is queued again before that, as one that was deferred for a moment only may be.
+        """
+        key = f"TaskInstanceKey(dag_id='{dag_id}', task_id='{task_id}', run_id='{run_id}'"
+
+        def heard() -> bool:
+            lines = (self.said_in / "scheduler.log").read_text(errors="replace").splitlines()
+            return any("Received executor event" in line and key in line for line in lines)
+
+        self.until(f"the scheduler has heard of {dag_id}.{task_id}", heard)
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
+        """A value that a task has left; an error where there is none."""
+        place = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/{key}"
+        return self.ask("GET", place, map_index=map_index, deserialize="true", stringify="false")["value"]
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> str:
+        """What all tries of a task have logged, one event a line."""
+        folder = self.logs / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
+        if map_index >= 0:
+            folder /= f"map_index={map_index}"
+        return "".join(file.read_text(errors="replace") for file in sorted(folder.glob("attempt=*.log*")))
+
+    # --- waiting and asking ---
+
+    def until(self, what: str, ask: Callable[[], T], *, timeout: float = 60) -> T:
+        """Ask until the answer is true, and return it."""
+        end = time.monotonic() + timeout
+        while not (answer := ask()):
+            dead = [name for name, process in self._processes.items() if process.poll() is not None]
+            if dead or time.monotonic() > end:
+                why = f"{', '.join(dead)} died" if dead else f"not within {timeout} s"
+                raise AirflowTestError(f"Waiting until {what}: {why}.\n{self.said()}")
+            time.sleep(0.2)
+        return answer
+
+    def ask(self, method: str, place: str, body: Mapping[str, Any] | None = None, **query: Any) -> dict[str, Any]:
+        """One call of the REST API below `/api/v2/`."""
+        url = f"http://127.0.0.1:{self.port}/api/v2/{place}" + (f"?{urlencode(query)}" if query else "")
+        headers = {"Authorization": f"Bearer {self._authorized()}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urlopen(Request(url, data, headers, method=method), timeout=60) as answer:
+                return json.loads(answer.read() or b"{}")
+        except HTTPError as error:
+            with error:
+                said = error.read().decode(errors="replace")
+            raise AirflowTestError(f"{method} {url}: {error.code} {said[:2000]}") from error
+
+    def said(self, lines: int = 25) -> str:
+        """The last lines of every process."""
+        shown = []
+        for log in sorted(self.said_in.glob("*.log")):
+            last = _ANSI.sub("", log.read_text(errors="replace")).splitlines()[-lines:]
+            shown.append("\n".join([f"--- {log.stem} ---", *last]))
+        return "\n".join(shown)
+
+    def _authorized(self) -> str:
+        if self._token is None:
+            with urlopen(f"http://127.0.0.1:{self.port}/auth/token", timeout=60) as answer:
+                self._token = json.loads(answer.read())["access_token"]
+        return self._token
+
+    def _is_healthy(self) -> bool:
+        try:
+            health = self.ask("GET", "monitor/health")
+        except (AirflowTestError, URLError, ConnectionError, TimeoutError):
+            return False
+        return all(part["status"] == "healthy" for part in health.values() if part is not None)
+
+    def _parse(self, dag_id: str, text: str) -> None:
+        before = self._parsed(dag_id)
+        temporary = self.home / f"{dag_id}.py.new"
+        temporary.write_text(text)
+        temporary.replace(self.dags / f"{dag_id}.py")
+        self.until(f"{dag_id} is parsed", lambda: self._parsed(dag_id) != before, timeout=90)
+
+    def _parsed(self, dag_id: str) -> str | None:
+        """When Airflow has last parsed a DAG, None where it does not know it; an error where its file is faulty."""
+        faults = self.ask("GET", "importErrors")["import_errors"]
+        mine = [fault["stack_trace"] for fault in faults if fault["filename"].endswith(f"{dag_id}.py")]
+        if mine:
+            raise AirflowTestError(f"{dag_id}.py cannot be imported.\n{mine[0]}")
+        with suppress(AirflowTestError):
+            return self.ask("GET", f"dags/{dag_id}")["last_parsed_time"]
+        return None
+
+    def _end(self) -> None:
+        _kill(list(self._processes.values()))
+        self._processes.clear()
+
+
+class TaskProcesses:
+    """What runs a task: the worker's `supervisor`, the `runner` of the task's code, and what that has started."""
+
+    def __init__(self, *, supervisor: psutil.Process, runner: psutil.Process) -> None:
+        self.supervisor = supervisor
+        self.runner = runner
+
+    @property
+    def started(self) -> list[psutil.Process]:
+        """What the task has started, such as spark-submit and its Python driver."""
+        with suppress(psutil.NoSuchProcess):
+            return self.runner.children(recursive=True)
+        return []
+
+    def kill_worker(self) -> list[psutil.Process]:
+        """SIGKILL supervisor and runner, as a machine's memory killer would; returns the orphans, which live on."""
+        orphans = self.started
+        for process in (self.supervisor, self.runner):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        return orphans
+
+
+def at(day: str) -> datetime:
+    """Midnight UTC of a day written `2026-03-01`."""
+    return datetime.fromisoformat(day).replace(tzinfo=UTC)
+
+
+def _kill(roots: list[psutil.Process]) -> None:
+    """SIGTERM, and SIGKILL for what is left after ten seconds; with all that they have started."""
+    processes = []
+    for root in roots:
+        with suppress(psutil.NoSuchProcess):
+            processes += [root, *root.children(recursive=True)]
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, left = psutil.wait_procs(processes, timeout=10)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=10)

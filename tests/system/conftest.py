@@ -1,0 +1,29 @@
+"""The one Airflow of these tests: started by the first that asks, and shown where one fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.airflow_processes import WholeAirflow
+from tests.support.postgres import postgres
+
+AIRFLOW = pytest.StashKey[WholeAirflow]()
+
+
+@pytest.fixture(scope="session")
+def whole_airflow(tmp_path_factory, pytestconfig):
+    """A running Airflow; tables belong below `lake`, which is `{{ var.value.lake }}` in its DAGs."""
+    home = tmp_path_factory.mktemp("airflow")
+    variables = {"AIRFLOW_VAR_LAKE": str(home / "lake"), "AIRFLOW_VAR_LANDING": str(home / "landing")}
+    with postgres() as database, WholeAirflow(home, database=database, variables=variables) as airflow:
+        pytestconfig.stash[AIRFLOW] = airflow
+        yield airflow
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    airflow = item.config.stash.get(AIRFLOW, None)
+    if report.failed and airflow is not None and "whole_airflow" in item.fixturenames:
+        report.sections.append(("Airflow's processes", airflow.said()))
+    return report

@@ -1,0 +1,24 @@
+"""A spark-submit without Spark: it commits one row for what it is asked to write, with the transaction of the run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PROGRAM = f"""\
+#!{sys.executable}
+import sys
+sys.path[:0] = [{str(CHECKOUT)!r}, {str(CHECKOUT / "spark_jobs")!r}]
+from deltalite.requests import WriteRequest
+from tests.faults.programs import plain
+with open(sys.argv[-1]) as file:
+    request = WriteRequest.from_json(file.read())
+plain(None, request.table, run=request.identity.app_id, ids=[int(request.user_metadata)])
+"""
+
+
+def commit_instead_of_spark(program: Path) -> None:
+    """Make the program `program`, for `spark_binary`. The row's id is the number that `user_metadata` says."""
+    program.write_text(PROGRAM)
+    program.chmod(0o755)

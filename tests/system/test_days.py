@@ -1,0 +1,63 @@
+"""Days that run out of order, tasks that are mapped, and a backfill that is made again, under a real scheduler.
+
+There is no Spark: what a scheduler adds are run ids, map indexes and clears.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.faults.programs import plain
+from tests.support.airflow_processes import at
+from tests.system.stand_in import commit_instead_of_spark
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+DAG = """
+from datetime import UTC, datetime, timedelta
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+with DAG(
+    "days", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), catchup=False,
+    start_date=datetime(2026, 3, 1, tzinfo=UTC),
+    default_args={{"retries": 2, "retry_delay": timedelta(0)}},
+):
+    DeltaWriteOperator.partial(
+        task_id="load", table={table!r}, source={{"format": "csv", "path": "/in"}}, spark_binary={program!r}
+    ).expand(user_metadata=["{{{{ ds_nodash }}}}1", "{{{{ ds_nodash }}}}2"])
+"""
+
+
+def ids(table):
+    """Those of the days that are backfilled: the scheduler runs the newest one by itself."""
+    return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist() if row["id"] < 202603040)
+
+
+def test_days_out_of_order_and_mapped_tasks_are_each_written_once_also_when_the_days_are_made_again(
+    whole_airflow, tmp_path
+):
+    table, program = str(tmp_path / "days"), tmp_path / "commits"
+    plain(None, table, run="another", ids=[0])
+    commit_instead_of_spark(program)
+    whole_airflow.add_dag("days", DAG.format(table=table, program=str(program)))
+    backwards = {"run_backwards": True, "max_active_runs": 1}
+    whole_airflow.backfill("days", at("2026-03-01"), at("2026-03-03"), **backwards)
+    expected = [0, *(20260300 * 10 + day * 10 + number for day in (1, 2, 3) for number in (1, 2))]
+    assert ids(table) == expected
+    runs = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
+    runs = {day: run for day, run in runs.items() if day.startswith("2026-03-0")}
+
+    def returned(day, index):
+        return whole_airflow.xcom("days", runs[day], "load", map_index=index)
+
+    first = {(day, index): returned(day, index) for day in runs for index in (0, 1)}
+    assert len({result["app_id"] for result in first.values()}) == 6
+    assert {result["committed"] for result in first.values()} == {True}
+    assert first["2026-03-03", 0]["version"] < first["2026-03-01", 0]["version"], "the days did not run backwards"
+    whole_airflow.backfill("days", at("2026-03-01"), at("2026-03-03"), reprocess_behavior="completed", **backwards)
+    assert ids(table) == expected
+    for (day, index), before in first.items():
+        assert returned(day, index) == {**before, "committed": False, "skipped": True}

@@ -1,0 +1,49 @@
+"""Two deployments that write to one table, with a DAG of one name and runs of one id."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.faults.programs import plain
+from tests.support.airflow_processes import WholeAirflow
+from tests.support.postgres import postgres
+from tests.system.stand_in import commit_instead_of_spark
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+DAG = """
+from airflow.sdk import DAG
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+with DAG("nightly", schedule=None):
+    DeltaWriteOperator(
+        task_id="load", table={table!r}, source={{"format": "csv", "path": "/in"}}, spark_binary={program!r},
+        user_metadata="{{{{ dag_run.conf['id'] }}}}",
+    )
+"""
+
+
+def test_the_same_run_of_two_deployments_is_written_by_both_and_told_apart_by_their_namespaces(whole_airflow, tmp_path):
+    table, program = str(tmp_path / "shared"), tmp_path / "commits"
+    plain(None, table, run="another", ids=[0])
+    commit_instead_of_spark(program)
+    dag = DAG.format(table=table, program=str(program))
+
+    def written_by(airflow, number):
+        airflow.add_dag("nightly", dag)
+        airflow.run("nightly", run_id="same", id=number)
+        return airflow.xcom("nightly", "same", "load")
+
+    first = written_by(whole_airflow, 1)
+    variables = {"AIRFLOW__DELTALITE__NAMESPACE": "other/deployment"}
+    with postgres() as database, WholeAirflow(tmp_path / "other", database=database, variables=variables) as other:
+        second = written_by(other, 2)
+        other.clear("nightly", "same")
+        other.wait_for_run("nightly", "same")
+        again = other.xcom("nightly", "same", "load")
+    assert first["app_id"] == "airflow/nightly/load/-1/same"
+    assert second["app_id"] == "other%2Fdeployment/nightly/load/-1/same"
+    assert (first["committed"], second["committed"]) == (True, True)
+    assert again == {**second, "committed": False, "skipped": True}
+    assert sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist()) == [0, 1, 2]

@@ -1,0 +1,70 @@
+"""The ready-made retry policy under a real scheduler: how long a task waits, and whether it is tried again at all."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+# Ends with CODE when it is first called, and well from then on.
+STAND_IN = f"""\
+#!{sys.executable}
+import os, sys
+from deltalite.results import OperationResult, error_marker, result_marker
+if not os.path.exists(os.environ["TRIED"]):
+    open(os.environ["TRIED"], "w").close()
+    print(error_marker(os.environ["KIND"], "said by the job"), flush=True)
+    sys.exit(int(os.environ["CODE"]))
+print(result_marker(OperationResult(table="/t", operation="WRITE", version=1, read_version=0, committed=True,
+    skipped=False, app_id="a", txn_version=0, timestamp=5)))
+"""
+ERRORS = {
+    "conflict": ("ConcurrentAppendException", 84),
+    "storage": ("StorageError", 70),
+    "other": ("AnalysisException", 1),
+    "refused": ("ConstraintViolationError", 52),
+    "unknown": ("CommitStateUnknownError", 90),
+}
+DAG = """
+from datetime import timedelta
+from airflow.sdk import DAG
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.retries import delta_retry_policy
+
+now = timedelta(0)
+with DAG("policy", schedule=None, default_args={{
+    "retries": 2,
+    "retry_delay": timedelta(hours=5),
+    "retry_policy": delta_retry_policy(conflict_delay=now, storage_delay=now),
+}}):
+    for name, (kind, code) in {errors}.items():
+        DeltaWriteOperator(
+            task_id=name, table={lake!r} + "/policy", source={{"format": "csv", "path": "/in"}},
+            spark_binary={program!r},
+            env_vars={{"KIND": kind, "CODE": str(code), "TRIED": {lake!r} + "/tried-" + name}},
+        )
+    DeltaWriteOperator(task_id="invalid", table="/t", source={{"format": "csv", "path": "/in"}}, mode="x")
+"""
+
+
+def test_a_conflict_is_tried_again_soon_and_what_no_try_can_cure_fails_at_once(whole_airflow, tmp_path):
+    program = tmp_path / "stand-in"
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+    whole_airflow.add_dag("policy", DAG.format(errors=ERRORS, lake=str(tmp_path), program=str(program)))
+    run_id = whole_airflow.trigger("policy")
+    ends = {
+        "conflict": "success",
+        "storage": "success",
+        "other": "up_for_retry",  # in five hours, as the task itself says
+        "refused": "failed",
+        "unknown": "failed",
+        "invalid": "failed",
+    }
+    for name, end in ends.items():
+        whole_airflow.wait_for_task("policy", run_id, name, end)
+    tries = {name: whole_airflow.task("policy", run_id, name)["try_number"] for name in ends}
+    assert tries == {"conflict": 2, "storage": 2, "other": 1, "refused": 1, "unknown": 1, "invalid": 1}
+    assert "ConcurrentAppendException: said by the job" in whole_airflow.task_log("policy", run_id, "conflict")

@@ -1,0 +1,248 @@
+"""Processes are killed under a real scheduler, and tasks cleared: the rows of a run are in the table once.
+
+The tasks of one DAG append to one table, each rows of its own name. The test decides where a job is killed at its
+commit; the scheduler notices by itself, and starts the next try.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deltalite import DeltaTable
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+PLANTED = {name: f"planted-{name}-0123456789" for name in ("conf", "env", "option")}
+JOB = Path(__file__).with_name("stopping_write.py")
+DAG = f"""
+from datetime import datetime, timedelta
+from airflow.sdk import DAG
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+LAKE = "{{{{ var.value.lake }}}}"
+
+def load(name, **more):
+    given = {{
+        "table": LAKE + "/runs",
+        "source": {{"format": "csv", "path": LAKE + "/in.csv",
+                    "options": {{"header": "true", "api_key": {PLANTED["option"]!r}}}, "schema": "id INT"}},
+        "query": f"SELECT id, '{{name}}' AS who FROM source",
+        "retries": 3, "retry_delay": timedelta(seconds=0),
+        "application": {str(JOB)!r},
+        "env_vars": {{"GATE": LAKE + "/gates/" + name, "MY_SECRET": {PLANTED["env"]!r}}},
+        "conf": {{"spark.ui.enabled": "false", "spark.hadoop.fs.s3a.access.key": {PLANTED["conf"]!r}}},
+        "driver_memory": "512m",
+    }}
+    return DeltaWriteOperator(task_id=name, **{{**given, **more}})
+
+with DAG("runs_once", schedule=None, start_date=datetime(2026, 1, 1), max_active_tasks=2):
+    # One behind another: none that stands at its commit has the place that the retry of a killed one needs.
+    load("worker_before") >> load("driver_before") >> load("killed", on_rerun="write")
+    load("worker_after") >> load("driver_after") >> load("replaced", on_rerun="replace")
+"""
+ROWS = 3
+
+
+class Gates:
+    """Where jobs stop: the other side of `stopping_write`."""
+
+    def __init__(self, airflow, folder: Path, task: str) -> None:
+        self._airflow = airflow
+        self.folder = folder / task
+        self.task = task
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def plan(self, number: int, where: str) -> None:
+        (self.folder / f"{number}.plan").write_text(where)
+
+    def wait(self, number: int, where: str) -> None:
+        stopped = self.folder / f"{number}.{where}"
+        self._airflow.until(f"job {number} of {self.task} stands {where} its commit", stopped.exists, timeout=240)
+
+    def go(self, number: int) -> None:
+        (self.folder / f"{number}.go").touch()
+
+    @property
+    def jobs(self) -> int:
+        return len(list(self.folder.glob("*.started")))
+
+
+@pytest.fixture(scope="module")
+def lake(whole_airflow):
+    lake = Path(whole_airflow.environment["AIRFLOW_VAR_LAKE"])
+    lake.mkdir(parents=True, exist_ok=True)
+    (lake / "in.csv").write_text("id\n" + "".join(f"{number}\n" for number in range(ROWS)))
+    return lake
+
+
+def rows_of(lake) -> Counter:
+    return Counter(row["who"] for row in DeltaTable(str(lake / "runs")).to_arrow().to_pylist())
+
+
+def is_jvm(process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.name() == "java"
+    return False
+
+
+def kill(processes) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGKILL)
+
+
+def arguments_of_all_processes() -> str:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            found += process.cmdline()
+    return "\n".join(found)
+
+
+@pytest.fixture(scope="module")
+def run(whole_airflow, lake):
+    """One run in which five jobs are killed at their commits; what the test has seen on the way."""
+    airflow = whole_airflow
+    gates = {
+        name: Gates(airflow, lake / "gates", name)
+        for name in ("worker_before", "worker_after", "driver_before", "driver_after", "killed", "replaced")
+    }
+    gates["worker_before"].plan(1, "before")
+    gates["worker_before"].plan(2, "before")
+    gates["worker_after"].plan(1, "after")
+    gates["driver_before"].plan(1, "before")
+    gates["driver_after"].plan(1, "after")
+    gates["killed"].plan(1, "written")
+    airflow.add_dag("runs_once", DAG)
+    run_id = airflow.trigger("runs_once", run_id="once")
+    seen = {"run_id": run_id, "gates": gates}
+
+    def processes(task):
+        return airflow.processes_of_task("runs_once", run_id, task)
+
+    for task, where in {"worker_before": "before", "worker_after": "after"}.items():
+        gates[task].wait(1, where)
+    seen["arguments"] = arguments_of_all_processes()
+    before = processes("worker_before").kill_worker()
+    kill(processes("worker_after").kill_worker())
+
+    gates["worker_before"].wait(2, "before")  # the retry stands at its commit, and the orphan goes on
+    gates["worker_before"].go(1)
+    psutil.wait_procs(before, timeout=120)
+    gates["worker_before"].go(2)
+
+    for task, where in {"driver_before": "before", "driver_after": "after"}.items():
+        gates[task].wait(1, where)
+        started = processes(task).started
+        kill([process for process in started if is_jvm(process)] if task == "driver_after" else started)
+        seen[f"orphan of {task}"] = [process for process in started if not is_jvm(process)]
+    kill(seen["orphan of driver_after"])
+
+    gates["killed"].wait(1, "written")
+    doomed = processes("killed").started
+    staged = list(lake.joinpath("runs").rglob("*.parquet"))
+    airflow.ask("PATCH", f"dags/runs_once/dagRuns/{run_id}/taskInstances/killed", {"new_state": "failed"})
+    _, left = psutil.wait_procs(doomed, timeout=30)
+    seen["left by the kill"] = left
+    seen["files taken back"] = len(set(staged) - set(lake.joinpath("runs").rglob("*.parquet")))
+    kill(left)
+    seen["rows after the kill"] = rows_of(lake)["killed"]
+    airflow.wait_for_run("runs_once", run_id, state="failed", timeout=300)
+    return seen
+
+
+def test_a_worker_is_killed_and_its_orphan_commits_while_the_retry_stands_at_its_own_commit(whole_airflow, lake, run):
+    task = whole_airflow.task("runs_once", "once", "worker_before")
+    returned = whole_airflow.xcom("runs_once", "once", "worker_before")
+    assert (task["state"], task["try_number"], run["gates"]["worker_before"].jobs) == ("success", 2, 2)
+    assert (returned["committed"], returned["skipped"]) == (False, True)
+    assert rows_of(lake)["worker_before"] == ROWS
+
+
+def test_a_worker_that_is_killed_after_the_commit_leaves_it_to_the_retry_which_starts_no_job(whole_airflow, lake, run):
+    task = whole_airflow.task("runs_once", "once", "worker_after")
+    assert (task["state"], task["try_number"], run["gates"]["worker_after"].jobs) == ("success", 2, 1)
+    assert whole_airflow.xcom("runs_once", "once", "worker_after")["skipped"] is True
+    assert rows_of(lake)["worker_after"] == ROWS
+
+
+def test_a_driver_that_is_killed_before_its_commit_is_run_again(whole_airflow, lake, run):
+    task = whole_airflow.task("runs_once", "once", "driver_before")
+    assert (task["state"], task["try_number"], run["gates"]["driver_before"].jobs) == ("success", 2, 2)
+    assert whole_airflow.xcom("runs_once", "once", "driver_before")["committed"] is True
+    assert rows_of(lake)["driver_before"] == ROWS
+
+
+def test_a_jvm_that_is_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, run):
+    task = whole_airflow.task("runs_once", "once", "driver_after")
+    assert (task["state"], task["try_number"], run["gates"]["driver_after"].jobs) == ("success", 1, 1)
+    assert whole_airflow.xcom("runs_once", "once", "driver_after")["committed"] is True
+    assert rows_of(lake)["driver_after"] == ROWS
+
+
+def test_a_task_that_is_ended_by_hand_ends_its_job_which_takes_back_its_files(run):
+    assert run["left by the kill"] == []
+    assert run["files taken back"] > 0
+    assert run["rows after the kill"] == 0
+
+
+def test_cleared_tasks_do_what_their_policy_says(whole_airflow, lake, run):
+    airflow = whole_airflow
+    first = {name: airflow.xcom("runs_once", "once", name) for name in ("driver_before", "replaced")}
+    airflow.clear("runs_once", "once", "driver_before", "replaced", "killed")
+    airflow.wait_for_run("runs_once", "once", timeout=300)
+    skipped = airflow.xcom("runs_once", "once", "driver_before")
+    assert skipped == {**first["driver_before"], "committed": False, "skipped": True}
+    replaced = airflow.xcom("runs_once", "once", "replaced")
+    assert replaced["version"] > first["replaced"]["version"] and replaced["txn_version"] == 1
+    assert airflow.xcom("runs_once", "once", "killed")["committed"] is True
+    airflow.clear("runs_once", "once", "killed")
+    airflow.wait_for_run("runs_once", "once", timeout=300)
+    assert rows_of(lake) == {
+        "worker_before": ROWS, "worker_after": ROWS, "driver_before": ROWS, "driver_after": ROWS, "replaced": ROWS,
+        "killed": 2 * ROWS,  # an append that its author lets write again
+    }  # fmt: skip
+
+
+def test_the_commit_is_linked_and_an_application_that_is_gone_is_not(whole_airflow, lake, run):
+    place = "dags/runs_once/dagRuns/once/taskInstances/driver_before/links"
+    links = whole_airflow.ask("GET", place)["extra_links"]
+    version = whole_airflow.xcom("runs_once", "once", "driver_before")["version"]
+    assert links["Delta commit"] == f"file://{lake}/runs/_delta_log/{version:020}.json"
+    assert not links["Spark application"]
+
+
+def test_the_log_of_a_task_has_what_a_user_looks_for(whole_airflow, run):
+    events = [
+        json.loads(line)["event"] for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
+    ]
+    assert any(event.startswith("Committed version") for event in events)
+    assert events.count("::group::Spark") <= 6
+    assert any(
+        "The job was killed, often for want of memory" in json.dumps(json.loads(line))
+        for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
+    )
+
+
+def test_no_secret_is_in_a_log_a_rendered_field_an_xcom_an_argument_or_the_table(whole_airflow, lake, run):
+    airflow = whole_airflow
+    assert str(JOB) in run["arguments"]
+    places = {"arguments": run["arguments"]}
+    for task in airflow.tasks("runs_once", "once"):
+        name = task["task_id"]
+        places[f"the fields of {name}"] = json.dumps(task["rendered_fields"])
+        places[f"the log of {name}"] = airflow.task_log("runs_once", "once", name)
+        places[f"what {name} returned"] = json.dumps(airflow.xcom("runs_once", "once", name))
+    for file in (lake / "runs" / "_delta_log").glob("*.json"):
+        places[file.name] = file.read_text()
+    found = {place: re.findall(r"planted-\w+", text) for place, text in places.items()}
+    assert {place: names for place, names in found.items() if names} == {}
+    assert "***" in places["the fields of killed"]

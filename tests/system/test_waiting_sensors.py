@@ -1,0 +1,71 @@
+"""Sensors wait for the commit of another task, deferred and rescheduled, on a local table and on S3 by a connection."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+from tests.support.remote import BUCKET, s3_server
+
+pytestmark = [pytest.mark.airflow, pytest.mark.interop, pytest.mark.slow]
+
+ROWS = pa.table({"id": pa.array(range(10))})
+
+DAG = """
+from datetime import timedelta
+from airflow.sdk import DAG
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+
+LOCAL = {"table": "{{ var.value.lake }}/customers"}
+ON_S3 = {"table": "s3a://lake/customers", "storage_conn_id": "lake_on_s3"}
+with DAG("waits", schedule=None, default_args={"retries": 2, "retry_delay": timedelta(0)}):
+    for place, table in {"local": LOCAL, "s3": ON_S3}.items():
+        for manner, how in {"deferred": {"deferrable": True}, "rescheduled": {"mode": "reschedule"}}.items():
+            DeltaVersionSensor(
+                task_id=f"{manner}_{place}", poke_interval=2, **table, **how,
+                app_id="{{ macros.deltalite.app_id_of('load', dag_id='feeds', run_id=run_id) }}",
+            )
+"""
+
+
+@pytest.fixture
+def s3(whole_airflow):
+    """An S3 endpoint that Airflow knows by the connection `lake_on_s3`, kept in its database."""
+    with s3_server() as server:
+        made = server.airflow_connection()
+        asked = {**made, "connection_id": "lake_on_s3", "extra": json.dumps(made["extra"])}
+        whole_airflow.ask("POST", "connections", asked)
+        yield server
+
+
+def append(table, storage_options, app_id):
+    """A commit of another engine with the transaction of a run."""
+    transaction = CommitProperties(app_transactions=[Transaction(app_id, 0)])
+    write_deltalake(table, ROWS, mode="append", storage_options=storage_options, commit_properties=transaction)
+
+
+def test_a_sensor_finds_the_commit_of_another_task(whole_airflow, s3):
+    airflow = whole_airflow
+    tables = {
+        "local": (str(airflow.home / "lake" / "customers"), None),
+        "s3": (f"s3://{BUCKET}/customers", s3.delta_rs_options),
+    }
+    for table in tables.values():
+        append(*table, "another")
+    airflow.add_dag("waits", DAG)
+    run_id = airflow.trigger("waits", run_id="today")
+    for place in tables:
+        airflow.wait_for_task("waits", run_id, f"deferred_{place}", "deferred")
+        airflow.wait_for_report("waits", run_id, f"deferred_{place}")
+        airflow.wait_for_task("waits", run_id, f"rescheduled_{place}", "up_for_reschedule")
+    for table in tables.values():
+        append(*table, "airflow/feeds/load/-1/yesterday")
+        append(*table, "airflow/feeds/load/-1/today")
+    airflow.wait_for_run("waits", run_id)
+    for place in tables:
+        found = airflow.xcom("waits", run_id, f"deferred_{place}")
+        assert (found["after_version"], found["from_version"], found["version"], found["reset"]) == (0, 1, 2, False)
+        assert airflow.xcom("waits", run_id, f"rescheduled_{place}") == found

@@ -1,0 +1,70 @@
+"""A commit from outside of Airflow starts a DAG run, maintenance starts none, a triggerer that is away loses nothing.
+
+One table goes through all of it, since each step needs the one before: the watcher has begun, a commit of another
+engine, maintenance, a commit while there is no triggerer, the table made again.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as RustTable
+from deltalake import write_deltalake
+
+from airflow_provider_deltalite.assets.delta import asset_uri
+from tests.examples.dag_runs import EXAMPLES
+
+pytestmark = [pytest.mark.airflow, pytest.mark.interop, pytest.mark.slow]
+
+DAG_ID = "orders_on_change"
+ROWS = pa.table({"id": pa.array(range(10))})
+
+
+def append(table):
+    write_deltalake(str(table), ROWS, mode="append")
+
+
+def position(airflow, table):
+    """What the watcher has kept with its asset, None before it began."""
+    assets = [asset for asset in airflow.ask("GET", "assets")["assets"] if asset["uri"] == asset_uri(str(table))]
+    if not assets:
+        return None
+    kept = airflow.ask("GET", f"assets/{assets[0]['id']}/state-store")["asset_state_store"]
+    value = kept[0]["value"] if kept else None
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def result_of_run(airflow, number):
+    """What the run with this number, counted from 1, has returned; there is none after it."""
+    runs = airflow.wait_for_runs(DAG_ID, number)
+    assert len(runs) == number
+    airflow.wait_for_run(DAG_ID, runs[-1]["dag_run_id"])
+    return airflow.xcom(DAG_ID, runs[-1]["dag_run_id"], "count_changes")
+
+
+def test_commits_from_outside_start_runs_that_read_their_ranges(whole_airflow):
+    airflow, table = whole_airflow, whole_airflow.home / "lake" / "orders"
+    looked_at = lambda version: (kept := position(airflow, table)) is not None and kept["place"]["version"] == version
+    append(table)
+    source = (EXAMPLES / f"{DAG_ID}.py").read_text()
+    airflow.add_dag(DAG_ID, source.replace("poke_interval=30", "poke_interval=1"))
+    airflow.parse_again(DAG_ID)
+    airflow.until("the table is watched", lambda: looked_at(0), timeout=90)
+
+    append(table)
+    assert result_of_run(airflow, 1) == {"from_version": 1, "version": 1, "operations": ["WRITE"], "rows": 20}
+
+    RustTable(str(table)).optimize.compact()
+    airflow.until("the optimize was looked at", lambda: looked_at(2))
+    airflow.kill("triggerer")
+    append(table)
+    append(table)
+    airflow.start("triggerer")
+    assert result_of_run(airflow, 2) == {"from_version": 2, "version": 4, "operations": ["WRITE"], "rows": 40}
+
+    table.rename(table.parent / "dropped")  # at once, as nothing is to be seen of a half
+    append(table)
+    assert result_of_run(airflow, 3) == {"from_version": 0, "version": 0, "operations": ["WRITE"], "rows": 10}
+    airflow.pause(DAG_ID)
