@@ -17,13 +17,8 @@ from airflow.sdk import DAG, Param
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaUpdateOperator
 
 LAKE = "{{ var.value.get('lake', '/data/lake') }}"
-THE_CUSTOMER = "customer = {{ sql_text(params.customer) }}"
-
-
-def sql_text(text: str) -> str:
-    """A text as Spark SQL writes it: whoever triggers the DAG gives a name, and no SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+# Whoever triggers the DAG gives a name, and no SQL.
+THE_CUSTOMER = "customer = {{ params.customer | sql_literal }}"
 
 
 with DAG(
@@ -32,16 +27,18 @@ with DAG(
     schedule=None,
     start_date=datetime(2026, 3, 1, tzinfo=UTC),
     params={"customer": Param(type="string", minLength=1, description="The name, as it is in the tables.")},
-    user_defined_macros={"sql_text": sql_text},
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
+    # [START delete]
     DeltaDeleteOperator(
         task_id="delete",
         table=f"{LAKE}/customers",
         condition=THE_CUSTOMER,
         user_metadata="the customer asked to be forgotten",
     )
+    # [END delete]
+    # [START make_anonymous]
     DeltaUpdateOperator(
         task_id="make_anonymous",
         table=f"{LAKE}/orders",
@@ -49,3 +46,4 @@ with DAG(
         condition=THE_CUSTOMER,
         user_metadata="the customer asked to be forgotten",
     )
+    # [END make_anonymous]

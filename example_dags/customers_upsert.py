@@ -7,6 +7,7 @@ One merge brings the table to that state.
   passed over. So days may come in any order, and a day that is merged again changes nothing.
 - A retry never merges twice, and the merge is one commit: nobody reads half of a day.
 - The table keeps deletion vectors, so only changed rows are written, and a change data feed for those who follow it.
+- Its versions can be read for 400 days, by their own times: `customers_as_of_day` computes from them.
 
 A deletion leaves nothing behind that a late, older change could be compared with. Where that happens, keep deleted
 customers with a flag instead. The Airflow Variables `landing` and `lake` say where the changes and the tables are.
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_deltalite.operators.delta import DeltaMergeOperator, DeltaWriteOperator
 
@@ -36,14 +38,24 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
+    # [START create]
     create = DeltaWriteOperator(
         task_id="create",
         table=CUSTOMERS,
         source=CHANGES,
         query="SELECT customer, email, country, changed_at FROM source LIMIT 0",
         mode="ignore",  # a table that is there is left as it is
-        properties={"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
+        properties={
+            "delta.enableDeletionVectors": "true",
+            "delta.enableChangeDataFeed": "true",
+            # The table as it was at the end of a day can be asked for, for so long, and by the commits' own times.
+            "delta.enableInCommitTimestamps": "true",
+            "delta.logRetentionDuration": "interval 400 days",
+            "delta.deletedFileRetentionDuration": "interval 400 days",
+        },
     )
+    # [END create]
+    # [START merge]
     merge = DeltaMergeOperator(
         task_id="merge",
         table=CUSTOMERS,
@@ -62,4 +74,5 @@ with DAG(
         ],
         when_not_matched=[{"insert": "*", "condition": "NOT source.deleted"}],
     )
+    # [END merge]
     create >> merge

@@ -25,4 +25,6 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
     tags=["deltalite", "example"],
 ):
+    # [START checkpoint]
     DeltaCheckpointOperator.partial(task_id="checkpoint").expand(table=[f"{LAKE}/orders", f"{LAKE}/order_totals"])
+    # [END checkpoint]

@@ -25,7 +25,7 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
     tags=["deltalite", "example"],
 ):
-
+    # [START maintenance]
     @task
     def tables() -> list[str]:
         """The addresses of the tables of the lake."""
@@ -34,3 +34,4 @@ with DAG(
         return sorted(f"{lake}/{folder.name}" for folder in folders if (folder / "_delta_log").is_dir())
 
     delta_maintenance.partial(optimize={"target_file_size": 128 * 1024 * 1024}).expand(table=tables())
+    # [END maintenance]

@@ -28,6 +28,8 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
     tags=["deltalite", "example"],
 ):
+    # [START vacuum]
     DeltaVacuumOperator.partial(task_id="vacuum", mode="{{ params.mode }}", dry_run="{{ params.dry_run }}").expand(
         table=[f"{LAKE}/orders", f"{LAKE}/order_totals"]
     )
+    # [END vacuum]

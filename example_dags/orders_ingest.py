@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
@@ -54,6 +55,7 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
+    # [START load]
     DeltaWriteOperator(
         task_id="load",
         table="{{ var.value.get('lake', '/data/lake') }}/orders",
@@ -73,3 +75,4 @@ with DAG(
         # clearing a task, it may be forgotten.
         properties={"delta.setTransactionRetentionDuration": "interval 90 days"},
     )
+    # [END load]

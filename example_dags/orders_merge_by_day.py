@@ -15,11 +15,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, ObjectStoragePath, task
+from airflow.sdk import DAG, ObjectStoragePath, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_deltalite.operators.delta import DeltaMergeOperator
 
 
+# [START corrected_days]
 @task
 def corrected_days(folder: str) -> list[dict[str, Any]]:
     """What a merge needs to know of each day that has corrections: where they are, and which rows they concern."""
@@ -38,6 +40,9 @@ def corrected_days(folder: str) -> list[dict[str, Any]]:
     ]
 
 
+# [END corrected_days]
+
+
 with DAG(
     dag_id="orders_merge_by_day",
     doc_md=__doc__,
@@ -47,6 +52,7 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
+    # [START mapped_merge]
     days = corrected_days("{{ var.value.get('landing', '/data/landing') }}/corrections/{{ ds }}")
     DeltaMergeOperator.partial(
         task_id="merge",
@@ -57,3 +63,4 @@ with DAG(
         ],
         max_active_tis_per_dagrun=8,
     ).expand_kwargs(days)
+    # [END mapped_merge]

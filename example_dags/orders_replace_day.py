@@ -12,19 +12,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
 ORDERS = "{{ var.value.get('lake', '/data/lake') }}/orders"
 
 
+# [START newest_version]
 @task
 def newest_version(table: str) -> int:
     """The version of a table now."""
     from deltalite import DeltaTable
 
     return DeltaTable(table).version
+
+
+# [END newest_version]
 
 
 with DAG(
@@ -36,6 +41,7 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
+    # [START totals]
     fixed = newest_version(ORDERS)
     totals = DeltaWriteOperator(
         task_id="totals",
@@ -55,4 +61,5 @@ with DAG(
         replace_where="day = DATE'{{ ds }}'",
         partition_by=["day"],
     )
+    # [END totals]
     fixed >> totals

@@ -13,18 +13,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, conf, task
+from airflow.sdk import DAG, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_deltalite.idempotency import app_id
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 
 
-def ingest_of(run_id: str) -> str:
-    """The identity under which a run of `orders_ingest` commits."""
-    namespace = conf.get("deltalite", "namespace", fallback="airflow")
-    return app_id(namespace, dag_id="orders_ingest", task_id="load", map_index=-1, run_id=run_id)
-
-
+# [START summarize]
 @task
 def summarize(found: dict[str, Any], day: str) -> dict[str, Any]:
     """Count the orders of a day, in the version that the sensor found. Reads on the worker, without Spark."""
@@ -47,6 +42,9 @@ def summarize(found: dict[str, Any], day: str) -> dict[str, Any]:
     }
 
 
+# [END summarize]
+
+
 with DAG(
     dag_id="orders_report",
     doc_md=__doc__,
@@ -54,16 +52,17 @@ with DAG(
     start_date=datetime(2026, 3, 1, tzinfo=UTC),
     catchup=False,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
-    user_defined_macros={"ingest_of": ingest_of},
     tags=["deltalite", "example"],
 ):
+    # [START wait]
     wait = DeltaVersionSensor(
         task_id="wait",
         table="{{ var.value.get('lake', '/data/lake') }}/orders",
-        app_id="{{ ingest_of(run_id) }}",
+        app_id="{{ macros.deltalite.app_id_of('load', dag_id='orders_ingest', run_id=run_id) }}",
         after_version=-1,  # any version: the commit may be there before the sensor is
         deferrable=True,
         poke_interval=5,
         timeout=timedelta(hours=12),
     )
+    # [END wait]
     summarize(wait.output, "{{ ds }}")

@@ -24,7 +24,7 @@ class Run:
 
 
 def example(dag_id: str):
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.support.airflow_versions import DagBag
 
     bag = DagBag(EXAMPLES / f"{dag_id}.py")
     assert bag.import_errors == {}

@@ -19,8 +19,10 @@ def test_the_report_reads_the_version_of_its_days_ingest_and_not_a_newer_one(bas
     assert done.state == "success" and DeltaTable(str(base / "lake" / "orders")).version == 1
     assert done.returned["wait"] == {
         "table": str(base / "lake" / "orders"),
+        "from_version": 0,
         "version": 0,
         "after_version": -1,
+        "reset": False,
         "operation": "WRITE",
         "timestamp": ingested[FIRST].returned["load"]["timestamp"],
     }
@@ -38,15 +40,15 @@ def test_the_report_reads_the_version_of_its_days_ingest_and_not_a_newer_one(bas
 
 
 def test_the_sensor_of_the_report_waits_in_deferral_for_a_commit_that_comes_late(base, ingested, monkeypatch):
-    from airflow_provider_deltalite.triggers import delta as triggers
+    from airflow_provider_deltalite.triggers import _version as triggers
 
     log = base / "lake" / "orders" / "_delta_log"
     commit, away = log / f"{1:020}.json", base / "late.json"
     looks = []
 
-    def look(wait, cursor):
+    def look(*its_arguments):
         """Looks, and after the first look the commit lands."""
-        seen = real_look(wait, cursor)
+        seen = real_look(*its_arguments)
         looks.append(seen.found and seen.found["version"])
         if away.exists():
             away.rename(commit)

@@ -1,0 +1,111 @@
+"""A backfill reads its source as it was on each day: by Airflow's own command and scheduler, in any order, ever."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import EXAMPLES
+from tests.support.airflow_processes import WholeAirflow
+from tests.support.postgres import postgres
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+DAG_ID = "customers_as_of_day"
+# When each version of `customers` was committed, and the countries of its customers.
+HISTORY = [
+    (datetime(2026, 2, 28, 12, tzinfo=UTC), ["DE", "FR"]),
+    (datetime(2026, 3, 1, 10, tzinfo=UTC), ["DE", "DE", "FR"]),
+    (datetime(2026, 3, 2, 23, 59, 59, tzinfo=UTC), ["FR", "FR", "DE", "US"]),
+    (datetime(2026, 4, 3, tzinfo=UTC), ["US"]),
+    (datetime(2026, 4, 4, tzinfo=UTC), ["US", "CN"]),
+]
+IN_MARCH = 3
+
+
+def make_customers(table: Path) -> None:
+    """The whole history, in commits that carry their own times."""
+    for _, countries in HISTORY:
+        deltalake.write_deltalake(str(table), pa.table({"country": countries}), mode="overwrite")
+    for version, (moment, _) in enumerate(HISTORY):
+        commit = table / "_delta_log" / f"{version:020}.json"
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            match action:
+                case {"commitInfo": info}:
+                    info["inCommitTimestamp"] = int(moment.timestamp() * 1000)
+                case {"protocol": protocol}:
+                    features = ["appendOnly", "invariants", "inCommitTimestamp"]
+                    protocol |= {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
+                case {"metaData": metadata}:
+                    metadata["configuration"] = {"delta.enableInCommitTimestamps": "true"}
+        actions.sort(key=lambda action: "commitInfo" not in action)
+        commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def at_work(table: Path, made: Path, versions: range) -> None:
+    """Others commit these versions to the table now."""
+    for version in versions:
+        name = f"{version:020}.json"
+        shutil.copy(made / "_delta_log" / name, table / "_delta_log" / name)
+
+
+@pytest.fixture
+def lake(tmp_path) -> Path:
+    make_customers(tmp_path / "made")
+    table = tmp_path / "lake" / "customers"
+    shutil.copytree(tmp_path / "made", table, ignore=lambda _, names: [n for n in names if n.endswith(".json")])
+    at_work(table, tmp_path / "made", range(IN_MARCH))
+    return tmp_path / "lake"
+
+
+def backfill(airflow: WholeAirflow, first: str, last: str, *more: str) -> list[tuple[str, str]]:
+    """Backfill these days by the command that a user types; the days of its runs, in their order, and their states."""
+    airflow.cli("backfill", "create", "--dag-id", DAG_ID, "--from-date", first, "--to-date", last, *more)
+
+    def through() -> bool:
+        made = airflow.ask("GET", "backfills", dag_id=DAG_ID)["backfills"]
+        return bool(made) and all(one["completed_at"] for one in made)
+
+    airflow.until(f"the backfill from {first} is through", through, timeout=600)
+    runs = [run for run in airflow.runs(DAG_ID) if run["run_type"] == "backfill"]
+    return [(run["logical_date"][:10], run["state"]) for run in sorted(runs, key=lambda run: run["start_date"])]
+
+
+def counted(lake: Path) -> dict[date, Counter]:
+    found: dict[date, Counter] = {}
+    for row in DeltaTable(lake / "customers_by_day").to_arrow().to_pylist():
+        found.setdefault(row["day"], Counter())[row["country"]] += row["customers"]
+    return found
+
+
+def test_each_day_is_computed_from_the_table_as_it_was_then_in_any_order_and_a_month_later(lake, tmp_path):
+    # No run but those of the backfill: the scheduler itself would start the newest one.
+    source = (EXAMPLES / f"{DAG_ID}.py").read_text()
+    ended = source.replace("catchup=False,", "catchup=False, end_date=datetime(2026, 3, 10, tzinfo=UTC),")
+    assert ended != source
+    variables = {"AIRFLOW_VAR_LAKE": str(lake)}
+    with postgres() as database, WholeAirflow(tmp_path / "airflow", database=database, variables=variables) as airflow:
+        airflow.add_dag(DAG_ID, ended)
+        runs = backfill(airflow, "2026-03-01", "2026-03-02", "--run-backwards", "--max-active-runs", "1")
+        assert runs == [("2026-03-02", "success"), ("2026-03-01", "success")]
+        expected = {date(2026, 3, 1): Counter(HISTORY[1][1]), date(2026, 3, 2): Counter(HISTORY[2][1])}
+        assert counted(lake) == expected
+        read = [one["operationParameters"] for one in DeltaTable(lake / "customers_by_day").history()]
+        assert [json.loads(one["sourceVersions"]) for one in read] == [{"source": 1}, {"source": 2}]
+
+        at_work(lake / "customers", tmp_path / "made", range(IN_MARCH, len(HISTORY)))
+        (again,) = [run["dag_run_id"] for run in airflow.runs(DAG_ID) if run["logical_date"].startswith("2026-03-02")]
+        airflow.clear(DAG_ID, again)
+        airflow.until(
+            "the day was written again", lambda: DeltaTable(lake / "customers_by_day").version == 2, timeout=300
+        )
+        airflow.wait_for_run(DAG_ID, again, timeout=300)
+        assert counted(lake) == expected

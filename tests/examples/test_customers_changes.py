@@ -1,0 +1,67 @@
+"""The change-feed pipeline: every version of the source once, in order."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import EXAMPLES, FIRST, SECOND, example, rows, run
+from tests.examples.feeds import FORGOTTEN
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+THIRD = date(2026, 3, 3)
+
+
+def without_addresses(lake: Path) -> list[dict]:
+    """What the copy must hold."""
+    shown = [{key: row[key] for key in ("customer", "country", "changed_at")} for row in rows(lake / "customers")]
+    return sorted(shown, key=repr)
+
+
+def test_each_run_merges_the_versions_since_the_last_one_and_a_day_without_any_starts_no_spark(lake, request):
+    copy, before = lake / "customers_for_analysts", DeltaTable(str(lake / "customers")).version
+    assert before > 1
+
+    first = run(example("customers_changes"), FIRST)
+    assert (first.state, first.returned["next_range"]) == ("success", {"first": 0, "last": before})
+    assert rows(copy) == without_addresses(lake)
+
+    assert run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN}).state == "success"
+    second = run(example("customers_changes"), SECOND)
+    assert (second.state, second.returned["next_range"]) == ("success", {"first": before + 1, "last": before + 1})
+    assert second.returned["merge"]["metrics"]["numTargetRowsDeleted"] == 1
+    assert second.returned["merge"]["metrics"]["numTargetRowsUpdated"] == 0
+    assert rows(copy) == without_addresses(lake)
+
+    started = request.getfixturevalue("without_spark")
+    third = run(example("customers_changes"), THIRD)
+    assert third.state == "success" and third.returned == dict.fromkeys(("next_range", "create", "merge"))
+    assert not started.exists()
+
+    marks = [json.loads(commit["userMetadata"]).get("user_metadata") for commit in DeltaTable(str(copy)).history()]
+    assert [mark for mark in marks if mark] == [
+        f"customers up to version {before + 1}",
+        f"customers up to version {before}",
+    ]
+
+
+def test_a_copy_whose_history_no_longer_tells_is_not_begun_anew(tmp_path):
+    import runpy
+
+    import deltalake
+    import pyarrow as pa
+
+    merged_up_to = runpy.run_path(str(EXAMPLES / "customers_changes.py"))["merged_up_to"]
+    copy = tmp_path / "copy"
+    assert merged_up_to(str(copy)) == -1
+    deltalake.write_deltalake(str(copy), pa.table({"id": [1]}))
+    assert merged_up_to(str(copy)) == -1
+    deltalake.write_deltalake(str(copy), pa.table({"id": [2]}), mode="append")
+    deltalake.DeltaTable(str(copy)).create_checkpoint()
+    (copy / "_delta_log" / f"{0:020}.json").unlink()
+    with pytest.raises(ValueError, match="no longer says how far"):
+        merged_up_to(str(copy))

@@ -1,0 +1,56 @@
+"""No example DAG without a test that runs it, and none that costs something when it is merely parsed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.examples.dag_runs import EXAMPLES
+
+TESTS = Path(__file__).resolve().parents[1]
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+_PARSE = """
+import runpy, sys
+from airflow.sdk import Connection, ObjectStoragePath, Variable
+from airflow.providers.common.compat.sdk import BaseHook
+
+def refuse(*args, **kwargs):
+    raise AssertionError("something was looked up while a DAG was parsed")
+
+BaseHook.get_connection = Connection.get = Variable.get = ObjectStoragePath.iterdir = ObjectStoragePath.glob = refuse
+for path in sys.argv[1:]:
+    runpy.run_path(path)
+print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy") if name in sys.modules])
+"""
+
+
+@cache
+def examples_that_are_run() -> set[str]:
+    """The names that tests give to `example`, which loads a DAG to run it, or to a whole Airflow as `DAG_ID`."""
+    names: set[str] = set()
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="example"), args=[ast.Constant(value=str() as name)]):
+                    names.add(name)
+                case ast.Assign(targets=[ast.Name(id="DAG_ID")], value=ast.Constant(value=str() as name)):
+                    names.add(name)
+    return names
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_run_by_a_test(name):
+    assert name in examples_that_are_run()
+
+
+def test_parsing_the_examples_looks_nothing_up_and_loads_nothing_heavy():
+    paths = [str(EXAMPLES / f"{name}.py") for name in NAMES]
+    shown = subprocess.run([sys.executable, "-c", _PARSE, *paths], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,67 @@
+"""Upkeep of one table: a bad load is taken back, the last days are ordered, a folder becomes a table."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+OLD = date(2026, 2, 1)
+
+
+@pytest.fixture
+def orders(airflow_db, tmp_path, monkeypatch):
+    """Orders of three days, a file for each of two loads of a day."""
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path))
+    for number, day in enumerate((OLD, FIRST, SECOND) * 2):
+        load(tmp_path / "orders", day, amount=number)
+    return tmp_path / "orders"
+
+
+def load(table, day, *, amount):
+    amounts = pa.array([Decimal(amount)], pa.decimal128(12, 2))
+    columns = {"customer": [f"c{amount}"], "country": ["DE"], "amount": amounts, "day": [day]}
+    deltalake.write_deltalake(str(table), pa.table(columns), mode="append", partition_by=["day"])
+
+
+def test_the_table_goes_back_to_the_newest_version_without_a_negative_amount(orders):
+    sound = rows(orders)
+    load(orders, SECOND, amount=-1)
+    load(orders, FIRST, amount=7)
+    done = run(example("orders_undo"), FIRST)
+    assert (done.state, done.returned["sound_version"]) == ("success", 5)
+    assert (done.returned["restore"]["version"], done.returned["restore"]["metrics"]["numRemovedFiles"]) == (8, 2)
+    assert rows(orders) == sound
+
+
+def test_only_the_last_days_are_put_in_order(orders):
+    before = rows(orders)
+    done = run(example("orders_z_order"), SECOND)
+    assert done.state == "success"
+    metrics = done.returned["z_order"]["metrics"]
+    assert (metrics["numRemovedFiles"], metrics["numAddedFiles"]) == (4, 2)
+    assert rows(orders) == before
+    files = DeltaTable(str(orders)).files().to_pylist()
+    assert sorted(dict(file["partition_values"])["day"] for file in files) == [
+        f"{day}" for day in (OLD, OLD, FIRST, SECOND)
+    ]
+
+
+def test_a_folder_of_parquet_files_becomes_a_table_where_it_lies(airflow_db, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path))
+    for day in (FIRST, SECOND):
+        folder = tmp_path / "clicks" / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"url": [f"/{day}"]}), folder / "part-0.parquet")
+    done = run(example("landing_convert"), FIRST)
+    assert done.state == "success"
+    assert done.returned["convert"]["metrics"]["numConvertedFiles"] == 2
+    assert rows(tmp_path / "clicks") == [{"url": f"/{day}", "day": day} for day in (FIRST, SECOND)]
