@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 ARGS ?=
+# Processes that run tests, each with a Spark of its own (up to 4 GB).
+WORKERS ?= 2
 
 # spark-submit finds Spark through the first `python3` on the path; a Spark or Python named by the caller's own
 # environment would be a different one from the one that is tested.
@@ -12,11 +14,17 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
 
 STAMP := .venv/.setup-done
+OLDEST := .venv-oldest/.setup-done
 
-.PHONY: help setup java hadoop test lint format bench demo clean
+# What another Airflow or Spark could break: the provider whole, one DAG with real jobs, and each use of Spark's internals.
+TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/storage/test_connections.py \
+    tests/spark/test_scan.py tests/spark/test_z_order.py tests/spark/test_jobs.py \
+    tests/spark/test_write_modes.py tests/spark/test_merge_rules.py tests/spark/test_predicates.py
+
+.PHONY: help setup java hadoop classes test test-oldest lint format docs bench demo clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: java $(STAMP) ## Make the environment .venv (quick when nothing changed)
 
@@ -27,11 +35,22 @@ $(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh
 	@PYTHON=$(PYTHON) scripts/setup_env.sh
 	@touch $@
 
+$(OLDEST): pyproject.toml constraints.txt constraints-oldest.txt Makefile scripts/setup_env.sh
+	@PYTHON=$(PYTHON) scripts/setup_env.sh oldest
+	@touch $@
+
+classes: $(STAMP) # makes the tests faster, and nothing else
+	@scripts/share_classes.sh
+
 hadoop: $(STAMP) # the tests on HDFS and S3A need parts of Hadoop that PySpark does not bring
 	@scripts/fetch_hadoop.sh
 
-test: setup hadoop ## Run all tests (ARGS="tests/unit -x" for some)
-	.venv/bin/python -m pytest $(ARGS)
+test: setup hadoop classes ## Run all tests (ARGS="tests/unit -x" for some)
+	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+
+test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
+	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default --numprocesses $(WORKERS) --dist loadfile \
+	    $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \
@@ -42,6 +61,10 @@ format: $(STAMP) ## Format, and fix what ruff can fix
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
+docs: $(STAMP) ## Build the documentation, into docs/_build/html
+	.venv/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet docs docs/_build/html $(ARGS)
+	@echo "docs/_build/html/index.html"
+
 bench: setup ## Run the benchmarks, side by side with their peers
 	@for script in benchmarks/bench_*.py; do .venv/bin/python "$$script" $(ARGS) || exit 1; done
 
@@ -49,6 +72,6 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table
 	@.venv/bin/python demo/run_demo.py $(ARGS)
 
 clean: ## Remove the environment, caches and whatever runs left behind
-	rm -rf .venv .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
-	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
+	rm -rf docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what the tests on HDFS and S3 need into .hadoop/: the S3A connector, and Hadoop's own minicluster, both of the
 # Hadoop version that PySpark ships. Maven gets them, from where it is set up to. Where it cannot, that is said and no
-# failure: those tests are then skipped, or fail where DELTALITE_REQUIRE_HADOOP=1 says that they must run.
+# failure: those tests are then skipped, or fail where DELTALITE_REQUIRE_ALL=1 says that they must run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Makes or updates the environment .venv: this project in editable form with its tools, at the versions of constraints.txt.
-# May be run at any time: what is there already is kept. uv does the installing, since pip takes minutes for Spark and
-# Airflow; it lives in the environment itself, so nothing outside the checkout is touched.
+# With the argument `oldest` it is .venv-oldest, at the oldest versions that are supported: constraints-oldest.txt says which
+# of the packages these are. May be run at any time: what is there already is kept. uv does the installing, since pip takes
+# minutes for Spark and Airflow; it lives in the environment itself, so nothing outside the checkout is touched.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly VENV=.venv
+readonly VENV=".venv${1:+-$1}"
 python="${PYTHON:-python3}"
 
 # An environment of the caller's own must not leak into ours.
@@ -16,8 +17,16 @@ fail() {
     exit 1
 }
 
-pinned() { # the version of a package in constraints.txt
-    sed -n "s/^$1==\([^ ;]*\).*$/\1/p" constraints.txt
+constraints=constraints.txt
+if (($# > 0)); then
+    constraints="$(mktemp)"
+    trap 'rm -f "$constraints"' EXIT
+    # A package that both files pin has the version of the lane's own file, which comes first.
+    awk -F '==' '!/^#/ && !seen[$1]++' "constraints-$1.txt" constraints.txt >"$constraints"
+fi
+
+pinned() { # the version of a package
+    sed -n "s/^$1==\([^ ;]*\).*$/\1/p" "$constraints"
 }
 
 # 1. The interpreter.
@@ -45,7 +54,7 @@ if uv pip show --quiet pyspark-client 2>/dev/null; then
 fi
 
 # 4. Everything else, in one resolution.
-uv pip install --quiet --constraints constraints.txt --editable '.[pyspark]' --group dev
+uv pip install --quiet --constraints "$constraints" --editable '.[pyspark]' --group dev
 
 # 5. What goes wrong unseen otherwise: with files of two packages in one folder, both the JVM and `import pyspark` still
 # start. The JVM's version tells whether the jars are there, the module's whether the Python files beside them belong to them.
@@ -53,6 +62,6 @@ expected="$(pinned pyspark)"
 jars="$(PATH="$PWD/$VENV/bin:$PATH" spark-submit --version 2>&1 | sed -n 's/^.*version \([0-9][0-9.]*\).*$/\1/p' | head -n 1 || true)"
 module="$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)' 2>/dev/null || true)"
 [[ "$jars" == "$expected" && "$module" == "$expected" ]] ||
-    fail "constraints.txt pins pyspark $expected, but in $VENV spark-submit says '${jars:-nothing}' and the module" \
+    fail "The constraints pin pyspark $expected, but in $VENV spark-submit says '${jars:-nothing}' and the module" \
         "'${module:-nothing}': run 'make clean setup'."
 echo "Environment ready: $("$VENV/bin/python" -V), Spark $expected, in $VENV."
