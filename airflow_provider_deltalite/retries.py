@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_provider_deltalite.failures import (
-    DeltaConflictError,
-    DeltaJobError,
-    DeltaStorageError,
-)
+from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError, DeltaStorageError
 
 if TYPE_CHECKING:
     from airflow.sdk import ExceptionRetryPolicy

@@ -34,6 +34,8 @@ class Settings(DocumentingDirective):
 class ResultFields(DocumentingDirective):
     """The keys of what a task returns, with their types."""
 
+    has_content = True
+
     def run(self) -> list[nodes.Node]:
         """A list of the keys that the content describes, one `key: text` a line, held against the class."""
         texts = dict(line.split(": ", 1) for line in self.content if line.strip())
@@ -42,8 +44,6 @@ class ResultFields(DocumentingDirective):
             raise self.error(f"the fields of a result are {sorted(known)}, and described are {sorted(texts)}")
         rows = [[code(name), code(kind.replace("Mapping[", "dict[")), texts[name]] for name, kind in known.items()]
         return [self.table(["key", "type", "what it says"], rows, widths=[18, 20, 62], kind="parameters")]
-
-    has_content = True
 
 
 def setup(app: Sphinx) -> dict[str, object]:

@@ -3,8 +3,9 @@
 Three rules. A file whose rows are all deleted leaves. Packing (`packed`) fills bins of a partition with small files,
 and with files of which too many rows are deleted, in the order of their age, so that what came together stays together.
 Clustering (`clustered`) takes the files of a partition that are in no cube of the same columns. What an earlier run
-has written is known by its tags (those of delta-spark), and is left alone until other files join it: a bin whose files
-were packed to the same size, and a partition all of whose files lie in such cubes, are not written again.
+has written is known by its tags (delta-spark's, and one for room that was left), and is left alone until other files
+join it: a bin whose files were packed to the same size, and a partition all of whose files lie in such cubes, are not
+written again.
 """
 
 from __future__ import annotations
