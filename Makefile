@@ -21,7 +21,15 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
     tests/spark/test_scan.py tests/spark/test_z_order.py tests/spark/test_jobs.py \
     tests/spark/test_write_modes.py tests/spark/test_merge_rules.py tests/spark/test_predicates.py
 
-.PHONY: help setup java hadoop classes test test-oldest lint format docs bench demo clean
+# The tests whose number of random examples DELTALITE_FUZZ multiplies.
+CAMPAIGN := $(sort $(wildcard tests/unit/test_fuzz_*.py)) tests/unit/test_row_model.py tests/unit/test_skipping_properties.py
+FACTOR ?= 50
+
+# A file of tests stays on one worker. Files go out in the order of their names, not by their number of tests: the files of
+# a whole Airflow have few tests that take minutes, and would come last, one worker waiting for the other.
+DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: help setup java hadoop reference classes test test-oldest campaign lint format pages docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,11 +53,17 @@ classes: $(STAMP) # makes the tests faster, and nothing else
 hadoop: $(STAMP) # the tests on HDFS and S3A need parts of Hadoop that PySpark does not bring
 	@scripts/fetch_hadoop.sh
 
-test: setup hadoop classes ## Run all tests (ARGS="tests/unit -x" for some)
-	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+reference: $(STAMP) # the tests with delta-spark need another Spark, and its jars
+	@scripts/setup_reference.sh
+
+test: setup hadoop reference classes ## Run all tests (ARGS="tests/unit -x" for some)
+	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
+
+campaign: setup ## Run the tests on random examples with FACTOR (50) times as many
+	DELTALITE_FUZZ=$(FACTOR) .venv/bin/python -m pytest $(DISTRIBUTED) $(CAMPAIGN) $(ARGS)
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
-	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default --numprocesses $(WORKERS) --dist loadfile \
+	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default $(DISTRIBUTED) \
 	    $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
@@ -61,7 +75,10 @@ format: $(STAMP) ## Format, and fix what ruff can fix
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-docs: $(STAMP) ## Build the documentation, into docs/_build/html
+pages: $(STAMP) ## Refresh the generated parts of the pages in docs/
+	.venv/bin/python docs/_generate/pages.py
+
+docs: pages ## Refresh the pages, and build the site into docs/_build/html
 	.venv/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet docs docs/_build/html $(ARGS)
 	@echo "docs/_build/html/index.html"
 
@@ -72,6 +89,6 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table
 	@.venv/bin/python demo/run_demo.py $(ARGS)
 
 clean: ## Remove the environment, caches and whatever runs left behind
-	rm -rf .venv .venv-oldest .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
+	rm -rf .venv .venv-oldest .venv-reference .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
 	rm -rf docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -73,13 +73,24 @@ def get_provider_info() -> dict[str, Any]:
                         "description": (
                             "Where the button 'Delta commit' of a task leads: a web address with the fields {bucket}, "
                             "{key} (the commit's file in it), {uri} (both, with scheme), {table} and {version}, "
-                            "percent-encoded. Without it the button has the file's own address, which no browser "
-                            "opens, but which can be copied."
+                            "percent-encoded. There is no button without it, or if it gives no http or https "
+                            "address: Airflow's UI opens no others."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}",
                         "default": None,
+                    },
+                    "spark_log_level": {
+                        "description": (
+                            "The lowest level of Spark's lines in the logs of tasks: ALL, TRACE, DEBUG, INFO, WARN, "
+                            "ERROR, FATAL or OFF. The log of a failed task has the newest lines below it in a folded "
+                            "group. A task that sets spark.log.level in its `conf` shows Spark's lines from that level."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "INFO",
+                        "default": "WARN",
                     },
                 },
             },

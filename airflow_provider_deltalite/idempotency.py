@@ -11,19 +11,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity
 
 if TYPE_CHECKING:
-    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+    from airflow.providers.common.compat.sdk import Context
 
 _NOT_MAPPED = -1
+# The times of a DAG run that its commits carry, by the attribute of the DAG run.
+_TIMES = {
+    "run_start": "start_date",
+    "logical_date": "logical_date",
+    "data_interval_start": "data_interval_start",
+    "data_interval_end": "data_interval_end",
+}
 
 
 def app_id(namespace: str, *, dag_id: str, task_id: str, map_index: int, run_id: str) -> str:
     """`<namespace>/<dag_id>/<task_id>/<map_index>/<run_id>`, with `%` and `/` inside a part percent-encoded."""
     return "/".join(_escaped(part) for part in (namespace, dag_id, task_id, str(map_index), run_id))
+
+
+def keyed_app_id(namespace: str, *, dag_id: str, idempotency_key: str) -> str:
+    """`<namespace>/<dag_id>/<idempotency_key>`, escaped as `app_id`; it has fewer parts, so the two never collide.
+
+    Raises:
+        InvalidRequestError: the key is empty.
+    """
+    if not idempotency_key.strip():
+        raise InvalidRequestError(
+            "idempotency_key is empty.",
+            remedy="Check what its template renders; leave it out to identify commits by DAG run and task.",
+        )
+    return "/".join(_escaped(part) for part in (namespace, dag_id, idempotency_key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,34 +83,91 @@ def _was_cleared(kept: Mapping[str, Any], now: Try) -> bool:
     return as_a_clear_makes_it and (now.clears or 0) > (kept.get("clears") or 0)
 
 
-def run_identity(ti: RuntimeTaskInstanceProtocol, *, namespace: str, generation: int, on_rerun: OnRerun) -> RunIdentity:
-    """The identity under which this try of a task commits."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRequest:
+    """What a run asks for, as digests; see `request_digest`."""
+
+    digest: str
+    parameters: Mapping[str, str]
+
+
+def run_identity(
+    context: Context,
+    *,
+    namespace: str,
+    generation: int,
+    on_rerun: OnRerun,
+    idempotency_key: str | None = None,
+    asked: AskedRequest,
+) -> RunIdentity:
+    """The identity under which this try of a task commits.
+
+    Raises:
+        InvalidRequestError: the idempotency key is empty.
+    """
+    ti, dag_run = context["ti"], context.get("dag_run")
     map_index = _NOT_MAPPED if ti.map_index is None else ti.map_index
-    again = on_rerun is not OnRerun.SKIP
+    details: dict[str, str | int] = {
+        "dag_id": ti.dag_id,
+        "task_id": ti.task_id,
+        "run_id": ti.run_id,
+        "map_index": map_index,
+        "try_number": ti.try_number,
+    }
+    if idempotency_key is not None:
+        details["idempotency_key"] = idempotency_key
+    for name, attribute in _TIMES.items():
+        time = getattr(dag_run, attribute, None)
+        if isinstance(time, datetime):
+            details[name] = time.astimezone(UTC).isoformat()
+    if idempotency_key is None:
+        own_id = app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id)
+        begin, end = own_id.rsplit(str(map_index).join("//"), 1)
+    else:
+        own_id = keyed_app_id(namespace, dag_id=ti.dag_id, idempotency_key=idempotency_key)
+        begin = end = ""
     return RunIdentity(
-        app_id=app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id),
-        txn_version=generation if again else 0,
+        app_id=own_id,
+        txn_version=0 if on_rerun is OnRerun.SKIP else generation,
         on_rerun=on_rerun,
-        details={
-            "dag_id": ti.dag_id,
-            "task_id": ti.task_id,
-            "run_id": ti.run_id,
-            "map_index": map_index,
-            "try_number": ti.try_number,
-        },
+        details=details,
+        generation=generation,
+        request_digest=asked.digest,
+        parameter_digests=asked.parameters,
+        sibling_ids=(f"{begin}/", f"/{end}") if begin and map_index != _NOT_MAPPED else None,
+        is_of_cleared_run=getattr(dag_run, "clear_number", None) != 0,
     )
 
 
-def app_id_of(task_id: str, *, dag_id: str, run_id: str, map_index: int = _NOT_MAPPED) -> str:
-    """The app id under which a task of this Airflow commits in a DAG run: what a sensor's ``app_id`` waits for.
+def app_id_of(
+    task_id: str | None = None,
+    *,
+    dag_id: str,
+    run_id: str | None = None,
+    map_index: int = _NOT_MAPPED,
+    idempotency_key: str | None = None,
+) -> str:
+    """The app id under which a task of this Airflow commits: what a sensor's ``app_id`` waits for.
 
-    In templates it is ``macros.deltalite.app_id_of``:
+    A task is named by ``task_id`` and ``run_id`` (and ``map_index``), or by its ``idempotency_key`` alone. In templates
+    the function is ``macros.deltalite.app_id_of``:
     ``app_id="{{ macros.deltalite.app_id_of('load', dag_id='orders_ingest', run_id=run_id) }}"``.
+
+    Raises:
+        InvalidRequestError: neither or both are given.
     """
     from airflow.providers.common.compat.sdk import conf
 
     namespace = conf.get("deltalite", "namespace", fallback="airflow")
-    return app_id(namespace, dag_id=dag_id, task_id=task_id, map_index=map_index, run_id=run_id)
+    match task_id, run_id, idempotency_key:
+        case None, None, str():
+            return keyed_app_id(namespace, dag_id=dag_id, idempotency_key=idempotency_key)
+        case str(), str(), None:
+            return app_id(namespace, dag_id=dag_id, task_id=task_id, map_index=map_index, run_id=run_id)
+        case _:
+            raise InvalidRequestError(
+                "app_id_of does not name one task.", remedy="Give task_id and run_id, or idempotency_key alone."
+            )
 
 
 def _escaped(part: str) -> str:

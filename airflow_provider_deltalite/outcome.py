@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_deltalite.failures import DeltaJobError, error_class_named, failure
+from airflow_provider_deltalite.failures import Where, error_class_named, failure, job_failure
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError, error_class_for
 
 if TYPE_CHECKING:
@@ -53,8 +53,15 @@ def after_success(said: Said, find_commit: Callable[[], OperationResult | None])
     return None if landed is None else _of_this_try(landed)
 
 
-def after_failure(said: Said, raised: Exception, find_commit: Callable[[], OperationResult | None]) -> OperationResult:
+def after_failure(
+    said: Said,
+    raised: Exception,
+    find_commit: Callable[[], OperationResult | None],
+    where: Callable[[], Where | None] = lambda: None,
+) -> OperationResult:
     """The result of a submission that failed after its commit; otherwise the task's failure is raised.
+
+    `where` tells the table and its version for the message.
 
     1. The exit code is one of ours, and is certain about the commit: that error, with the job's message.
     2. The process ended in a way of its own, or the job could not tell: our commit is in the log, and the task is done.
@@ -64,7 +71,7 @@ def after_failure(said: Said, raised: Exception, find_commit: Callable[[], Opera
     code = said.exit_code_of_job(raised)
     cls = None if code is None else error_class_for(code)
     if cls is not None and cls is not CommitStateUnknownError:
-        raise failure(cls, _message(said, code)) from None
+        raise failure(cls, *_problem_and_remedy(said, code), where=where()) from None
     landed = _looked_up(find_commit)
     if landed is not None:
         _log.warning(
@@ -77,8 +84,8 @@ def after_failure(said: Said, raised: Exception, find_commit: Callable[[], Opera
     if cls is None and said.error is not None:
         cls = error_class_named(said.error.kind)
     if cls is not None:
-        raise failure(cls, _message(said, code)) from None
-    raise DeltaJobError(_own_words(said, raised, code)) from None
+        raise failure(cls, *_problem_and_remedy(said, code), where=where()) from None
+    raise job_failure(_own_words(said, raised, code), where=where()) from None
 
 
 def _looked_up(find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
@@ -95,10 +102,11 @@ def _of_this_try(landed: OperationResult) -> OperationResult:
     return replace(landed, committed=landed.app_id is not None, skipped=False)
 
 
-def _message(said: Said, code: int | None) -> str:
-    if said.error is not None:
-        return said.error.message
-    return f"The job ended with exit code {code}; its log has the message."
+def _problem_and_remedy(said: Said, code: int | None) -> tuple[str, str]:
+    if said.error is None:
+        return f"The job ended with exit code {code}; its log has the message.", ""
+    message, remedy = said.error.message, said.error.remedy
+    return message.removesuffix(remedy).rstrip() or message, remedy
 
 
 def _own_words(said: Said, raised: Exception, code: int | None) -> str:

@@ -1,9 +1,10 @@
 """Values of others as parts of SQL and of addresses: nothing that stands in a text can end the place it stands in.
 
 These are the filters `sql_literal`, `sql_identifier` and `path_part` of the templates of every operator and sensor, for
-what comes from a run's conf, from parameters that a person fills in, or from another task. Of a text, whatever is not
-plainly harmless is written as a Unicode escape: quotes and backslashes, with which it could leave its literal, and `$`,
-by which Spark puts in settings and environment variables. What cannot be said safely is refused.
+what comes from a run's conf, from parameters that a person fills in, or from another task. A text with any character
+that SQL gives a meaning (quotes and backslashes end or escape, `$` inserts settings and environment variables) becomes
+`CAST(X'...' AS STRING)` of its bytes. That is the same text whether or not the session's parser reads backslashes as
+escapes (`spark.sql.parser.escapedStringLiterals`). What cannot be said safely is refused.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from typing import Any
 
 from deltalite.errors import InvalidRequestError
 
-_NEEDS_ESCAPE = frozenset("'\"\\$`{}")
-_BASIC_PLANE = 0xFFFF
+_MEANINGFUL = frozenset("'\"\\$`{}")
 
 
 def sql_literal(value: object) -> str:  # noqa: C901  one arm a kind
@@ -113,16 +113,12 @@ def _number_literal(digits: str) -> str:
 
 
 def _text_literal(text: str) -> str:
-    return "'" + "".join(_character(one, text) for one in text) + "'"
-
-
-def _character(one: str, text: str) -> str:
-    if one.isprintable() and one not in _NEEDS_ESCAPE:
-        return one
-    code = ord(one)
-    if 0xD800 <= code <= 0xDFFF:  # noqa: PLR2004  the surrogates
+    if text.isprintable() and not _MEANINGFUL & set(text):
+        return f"'{text}'"
+    try:
+        return f"CAST(X'{text.encode().hex()}' AS STRING)"
+    except UnicodeEncodeError:
         return _refused(text, "it holds half of a character")
-    return f"\\u{code:04X}" if code <= _BASIC_PLANE else f"\\U{code:08X}"
 
 
 def _timestamp(moment: datetime) -> str:

@@ -42,11 +42,7 @@ def record(name: str, values: object, wanted: type[T]) -> T:
     values = opened(values, Mapping)
     if not isinstance(values, Mapping):
         raise InvalidRequestError(f"{name} is {values!r}, not a mapping.", remedy=_NATIVE_HELP)
-    known = [field.name for field in fields(wanted)]  # type: ignore[arg-type]
-    _refuse_unknown(name, [str(key) for key in values if key not in known], known)
-    for field in fields(wanted):  # type: ignore[arg-type]
-        if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
-            raise InvalidRequestError(f"{name} has no '{field.name}'.", remedy=f"Known keys are {', '.join(known)}.")
+    refuse_wrong_keys(name, values, wanted)
     hints = get_type_hints(wanted)
     fit = {key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()}
     try:
@@ -63,10 +59,9 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
     Raises:
         InvalidRequestError: the value cannot be of that type without loss.
     """
-    if isinstance(wanted, UnionType):
-        if value is None:
-            return None
-        wanted = _alternative(value, [one for one in get_args(wanted) if one is not NoneType])
+    if isinstance(wanted, UnionType) and value is None:
+        return None
+    wanted = matching_type(value, wanted)
     match get_origin(wanted) or wanted:
         case kind if kind is Mapping:
             return _mapping(name, value, get_args(wanted)[1])
@@ -97,17 +92,25 @@ def opened(value: object, kind: type | tuple[type, ...]) -> object:
     return said if isinstance(said, kind) else value
 
 
-def _alternative(value: object, types: list[Any]) -> Any:
-    """Of several types the one that the value is meant to be: a mapping is no text, and anything else may be one."""
+def matching_type(value: object, wanted: Any) -> Any:
+    """Return the type of an annotation that a value is meant to be: a mapping is no text, anything else may be one."""
+    if not isinstance(wanted, UnionType):
+        return wanted
+    types = [one for one in get_args(wanted) if one is not NoneType]
     is_mapping = isinstance(opened(value, Mapping), Mapping)
     return next((one for one in types if (get_origin(one) is Mapping) is is_mapping), types[0])
 
 
-def _refuse_unknown(name: str, unknown: list[str], known: list[str]) -> None:
-    if unknown:
-        raise InvalidRequestError(
-            f"{name} has the unknown key '{unknown[0]}'.", remedy=f"Known keys are {', '.join(known)}."
-        )
+def refuse_wrong_keys(name: str, values: Mapping[Any, object], wanted: type) -> None:
+    """Raise `InvalidRequestError` if a mapping has a key that the dataclass lacks, or lacks one that it needs."""
+    known = [field.name for field in fields(wanted)]
+    help_text = f"Known keys are {', '.join(known)}."
+    for key in values:
+        if key not in known:
+            raise InvalidRequestError(f"{name} has the unknown key '{key}'.", remedy=help_text)
+    for field in fields(wanted):
+        if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
+            raise InvalidRequestError(f"{name} has no '{field.name}'.", remedy=help_text)
 
 
 def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:

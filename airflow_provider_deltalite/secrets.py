@@ -1,32 +1,63 @@
-"""Secrets among the settings of a task: which they are, and that neither logs nor lists of processes show them.
+"""Keeps the secrets of a task out of rendered fields, logs and lists of processes.
 
-A setting is taken for a secret by its name, as Spark does it (`spark.redaction.regex`), with the names of storage keys
-that Spark's own pattern passes over. Airflow is told the values, so that they are stars in rendered fields and in the
-task's log; and `spark-submit` gets them in a properties file that its owner alone can read, because everybody on a
-machine can read the arguments of a process. What is secret and has an innocent name is not recognised.
+`deltalite.redaction` decides what is secret. Airflow's masker is told these values around the rendering of templates,
+so that it shows stars in rendered fields and in the task's log. `spark-submit` gets secret settings in a properties
+file that its owner alone can read, because everybody on a machine can read the arguments of a process; options for the
+JVM of the driver, which would be arguments of `java`, go into a file of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from airflow.providers.common.compat.sdk import mask_secret
 
-_SECRET_NAME = re.compile(
-    r"secret|passw(or)?d|passphrase|token|(access|account|api|private|shared)[._-]?key|[._-]sas[._-]|[._-]sas$|^sas$",
-    re.IGNORECASE,
-)
-_SECRET_IN_TEXT = re.compile(r"(?:password|pwd|secret|token|sig)=([^&;,\s]+)", re.IGNORECASE)  # of a JDBC address
-_SHORTEST = 5  # as Airflow's masker has it: shorter ones would turn up everywhere
-_NO_SECRETS = frozenset({"true", "false", "simple", "default"})
+from deltalite.redaction import secret_values, shows_secret
+
 _CONF = "--conf"
+# Options of spark-submit and the settings that stand for them (org.apache.spark.deploy.SparkSubmitArguments).
+_SETTING_OF_OPTION = {
+    "--archives": "spark.archives",
+    "--driver-class-path": "spark.driver.extraClassPath",
+    "--exclude-packages": "spark.jars.excludes",
+    "--files": "spark.files",
+    "--jars": "spark.jars",
+    "--master": "spark.master",
+    "--name": "spark.app.name",
+    "--packages": "spark.jars.packages",
+    "--py-files": "spark.submit.pyFiles",
+    "--repositories": "spark.jars.repositories",
+}
+_DRIVER_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 
 
-def is_secret(name: str) -> bool:
-    """Whether a setting of this name holds a secret."""
-    return _SECRET_NAME.search(name) is not None
+class HidesSecrets:
+    """For operators and sensors: Airflow hides the secrets in their fields wherever it shows or stores them.
+
+    Airflow renders a mapped operator by this method alone, and any other one by it too.
+    """
+
+    template_fields: Any
+
+    def secrets_shown(self) -> object:
+        """The values that may hold secrets: what Airflow shows of this task, by name."""
+        return {name: getattr(self, name, None) for name in self.template_fields}
+
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Any, context: Any, jinja_env: Any, seen_oids: set[int]
+    ) -> None:
+        """Airflow's own. Literal secrets are hidden before it, since Airflow logs a template that it cannot render."""
+        hide(self.secrets_shown())
+        try:
+            super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater is behind this class
+                parent, template_fields, context, jinja_env, seen_oids
+            )
+        finally:
+            hide(self.secrets_shown())
 
 
 def hide(given: object) -> None:
@@ -35,41 +66,53 @@ def hide(given: object) -> None:
         mask_secret(value)
 
 
-def secret_values(given: object, name: str = "") -> Iterator[str]:
-    """The secrets in a structure of mappings and lists, found by their keys; and those inside of texts."""
-    match given:
-        case Mapping():
-            for key, value in given.items():
-                yield from secret_values(value, str(key))
-        case list() | tuple():
-            for value in given:
-                yield from secret_values(value, name)
-        case str() if is_secret(name):
-            yield from _worth_hiding([given, *given.splitlines()])  # a log is read line by line
-        case str():
-            yield from _worth_hiding(_SECRET_IN_TEXT.findall(given))
-
-
-def _worth_hiding(values: Iterable[str]) -> Iterator[str]:
-    return (value for value in values if len(value) >= _SHORTEST and value.lower() not in _NO_SECRETS)
-
-
-def without_secrets(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Arguments of `spark-submit` without the secret ones among `--conf name=value`, and these."""
-    kept: list[str] = []
+def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Arguments of `spark-submit` without the secret ones, and the settings that say the same."""
+    kept: list[tuple[str, ...]] = []
     secrets: dict[str, str] = {}
     remaining = iter(arguments)
     for argument in remaining:
-        if argument != _CONF:
-            kept.append(argument)
-            continue
-        setting = next(remaining)
-        name, _, value = setting.partition("=")
-        if is_secret(name):
-            secrets[name] = value
+        if argument == _CONF:
+            pair = (argument, next(remaining))
+            name, _, value = pair[1].partition("=")
+        elif argument in _SETTING_OF_OPTION:
+            pair = (argument, next(remaining))
+            name, value = _SETTING_OF_OPTION[argument], pair[1]
         else:
-            kept += [_CONF, setting]
-    return kept, secrets
+            kept.append((argument,))
+            continue
+        if shows_secret(name, value):
+            if argument == _CONF:
+                secrets.setdefault(name, value)  # an option of spark-submit wins over a setting
+            else:
+                secrets[name] = value
+                kept = [other for other in kept if not _sets(other, name)]
+        else:
+            kept.append(pair)
+    return [argument for pair in kept for argument in pair], secrets
+
+
+def _sets(argument: tuple[str, ...], name: str) -> bool:
+    return argument[0] == _CONF and argument[1].startswith(f"{name}=")
+
+
+def java_options_in_files(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The settings, with options for the driver's JVM replaced by the name of a private file that holds them.
+
+    `java` reads `@file` on its command line, so that a list of processes shows the name of the file.
+    """
+    replaced = dict(settings)
+    for name in _DRIVER_JAVA_OPTIONS:
+        if name in replaced:
+            replaced[name] = java_options_file(replaced[name], folder / f"{name}.args")
+    return replaced
+
+
+def java_options_file(options: str, file: Path) -> str:
+    """Write options of Java to a private file; the result names it on a command line."""
+    quoted = (part.replace("\\", "\\\\").replace('"', '\\"') for part in shlex.split(options))
+    write_private(str(file), "".join(f'"{part}"\n' for part in quoted))
+    return f"@{file}"
 
 
 def properties_text(settings: Mapping[str, str], *, base: str = "") -> str:

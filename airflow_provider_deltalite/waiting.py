@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import StorageError
@@ -30,6 +31,20 @@ class VersionWait:
     after_version: int
     condition: CommitCondition
     storage_conn_id: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values that are equal for equal waits, however the table's address is spelled."""
+        request = wait_request(self.table, self.condition, self.storage_conn_id)
+        return {**request, "after_version": self.after_version}
+
+
+def wait_request(table: str, condition: CommitCondition, storage_conn_id: str | None) -> dict[str, Any]:
+    """What a wait asks for, as plain JSON values; the table by its normalised address.
+
+    Raises:
+        InvalidTableAddressError: the address is not usable.
+    """
+    return {"table": asset_uri(table), "storage_conn_id": storage_conn_id, **condition.as_dict()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

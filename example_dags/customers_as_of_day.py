@@ -46,7 +46,10 @@ with DAG(
             "path": "{{ var.value.get('lake', '/data/lake') }}/customers",
             "timestamp_as_of": "{{ data_interval_end.isoformat() }}",
         },
-        query="SELECT DATE'{{ ds }}' AS day, country, count(*) AS customers FROM source GROUP BY country",
+        query="""
+            SELECT DATE'{{ ds }}' AS day, country, count(*) AS customers
+            FROM source WHERE NOT deleted GROUP BY country
+        """,
         mode="overwrite",
         replace_where="day = DATE'{{ ds }}'",
         partition_by=["day"],

@@ -93,7 +93,7 @@ with DAG(
         },
         # Of each customer the last change counts; within a version, a row that came outlives one that went.
         query="""
-            SELECT last.customer, last.country, last.changed_at, last._change_type = 'delete' AS deleted
+            SELECT last.customer, last.country, last.changed_at, last._change_type = 'delete' OR last.deleted AS deleted
             FROM (
                 SELECT max_by(struct(*), struct(_commit_version, _change_type <> 'delete')) AS last
                 FROM source

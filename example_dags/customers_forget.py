@@ -4,7 +4,8 @@ Trigger the DAG with the customer's name. The row in `customers` is deleted; the
 and lose whatever tells whose they were. Both are one commit each, and a retry finds what is done.
 
 The rows are gone for everybody who reads the tables now. Earlier versions still hold them, until a vacuum deletes the
-files that only these need. The history of both tables keeps the condition, and so the name, as long as their logs go
+files that only these need. A cleared day of `customers_upsert` reads the landing folder again, so delete the customer
+there too. The history of both tables keeps the condition, and so the name, as long as their logs go
 back: where customers have numbers, ask by number. The Airflow Variable `lake` says where the tables are.
 """
 

@@ -3,14 +3,18 @@
 Every day the source delivers what has changed as lines of JSON: new and changed customers, and those that were deleted.
 One merge brings the table to that state.
 
-- A customer may have changed several times: the newest change counts, and one that is older than what the table has is
-  passed over. So days may come in any order, and a day that is merged again changes nothing.
+- A customer may have changed several times: the newest change counts, and a change that is older than the table's row
+  is passed over. A deleted customer stays as a row with `deleted`, without email and country, so an older change cannot
+  bring the customer back.
+- So days may come in any order, and a day that is merged again changes nothing. The merge therefore allows runs that
+  are out of order; by default a cleared merge fails where later runs changed the same rows.
 - A retry never merges twice, and the merge is one commit: nobody reads half of a day.
 - The table keeps deletion vectors, so only changed rows are written, and a change data feed for those who follow it.
 - Its versions can be read for 400 days, by their own times: `customers_as_of_day` computes from them.
 
-A deletion leaves nothing behind that a late, older change could be compared with. Where that happens, keep deleted
-customers with a flag instead. The Airflow Variables `landing` and `lake` say where the changes and the tables are.
+Readers of the table leave out the deleted customers (`WHERE NOT deleted`). Two changes of one customer at the same
+`changed_at` have no order: give the source a number that grows where that happens. The Airflow Variables `landing` and
+`lake` say where the changes and the tables are.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ with DAG(
         task_id="create",
         table=CUSTOMERS,
         source=CHANGES,
-        query="SELECT customer, email, country, changed_at FROM source LIMIT 0",
+        query="SELECT customer, email, country, changed_at, deleted FROM source LIMIT 0",
         mode="ignore",  # a table that is there is left as it is
         properties={
             "delta.enableDeletionVectors": "true",
@@ -60,19 +64,19 @@ with DAG(
         task_id="merge",
         table=CUSTOMERS,
         source=CHANGES,
-        # Two rows of the source for one of the table would be refused: of each customer the newest change is taken.
+        # Two rows of the source for one of the table would be refused, so the newest change of each customer is taken.
         query="""
-            SELECT newest.customer, newest.email, newest.country, newest.changed_at,
-                   coalesce(newest.deleted, false) AS deleted
+            SELECT newest.customer, newest.changed_at, coalesce(newest.deleted, false) AS deleted,
+                   if(newest.deleted, NULL, newest.email) AS email,
+                   if(newest.deleted, NULL, newest.country) AS country
             FROM (SELECT max_by(struct(*), changed_at) AS newest FROM source GROUP BY customer)
             WHERE newest.customer IS NOT NULL
         """,
         on="target.customer = source.customer",
-        when_matched=[
-            {"delete": True, "condition": "source.deleted AND source.changed_at > target.changed_at"},
-            {"update": "*", "condition": "NOT source.deleted AND source.changed_at > target.changed_at"},
-        ],
-        when_not_matched=[{"insert": "*", "condition": "NOT source.deleted"}],
+        # Only a newer change counts, and a deleted customer leaves a row that an older change is compared with.
+        when_matched=[{"update": "*", "condition": "source.changed_at > target.changed_at"}],
+        when_not_matched=[{"insert": "*"}],
+        out_of_order="allow",
     )
     # [END merge]
     create >> merge

@@ -6,8 +6,9 @@ day is a literal in the condition of each merge, so a task reads the files of it
 meanwhile is none of its business. Without it the keys of the source decide what is read, and they keep tasks apart only
 as far as the keys of one day lie apart from those of another.
 
-A day that fails is retried alone; the days that are done stay as they are. The Airflow Variables `landing` and `lake`
-say where the corrections and the table are.
+A day that fails is retried alone; the days that are done stay as they are. The key of each item is its folder, so a
+commit belongs to these corrections and not to a position in the list, which may change before the run is cleared. The
+Airflow Variables `landing` and `lake` say where the corrections and the table are.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def corrected_days(folder: str) -> list[dict[str, Any]]:
                 "schema": "order_id BIGINT, amount DECIMAL(12, 2), cancelled BOOLEAN",
             },
             "on": f"target.day = DATE'{day}' AND target.order_id = source.order_id",
+            "idempotency_key": f"{folder}/day={day}",
         }
         for day in days
     ]

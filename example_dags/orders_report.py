@@ -4,8 +4,10 @@ The sensor waits for the commit that one run of `orders_ingest` makes, whatever 
 and hands over its version. The report then reads the table as it was at that version: run again next year, it gives the
 same numbers.
 
-Both DAGs have one schedule, so the runs of a day have one run id, from which the identity of the awaited commit is
-made. The sensor waits in the triggerer and takes no worker slot. The Airflow Variable `lake` says where the tables are.
+Each commit carries the data interval of the run that made it, and the sensor waits for the interval of its own run. So
+a day is found whether the ingest was scheduled, backfilled or triggered for it, and the report can be backfilled
+against a scheduled ingest. The sensor waits in the triggerer and takes no worker slot. The Airflow Variable `lake` says
+where the tables are.
 """
 
 from __future__ import annotations
@@ -58,7 +60,11 @@ with DAG(
     wait = DeltaVersionSensor(
         task_id="wait",
         table="{{ var.value.get('lake', '/data/lake') }}/orders",
-        app_id="{{ macros.deltalite.app_id_of('load', dag_id='orders_ingest', run_id=run_id) }}",
+        made_by={
+            "dag_id": "orders_ingest",
+            "task_id": "load",
+            "data_interval_start": "{{ data_interval_start.isoformat() }}",
+        },
         after_version=-1,  # any version: the commit may be there before the sensor is
         deferrable=True,
         poke_interval=5,

@@ -6,6 +6,7 @@ import importlib
 import re
 import shutil
 import subprocess
+import tomllib
 from importlib.metadata import distribution, version
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import airflow_provider_deltalite
 import deltalite
+from deltalite.version import REPOSITORY, documentation_url
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -73,6 +75,23 @@ def test_airflow_finds_the_provider_by_its_entry_point():
 
 def test_the_changelog_has_an_entry_for_this_version():
     assert f"## {airflow_provider_deltalite.__version__}" in (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_a_package_index_links_to_the_documentation_the_source_the_changelog_and_the_issues():
+    urls = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert urls == {
+        "Documentation": documentation_url("index"),
+        "Source": REPOSITORY,
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+        "Issues": f"{REPOSITORY}/issues",
+    }
+
+
+def test_the_address_of_an_errors_section_is_that_of_its_heading():
+    address = documentation_url("troubleshooting", "TableNotFoundError")
+    assert address.endswith("/docs/troubleshooting.md#tablenotfounderror")
+    page = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    assert "\n## TableNotFoundError\n" in page
 
 
 def test_public_names_of_the_library_are_guarded():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -21,17 +22,28 @@ from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.common.compat.sdk import conf as airflow_settings
 
-from airflow_provider_deltalite.output import JobOutput, LevelledLog
+from airflow_provider_deltalite.links.delta import host_of
+from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
     check_launch,
-    find_spark_submit,
     found_connection,
-    missing_connectors,
+    lacking_connectors,
+    mixed_pyspark,
 )
-from airflow_provider_deltalite.secrets import hide, properties_text, without_secrets, write_private
+from airflow_provider_deltalite.secrets import (
+    hide,
+    java_options_file,
+    java_options_in_files,
+    properties_text,
+    without_secrets,
+    write_private,
+)
 from deltalite.errors import InvalidRequestError
+from deltalite.installation.spark import find_spark_submit
+from deltalite.redaction import secret_values, shows_secret
 from deltalite.results import JobStarted
 from deltalite.storage.locations import parse_location
 
@@ -43,10 +55,15 @@ if TYPE_CHECKING:
 
 _PYTHON_VARIABLES = frozenset({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"})
 _PYTHON_SETTINGS = frozenset({"spark.pyspark.python", "spark.pyspark.driver.python"})
+_LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
 # How clusters tell the exit code of a driver: YARN's diagnostics, the hook's words on a pod, Spark's own on Kubernetes.
 _DRIVER_ENDED = re.compile(r"(?:exited with status|[eE]xit ?[cC]ode:|exit_code=)\s*(\d+)")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
+# Where Spark takes the host in the address of its UI from (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
+_UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
+_UI_VARIABLES = ("SPARK_PUBLIC_DNS", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
+_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"  # becomes arguments of the JVM (bin/spark-class)
 _GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five
 
 
@@ -87,7 +104,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             ) from error
         self._script = job.script
         self._settings = job.settings
-        self._output = JobOutput(self.log.info, on_start, hidden)
+        self._output = JobOutput(
+            self.log.info, on_start, hidden, nonce=job.nonce, spark_level=spark_threshold(self._spark_log_level())
+        )
         self._on_start = on_start
         self.launch = Launch(
             conn_id=self._conn_id,
@@ -107,6 +126,12 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]  # a class method there
         """The Spark connection as it was found: asked again, and not answered, it would be YARN, or end a job's log."""
         return self._found if conn_id == self._found.conn_id else super().get_connection(conn_id)
+
+    def _spark_log_level(self) -> str:
+        """The lowest level of Spark's lines in the task's log: the one of the task's `conf`, or the setting."""
+        return str(
+            self._conf.get(_LEVEL_SETTING) or airflow_settings.get("deltalite", "spark_log_level", fallback="WARN")
+        )
 
     def _can_track(self) -> bool:
         try:
@@ -129,6 +154,14 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if self._should_track_yarn_application_via_rm_api() and waits != "false":
             raise ValueError(f"{_WAIT_SETTING} is '{waits}', and a job that is tracked is not waited for.")
 
+    def warn_of_mixed_pyspark(self) -> None:
+        """Log a warning if two PySpark packages were installed over each other; the job is tried all the same.
+
+        A job of spark-submit takes its Python files from an archive beside the jars, if that archive is there.
+        """
+        if files := mixed_pyspark(self.launch):
+            self.log.warning("%s %s", files.problem, files.remedy)
+
     def warn_of_missing_connectors(self, addresses: Iterable[str]) -> None:
         """Say which jar Spark will probably miss to reach these tables; it is tried all the same."""
         given = {
@@ -139,7 +172,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             "a properties file may name jars": self._properties_file,
         }
         schemes = {parse_location(address).scheme for address in addresses}
-        for jar in missing_connectors(self.launch, schemes, [str(name) for name, value in given.items() if value]):
+        for jar in lacking_connectors(self.launch, schemes, [str(name) for name, value in given.items() if value]):
             self.log.warning(
                 "This Spark seems to have no %s, by which it would reach the table. Put the jar of its Hadoop version "
                 "into its folder `jars`, or name it by `packages`, `jars` or spark-defaults.conf.",
@@ -165,6 +198,11 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def traceback(self) -> str | None:
         """The Python traceback of that error."""
         return self._output.traceback
+
+    @property
+    def left_out(self) -> str:
+        """The newest lines of Spark's log that the task's log does not have."""
+        return self._output.left_out
 
     @property
     def was_submitted(self) -> bool:
@@ -212,6 +250,15 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             return None
         return address or None
 
+    @property
+    def ui_hosts(self) -> frozenset[str]:
+        """The hosts on which Spark shows this application: this worker, the master, YARN's and the history server's."""
+        named = [self.launch.master, self.resource_manager, self.history_server]
+        named += [self._conf.get(setting) for setting in _UI_SETTINGS]
+        named += [self.launch.environ.get(variable) for variable in _UI_VARIABLES]
+        hosts = {host for address in named if address and (host := host_of(str(address)))}
+        return frozenset(hosts | _names_of_this_worker())
+
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Submit the job, with the script that came with it unless Spark has one of its own.
 
@@ -219,7 +266,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         :param kwargs: Parameters of ``subprocess.Popen``.
         """
         try:
-            driver_id: str | None = super().submit(application or self._script, **kwargs)
+            # A line that quotes a file may hold bytes that are no text, and must not end the reading of the output.
+            driver_id: str | None = super().submit(application or self._script, **{"errors": "replace", **kwargs})
         finally:
             if self._submit_sp is not None:
                 self._submit_sp.stdout.close()  # which the base class leaves to the garbage collector
@@ -251,6 +299,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
         given = {name: str(value) for name, value in (self._env or {}).items()}
+        if shows_secret("", options := given.get(_JVM_OPTIONS, "")):
+            given[_JVM_OPTIONS] = java_options_file(options, Path(self._settings).with_name(f"{_JVM_OPTIONS}.args"))
         self._env = default_python(self.launch, self._conf) | given
         return command
 
@@ -260,6 +310,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if not secrets:
             return arguments
         hide(secrets)
+        self._output.hide(secret_values(secrets))
+        if not self.launch.in_cluster:
+            secrets = java_options_in_files(secrets, Path(self._settings).parent)
         if self._properties_file is None:
             base, others = "", ["--load-spark-defaults"]
             named = ["--properties-file", self._settings]
@@ -270,9 +323,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return [*arguments, *named, *others]
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        self._output_log = LevelledLog(cast("logging.Logger", super().log))
+        self._output_log = LevelledLog(cast("logging.Logger", super().log), self._output.leaves_out)
         try:
-            super()._process_spark_submit_log(self._output.to_log(itr))
+            super()._process_spark_submit_log(self._output.to_log(bounded_lines(itr)))
         finally:
             self._output_log = None
 
@@ -287,6 +340,11 @@ def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]
     if launch.in_cluster or _PYTHON_VARIABLES & set(launch.environ) or _PYTHON_SETTINGS & set(conf):
         return {}
     return {"PYSPARK_PYTHON" if launch.is_local else "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def _names_of_this_worker() -> set[str]:
+    addresses = {one.address.partition("%")[0] for many in psutil.net_if_addrs().values() for one in many}
+    return {"localhost", socket.gethostname(), socket.getfqdn(), *addresses}
 
 
 def _joined(*lists: str | None) -> str:

@@ -27,6 +27,8 @@ from openlineage.client.facet_v2 import (
     storage_dataset,
 )
 
+from deltalite.redaction import redacted
+
 if TYPE_CHECKING:
     from airflow_provider_deltalite.lineage.edges import DatasetVersion, Edge, Edges, Statistics
     from deltalite.results import OperationResult
@@ -90,7 +92,7 @@ def _run_facet(result: OperationResult) -> DeltaliteRunFacet:
 
 
 def _job_facets(query: str | None) -> dict[str, JobFacet]:
-    return {} if query is None else {"sql": sql_job.SQLJobFacet(query=query, dialect="spark")}
+    return {} if query is None else {"sql": sql_job.SQLJobFacet(query=redacted(query), dialect="spark")}
 
 
 def _input(edge: Edge, columns: Sequence[Column]) -> InputDataset:

@@ -17,6 +17,7 @@ from deltalite.storage.locations import parse_location
 
 _HAS_KEYS = frozenset({"s3", "gs", "wasbs"})
 _HAS_CONTAINERS = frozenset({"abfss", "wasbs"})  # what stands before the `@` there is no user
+_PASSWORD = re.compile(r"://[^/@]*:[^/]*@")  # with the user in front; the address of a source may have one
 _PATTERN = re.compile(r"[*?\[{]")
 
 
@@ -34,7 +35,7 @@ def dataset_name(address: str) -> DatasetName:
     Raises:
         InvalidTableAddressError: it is no address.
     """
-    location = parse_location(address)
+    location = parse_location(_PASSWORD.sub("://", address, count=1))
     if location.is_local:
         return DatasetName(namespace="file", name=location.path)
     parts = urlsplit(location.path)

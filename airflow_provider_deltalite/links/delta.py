@@ -9,6 +9,7 @@ is known, and else there is none.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from deltalite.results import JobStarted
 
 _log = logging.getLogger(__name__)
+# Airflow's UI shows no button for an address of another scheme.
+_SHOWN_SCHEMES = frozenset({"http", "https"})
 
 
 class _StoredLink(BaseOperatorLink):
@@ -40,7 +43,7 @@ class SparkApplicationLink(_StoredLink):
 
 
 class DeltaCommitLink(_StoredLink):
-    """The file of the commit in the table's log."""
+    """The web page of the commit's file in the table's log, where ``[deltalite] commit_link`` names one."""
 
     name = "Delta commit"
 
@@ -52,21 +55,35 @@ class TaskLinks:
         self.at_end: dict[str, str | None] = {}
         self._ti = ti
 
-    def application(self, job: JobStarted, *, history: str | None, resource_manager: str | None) -> None:
-        """Remember where a Spark application is shown: its UI while it runs, and the page that lasts for later."""
+    def application(
+        self, job: JobStarted, *, history: str | None, resource_manager: str | None, hosts: Collection[str]
+    ) -> None:
+        """Remember where a Spark application is shown: its UI while it runs, and the page that lasts for later.
+
+        The UI is left out where its address is not on one of `hosts`.
+        """
         lasting = application_page(job.application_id, history=history, resource_manager=resource_manager)
-        self._store(SparkApplicationLink().xcom_key, now=job.ui_url or lasting, at_end=lasting)
+        now = job.ui_url if job.ui_url is not None and is_web_page_on(job.ui_url, hosts) else lasting
+        self._store(SparkApplicationLink().xcom_key, now=now, at_end=lasting)
 
     def commit(self, table: str, version: int | None) -> None:
-        """Remember the commit of a table; an operation may have made none."""
-        if version is not None:
-            template = conf.get("deltalite", "commit_link", fallback=None)
-            try:
-                page = commit_page(table, version, template=template)
-            except (LookupError, ValueError, AttributeError) as error:  # as `str.format` refuses a template
-                _log.warning("[deltalite] commit_link is %r, which cannot be filled in: %r", template, error)
-                page = commit_page(table, version, template=None)
-            self._store(DeltaCommitLink().xcom_key, now=page, at_end=page)
+        """Store the web page of a commit; there is none without `commit_link`, or if the operation made no commit."""
+        template = conf.get("deltalite", "commit_link", fallback=None)
+        if version is None or not template:
+            return
+        try:
+            page = commit_page(table, version, template=template)
+        except (LookupError, ValueError, AttributeError) as error:  # as `str.format` refuses a template
+            _log.warning("Omitting the link to the commit: [deltalite] commit_link is %r: %r", template, error)
+            return
+        if urlsplit(page).scheme.lower() not in _SHOWN_SCHEMES:
+            _log.warning(
+                "Omitting the link to the commit: [deltalite] commit_link gives %s, and Airflow's UI opens only http "
+                "and https addresses.",
+                page,
+            )
+            return
+        self._store(DeltaCommitLink().xcom_key, now=page, at_end=page)
 
     def _store(self, key: str, *, now: str | None, at_end: str | None) -> None:
         self.at_end[key] = at_end
@@ -87,17 +104,42 @@ def application_page(application_id: str, *, history: str | None, resource_manag
     return None
 
 
-def commit_page(table: str, version: int, *, template: str | None) -> str:
-    """The address of a commit's file, or the web page that the deployment has for such files."""
+def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
+    """Whether an address that somebody else wrote is http(s) on one of these hosts, and nothing that only looks so."""
+    if not address.isascii() or not address.isprintable() or set(address) & set(" \\<>\"'"):
+        return False
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and "@" not in parts.netloc and host in {one.lower() for one in hosts}
+
+
+def host_of(address: str) -> str | None:
+    """The host in an address with or without a scheme; None where there is none."""
+    try:
+        return urlsplit(address.removeprefix("k8s://") if "://" in address else f"//{address}").hostname
+    except ValueError:
+        return None
+
+
+def commit_page(table: str, version: int, *, template: str) -> str:
+    """The web page that the deployment has for the file of a commit.
+
+    Raises:
+        LookupError, ValueError, AttributeError: the template cannot be filled in.
+    """
     location = parse_location(table)
     root = f"file://{quote(location.path)}" if location.is_local else location.path
     uri = f"{root}/_delta_log/{version:020}.json"
-    if not template:
-        return uri
     parts = urlsplit(uri)
     fields = {"bucket": parts.netloc, "key": parts.path.lstrip("/"), "uri": uri, "table": location.path}
     return template.format(version=version, **{name: quote(value, safe="/") for name, value in fields.items()})
 
 
 def _http(address: str) -> str:
-    return (address if "://" in address else f"http://{address}").rstrip("/")
+    """The address with a scheme, and without a user and password: links are stored and shown."""
+    scheme, _, rest = (address if "://" in address else f"http://{address}").rstrip("/").partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

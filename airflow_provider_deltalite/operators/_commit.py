@@ -14,7 +14,10 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_deltalite.idempotency import run_identity
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
+from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import fitted
+from airflow_provider_deltalite.request_digest import asked_request
+from deltalite.redaction import redacted, secret_values
 from deltalite.requests import CommitRequest, OnRerun, Request, RunIdentity
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         contradicts it. (templated)
     :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
     :param on_rerun: What the task does when it is cleared: ``skip``, ``write`` or ``replace``. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of DAG run, task
+        and map index. (templated)
     :param kwargs: Parameters of ``DeltaSubmitOperator``.
     """
 
@@ -43,7 +48,9 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         "conflict_retries",
         "conflict_seconds",
         "on_rerun",
+        "idempotency_key",
     )
+    plain_texts: ClassVar[frozenset[str]] = frozenset({"idempotency_key"})
 
     def __init__(
         self,
@@ -52,6 +59,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         conflict_retries: int = 3,
         conflict_seconds: int = 600,
         on_rerun: str | None = None,
+        idempotency_key: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -59,16 +67,28 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         self.conflict_retries = conflict_retries
         self.conflict_seconds = conflict_seconds
         self.on_rerun = on_rerun
+        self.idempotency_key = idempotency_key
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  operators decide by it
         """What a clear does where the author has not said it: nothing twice, unless an operator knows better."""
         return OnRerun.SKIP
 
+    def known_parameters(self, constants: Constants) -> dict[str, object]:
+        """The request's fields with the policy for clears, which the constructor takes from the run's identity."""
+        parameters = super().known_parameters(constants)
+        if self.on_rerun is None or constants.waits(self.on_rerun):
+            return parameters
+        on_rerun: OnRerun = fitted("on_rerun", self.on_rerun, OnRerun)
+        return parameters | {"identity": RunIdentity(app_id="known when the task runs", on_rerun=on_rerun)}
+
     def begin(self, request: Request, context: Context) -> Request:
-        """The request with the identity of this run."""
+        """The request with the identity of this run, and with no secret in the text that the table's history shows."""
         asked = cast("CommitRequest", request)
+        if asked.user_metadata is not None:
+            text = redacted(asked.user_metadata, secret_values(self.secrets_shown()))
+            asked = replace(asked, user_metadata=text)
         identity = self._identity(asked, context)
-        self.name_tracked_job(identity.txn_version)
+        self.name_tracked_job(identity.generation)
         return replace(asked, identity=identity)
 
     def done(self, store: LogStore, request: Request) -> OperationResult | None:
@@ -76,15 +96,17 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         identity = cast("RunIdentity", cast("CommitRequest", request).identity)
-        return watch.find_run(store, identity.app_id, identity.txn_version)
+        return watch.find_run(store, identity)
 
     def announced(self, result: OperationResult) -> None:
         """Say the commit, and loudly where it is an earlier one."""
         if result.skipped:
             self.log.warning(
-                "SKIPPED: this run has already committed version %s of %s, and nothing was written now.",
+                "SKIPPED: version %s of %s is the commit of this task (transaction %s), and nothing was written now. "
+                "To write again, set on_rerun='write' and clear the task.",
                 result.version,
                 result.table,
+                result.app_id,
             )
         elif result.committed:
             self.log.info("Committed version %s of %s: %s", result.version, result.table, dict(result.metrics))
@@ -95,8 +117,10 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         given: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
         on_rerun = given or self.default_on_rerun(request)
         return run_identity(
-            context["ti"],
+            context,
             namespace=conf.get("deltalite", "namespace", fallback="airflow"),
-            generation=0 if on_rerun is OnRerun.SKIP else self.generation(context),
+            generation=self.generation(context),
             on_rerun=on_rerun,
+            idempotency_key=fitted("idempotency_key", self.idempotency_key, str | None),
+            asked=asked_request(request),
         )

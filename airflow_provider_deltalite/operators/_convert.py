@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
-from deltalite.requests import ConvertRequest
+from deltalite.requests import ConvertRequest, Request
 
 
 class DeltaConvertOperator(DeltaCommitOperator):
@@ -40,6 +40,8 @@ class DeltaConvertOperator(DeltaCommitOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` (the
         default) leaves the commit; ``write`` looks again, and finds a table. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
+        DAG run, task and map index. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -62,3 +64,7 @@ class DeltaConvertOperator(DeltaCommitOperator):
         super().__init__(table=table, **kwargs)
         self.partition_schema = partition_schema
         self.properties = properties
+
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
+        """The conversion makes the table."""
+        return False

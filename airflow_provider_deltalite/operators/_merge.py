@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
+
+from airflow.exceptions import AirflowProviderDeprecationWarning
 
 from airflow_provider_deltalite.operators._rows import DeltaRowsOperator
 from airflow_provider_deltalite.operators._sources import SOURCE_FIELDS, SOURCE_RENDERERS, delta_addresses, views
@@ -30,7 +33,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
     committed, skipped, app_id, txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the
     same. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
 
-    :param table: The table's address: a local path, or a URI with a scheme; it must exist. (templated)
+    :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, as in ``DeltaWriteOperator``. (templated)
     :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
     :param query: Spark SQL that makes the rows called ``source`` out of the views; all rows of the source where it is
@@ -42,8 +45,14 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param when_not_matched: Clauses for rows of the source that match none: ``insert``. (templated)
     :param when_not_matched_by_source: Clauses for rows of the target that match none, which see no columns of the
         source: ``update`` or ``delete``. (templated)
-    :param schema_evolution: Add the columns of the source that the table does not have, where a clause says ``"*"`` or
+    :param merge_schema: Add the columns of the source that the table does not have, where a clause says ``"*"`` or
         names them. (templated)
+    :param create_if_missing: Make the table if it does not exist, in the commit that inserts its first rows. Its
+        columns are those of the source where a clause of ``when_not_matched`` says ``"*"``, and else those that the
+        clauses name. Without it, a missing table is an error. (templated)
+    :param partition_by: The partition columns of a table that the merge makes, in order. (templated)
+    :param properties: The properties of a table that the merge makes. (templated)
+    :param schema_evolution: The old name of ``merge_schema``; deprecated.
     :param user_metadata: A text that the table's history shows beside the run. (templated)
     :param conflict_retries: How many times the same job plans the merge again when another writer's commit contradicts
         it; 0 leaves that to Airflow's retries. The source's rows are kept meanwhile, unless they come from the table.
@@ -53,6 +62,11 @@ class DeltaMergeOperator(DeltaRowsOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
         default) merges again, on the table as it is then; ``skip`` leaves the commit. (templated)
+    :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
+        It identifies the commit in place of DAG run, task and map index. (templated)
+    :param out_of_order: What happens if runs of later data intervals have already changed rows that this one may touch:
+        ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or ``allow``, for a merge
+        that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -66,14 +80,18 @@ class DeltaMergeOperator(DeltaRowsOperator):
         *SOURCE_FIELDS,
         "on",
         *_CLAUSES,
-        "schema_evolution",
+        "merge_schema",
+        "create_if_missing",
+        "partition_by",
+        "properties",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **SOURCE_RENDERERS,
         "on": "sql",
         **dict.fromkeys(_CLAUSES, "json"),
+        "properties": "json",
     }
-    sql_texts: ClassVar[frozenset[str]] = frozenset({"query", "on"})
+    sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"query", "on"}
     sql_structures: ClassVar[frozenset[str]] = frozenset(_CLAUSES)
 
     def __init__(
@@ -88,7 +106,11 @@ class DeltaMergeOperator(DeltaRowsOperator):
         when_matched: Sequence[Mapping[str, Any]] | None = None,
         when_not_matched: Sequence[Mapping[str, Any]] | None = None,
         when_not_matched_by_source: Sequence[Mapping[str, Any]] | None = None,
-        schema_evolution: bool = False,
+        merge_schema: bool = False,
+        create_if_missing: bool = False,
+        partition_by: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        schema_evolution: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -100,11 +122,25 @@ class DeltaMergeOperator(DeltaRowsOperator):
         self.when_matched = when_matched
         self.when_not_matched = when_not_matched
         self.when_not_matched_by_source = when_not_matched_by_source
-        self.schema_evolution = schema_evolution
+        self.merge_schema = merge_schema
+        if schema_evolution is not None:
+            warnings.warn(
+                "`schema_evolution` of DeltaMergeOperator is deprecated. Use `merge_schema`.",
+                AirflowProviderDeprecationWarning,
+                stacklevel=2,
+            )
+            self.merge_schema = schema_evolution
+        self.create_if_missing = create_if_missing
+        self.partition_by = partition_by
+        self.properties = properties
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields; a single source is the view `source`."""
         return super().request_parameters() | {"sources": views(self.source, self.sources)}
+
+    def needs_table(self, request: Request) -> bool:
+        """The first merge makes the table where the author has asked for it."""
+        return not cast("MergeRequest", request).create_if_missing
 
     def addresses(self, request: Request) -> list[str]:
         """The table, and the Delta tables that are read."""

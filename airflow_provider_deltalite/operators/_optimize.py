@@ -49,6 +49,8 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
         default) looks at the table again; ``skip`` leaves the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
+        DAG run, task and map index. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -67,7 +69,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         "max_commit_bytes",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"where": "sql"}
-    sql_texts: ClassVar[frozenset[str]] = frozenset({"where"})
+    sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"where"}
 
     def __init__(
         self,

@@ -12,8 +12,16 @@ from deltalite.requests import CommitRequest, DeleteRequest, OnRerun, UpdateRequ
 class DeltaRowsOperator(DeltaCommitOperator):
     """Change rows of a table that exists, once for each run of the task.
 
+    :param out_of_order: What happens if runs of later data intervals have changed the same rows: ``fail``, ``warn`` or
+        ``allow``. (templated)
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
+
+    template_fields: Sequence[str] = (*DeltaCommitOperator.template_fields, "out_of_order")
+
+    def __init__(self, *, out_of_order: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.out_of_order = out_of_order
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
         """A cleared task looks at the table again: rows that came since may have to change too."""
@@ -34,9 +42,10 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     same. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param condition: Spark SQL; the rows for which it is true are deleted, and all rows where it is left out. One that
-        a template or another task has emptied is refused. Subqueries and functions that are not deterministic are
-        refused. (templated)
+    :param condition: Spark SQL; the rows for which it is true are deleted. One that a template or another task has
+        emptied is refused. Subqueries and functions that are not deterministic are refused. (templated)
+    :param confirm_all_rows: True confirms a delete of every row. Without it, a delete is refused if it has no
+        ``condition``, or one that is always true, such as ``1 = 1``. (templated)
     :param user_metadata: A text that the table's history shows beside the run. (templated)
     :param conflict_retries: How many times the same job plans the delete again when another writer's commit contradicts
         it; 0 leaves that to Airflow's retries. (templated)
@@ -45,6 +54,11 @@ class DeltaDeleteOperator(DeltaRowsOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
         default) deletes again, on the table as it is then; ``skip`` leaves the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
+        DAG run, task and map index. (templated)
+    :param out_of_order: What happens if runs of later data intervals have already changed rows that this one may touch:
+        ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or ``allow``, for a delete
+        that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -53,13 +67,16 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     request_class: ClassVar[type[DeleteRequest]] = DeleteRequest
     job: ClassVar[str] = "delete"
 
-    template_fields: Sequence[str] = (*DeltaRowsOperator.template_fields, "condition")
+    template_fields: Sequence[str] = (*DeltaRowsOperator.template_fields, "condition", "confirm_all_rows")
     template_fields_renderers: ClassVar[dict[str, str]] = {"condition": "sql"}
-    sql_texts: ClassVar[frozenset[str]] = frozenset({"condition"})
+    sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"condition"}
 
-    def __init__(self, *, table: str, condition: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, table: str, condition: str | None = None, confirm_all_rows: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(table=table, **kwargs)
         self.condition = condition
+        self.confirm_all_rows = confirm_all_rows
 
 
 class DeltaUpdateOperator(DeltaRowsOperator):
@@ -81,8 +98,8 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     :param set: Spark SQL by column, ``{"status": "'closed'", "address.city": "upper(address.city)"}``; each expression
         sees the row as it was. Expressions are rendered as text, also with ``render_template_as_native_obj``.
         (templated)
-    :param condition: Spark SQL; the rows for which it is true are changed, and all rows where it is left out. One that
-        a template or another task has emptied is refused. (templated)
+    :param condition: Spark SQL; the rows for which it is true are changed, and all rows where it is left out, as in a
+        backfill of a column. One that a template or another task has emptied is refused. (templated)
     :param user_metadata: A text that the table's history shows beside the run. (templated)
     :param conflict_retries: How many times the same job plans the update again when another writer's commit contradicts
         it; 0 leaves that to Airflow's retries. (templated)
@@ -91,6 +108,11 @@ class DeltaUpdateOperator(DeltaRowsOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
         default) updates again, on the table as it is then; ``skip`` leaves the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
+        DAG run, task and map index. (templated)
+    :param out_of_order: What happens if runs of later data intervals have already changed rows that this one may touch:
+        ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or ``allow``, for an update
+        that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -101,7 +123,7 @@ class DeltaUpdateOperator(DeltaRowsOperator):
 
     template_fields: Sequence[str] = (*DeltaRowsOperator.template_fields, "set", "condition")
     template_fields_renderers: ClassVar[dict[str, str]] = {"set": "json", "condition": "sql"}
-    sql_texts: ClassVar[frozenset[str]] = frozenset({"condition"})
+    sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"condition"}
     sql_structures: ClassVar[frozenset[str]] = frozenset({"set"})
 
     def __init__(

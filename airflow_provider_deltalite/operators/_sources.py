@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Request, Source
+from deltalite.storage.locations import refuse_climbing
 
 SOURCE_FIELDS = ("source", "sources", "query", "query_params")
 SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql", "query_params": "json"}
+
+_ADDRESS_OPTIONS = frozenset({"path", "paths", "data", "basepath", "location", "file", "files", "url", "dbtable"})
+_SQL_OPTIONS = frozenset({"query", "preparequery", "sessioninitstatement"})
+_QUOTED_NAME = re.compile("`([^`]+)`")
 
 
 def views(
@@ -28,10 +35,41 @@ def views(
     return sources if source is None else {"source": source}
 
 
-def places(request: Request) -> list[str]:
-    """The table, and every path that is read."""
+def refuse_climbing_addresses(request: Request, waits: Callable[[str], bool] | None = None) -> None:
+    """Return for a request none of whose addresses climbs: the one place that decides for all that Spark will open.
+
+    These are the table, the path of each source, every reader option that is an address or a list of them (`path`,
+    `paths`, `data`, an option of any connector), and files that the query names (``csv.`/landing/x` ``).
+
+    An address of which `waits` is true is not known yet, and is left out.
+
+    Raises:
+        InvalidTableAddressError: see `locations.refuse_climbing`.
+    """
+    for address in _addresses(request):
+        if waits is None or not waits(address):
+            refuse_climbing(address)
+
+
+def _addresses(request: Request) -> Iterator[str]:
+    yield request.table
     sources: Mapping[str, Source] = getattr(request, "sources", {})
-    return [request.table, *(source.path for source in sources.values() if source.path)]
+    for source in sources.values():
+        yield source.path or ""
+        yield from (value for name, value in source.options.items() if _may_be_address(name, value))
+    yield from (name for name in _QUOTED_NAME.findall(getattr(request, "query", None) or "") if _has_folder(name))
+
+
+def _may_be_address(option: str, value: str) -> bool:
+    """SQL for another database is no address; other options are one by their name, or because they name a folder."""
+    name = option.lower()
+    if name in _SQL_OPTIONS or (name == "dbtable" and value.lstrip().startswith("(")):
+        return False
+    return name in _ADDRESS_OPTIONS or _has_folder(value)
+
+
+def _has_folder(text: str) -> bool:
+    return any(separator in unquote(unquote(text)) for separator in "/\\")
 
 
 def delta_addresses(sources: Mapping[str, Source]) -> list[str]:

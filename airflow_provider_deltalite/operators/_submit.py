@@ -9,7 +9,9 @@ What only operators that commit have, the identity of their run, is in `_commit`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -18,20 +20,29 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException, Asset, AssetAlias
 
 from airflow_provider_deltalite.assets.delta import delta_asset
-from airflow_provider_deltalite.failures import airflow_failures
+from airflow_provider_deltalite.failures import Where, airflow_failures, log_folded
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.idempotency import Try, generation
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
-from airflow_provider_deltalite.operators._sources import places
+from airflow_provider_deltalite.operators._sources import refuse_climbing_addresses
 from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.outcome import after_failure, after_success
+from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import record
-from airflow_provider_deltalite.secrets import hide, secret_values
+from airflow_provider_deltalite.secrets import HidesSecrets
 from airflow_provider_deltalite.shipping import ShippedJob, shipped
-from deltalite.errors import DeltaLiteError, InvalidRequestError, StoragePermissionError, UnsupportedStorageError
-from deltalite.storage.locations import parse_location, refuse_climbing
+from deltalite.errors import (
+    DeltaLiteError,
+    InvalidRequestError,
+    StorageError,
+    StoragePermissionError,
+    TableNotFoundError,
+    UnsupportedStorageError,
+)
+from deltalite.redaction import secret_values
+from deltalite.storage.locations import parse_location
 from deltalite.storage.versioned_path import refuse_version
 
 if TYPE_CHECKING:
@@ -45,7 +56,7 @@ if TYPE_CHECKING:
 _GENERATION_KEY = "deltalite_generation"
 
 
-class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
+class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     """Run one request as a Spark job.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
@@ -54,6 +65,8 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param yarn_track_via_rm_api: As in ``SparkSubmitOperator``. Where it is not given, a job in a YARN cluster is
         tracked if the connection's extra names ``yarn_resourcemanager_webapp_address``.
+    :param name: The name of the Spark application. Where it is not given, it is made of DAG, task and job, such as
+        ``sales.load (deltalite write)``. (templated)
     :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. Where it is not given, a job in
         a YARN cluster that is not tracked is submitted without it, as Airflow would refuse the combination.
     """
@@ -62,9 +75,10 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
     job: ClassVar[str]
 
     _hook: DeltaSparkSubmitHook | None
-    _store: LogStore | None  # set while the task runs
+    _store: LogStore | None = None  # set while the task runs
     _shipped: ShippedJob
     _addresses: Sequence[str] = ()
+    _missing: str | None = None  # the address of a table that the job needs and that does not exist
     _links: TaskLinks
 
     operator_extra_links = (SparkApplicationLink(), DeltaCommitLink())
@@ -83,6 +97,7 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
         single_writer: bool = False,
         yarn_track_via_rm_api: bool | None = None,
         durable: bool | None = None,
+        name: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(durable=durable, yarn_track_via_rm_api=bool(yarn_track_via_rm_api), **kwargs)
@@ -91,7 +106,7 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
         self.single_writer = single_writer
         self._durable_given = durable
         self._tracking_given = yarn_track_via_rm_api
-        self._has_name = "name" in kwargs
+        self.name = name or ""  # the default is made of ids that are final only when the task runs
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields, as the rendered parameters of the same names have them."""
@@ -101,6 +116,10 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
     def addresses(self, request: Request) -> list[str]:
         """The addresses of all tables that the job will open."""
         return [request.table]
+
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  operators know
+        """Whether the table must exist before the job."""
+        return True
 
     def begin(self, request: Request, context: Context) -> Request:
         """The request as this run asks it, decided before the log is looked at."""
@@ -146,9 +165,10 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
         """Run the job unless what it would do is done already; the result is the task's XCom."""
-        with airflow_failures():
+        with airflow_failures(self.log, self._where):
             self._links = TaskLinks(context["ti"])
-            self._hook = self._result = None  # an earlier run of this object has its own: a hook knows one job
+            # An earlier run of this object has its own: a hook knows one job.
+            self._hook = self._result = self._store = self._missing = None
             request = self.begin(self._request(), context)
             self._store = self._opened(request)
             result = self._result = self._done_before(request) or self._submit(request, context)
@@ -174,34 +194,64 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
         else:
             super().on_kill()
 
-    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Render the parameters, and have Airflow hide the secrets that came out before it shows and stores them."""
-        super().render_template_fields(context, jinja_env)
-        hide(self._visible())
+    def _default_name(self) -> str:
+        return f"{self.dag_id}.{self.task_id} (deltalite {self.job})"
 
-    def _visible(self) -> dict[str, object]:
-        """The parameters that Airflow shows."""
-        return {name: getattr(self, name, None) for name in self.template_fields}
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Iterable[str], context: Context, jinja_env: Any, seen_oids: set[int]
+    ) -> None:
+        """Airflow's own. The rendered fields show the name that the Spark application has."""
+        super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
+        if parent is self:
+            self.name = self.name or self._default_name()
+
+    def secrets_shown(self) -> object:
+        """The values that may hold secrets: the fields that Airflow shows, and everything else that the hook gets."""
+        return {**self._hook_parameters(), **{name: getattr(self, name, None) for name in self.template_fields}}
+
+    def _hook_parameters(self) -> dict[str, Any]:
+        """The parameters of Airflow's hook; every one is an attribute of the operator."""
+        names = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
+        return {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names}
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for a tracked job, whose id the hook has to know for a kill where an earlier try has submitted it."""
         cast("DeltaSparkSubmitHook", self._hook).join(external_id)
         super().poll_until_complete(external_id, context)
 
-    def _request(self) -> Request:
-        """The request that the rendered parameters ask for, and that makes sense in itself."""
+    def check_constants(self, constants: Constants) -> None:
+        """Refuse parameters that cannot be right whatever the templates give: called when the DAG is parsed."""
+        self._refuse_parameters_of_jobs()
+        self.refuse_what_is_no_sql()
+        never_empty = self.sql_texts | self.plain_texts
+        request = constants.check(self.known_parameters(constants), self.request_class, never_empty=never_empty)
+        if not constants.waits(self.table):
+            refuse_version(str(self.table))
+        if request is not None:
+            for address in (one for one in self.addresses(request) if not constants.waits(one)):
+                parse_location(address)
+            refuse_climbing_addresses(request, waits=constants.waits)
+
+    def known_parameters(self, constants: Constants) -> dict[str, object]:  # noqa: ARG002  operators that commit use it
+        """The request's fields as far as they are known when the DAG is parsed."""
+        return self.request_parameters()
+
+    def _refuse_parameters_of_jobs(self) -> None:
         if self.application_args or self._java_class:
             raise InvalidRequestError(
                 "application_args and java_class belong to the job, which is this operator's own.",
                 remedy="Leave them out; settings for Spark go into `conf`.",
             )
+
+    def _request(self) -> Request:
+        """The request that the rendered parameters ask for, and that makes sense in itself."""
+        self._refuse_parameters_of_jobs()
         self.refuse_what_is_no_sql()
         request = record("", self.request_parameters(), self.request_class)
         refuse_version(request.table)
         for address in self.addresses(request):
             parse_location(address)
-        for address in places(request):
-            refuse_climbing(address)
+        refuse_climbing_addresses(request)
         return request
 
     def _opened(self, request: Request) -> LogStore | None:
@@ -224,7 +274,9 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
             return None
         try:
             self.look(store, request)
-            return self.done(store, request)
+            done = self.done(store, request)
+            if done is None and self.needs_table(request) and _is_missing(store):
+                self._missing = request.table
         except StoragePermissionError as error:
             may_be_closed = self.storage_conn_id is None and not parse_location(store.root).is_local
             if not may_be_closed:
@@ -232,13 +284,24 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
             self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
             self._store = None
             return None
+        return done
+
+    def _where(self, error: DeltaLiteError | None) -> Where:
+        """The table and its newest version, for the message of a failure; storage that failed is not asked again."""
+        version = None
+        if self._store is not None and not isinstance(error, StorageError):
+            from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+            with suppress(DeltaLiteError):
+                version = watch.latest_version(self._store)
+        return Where(table=str(self.table), version=version)
 
     def _landed(self, request: Request, *, failed: bool) -> OperationResult | None:
         return None if self._store is None else self.landed(self._store, request, failed=failed)
 
     def _submit(self, request: Request, context: Context) -> OperationResult:
         self._addresses = self.addresses(request)
-        with shipped(self.job, request.to_json()) as self._shipped:
+        with shipped(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped:
             try:
                 super().execute(context)
             except DeltaLiteError:
@@ -246,11 +309,13 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
             except Exception as raised:
                 if self._hook is None or not self._hook.was_submitted:
                     raise
+                if self._hook.left_out:
+                    log_folded(self.log, "Spark's lines below the log level", self._hook.left_out, level=logging.INFO)
                 if self._hook.traceback:
-                    self.log.error(  # noqa: TRY400  the traceback that matters is the job's
-                        "The job failed:\n%s", self._hook.traceback
-                    )
-                return after_failure(self._hook, raised, lambda: self._landed(request, failed=True))
+                    log_folded(self.log, "Traceback of the job", self._hook.traceback)
+                return after_failure(
+                    self._hook, raised, lambda: self._landed(request, failed=True), lambda: self._where(None)
+                )
         hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has asked `_get_hook` for it
         result = after_success(hook, lambda: self._landed(request, failed=False))
         if result is None:
@@ -262,25 +327,35 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
         return result
 
     def _get_hook(self) -> DeltaSparkSubmitHook:
-        """The hook for the shipped job; every parameter of Airflow's own is an attribute of the operator.
+        """The hook for the shipped job.
 
         `SparkSubmitOperator.execute` calls this after it has added lineage to `conf`.
         """
-        parameters = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
-        given = {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in parameters}
+        given = self._hook_parameters()
         given |= {"conf": dict(self.conf or {}), "yarn_track_via_rm_api": self._tracking_given}
-        given |= {"on_start": self._started, "hidden": frozenset(secret_values(self._visible()))}
-        if not self._has_name:
-            given["name"] = f"{self.dag_id}.{self.task_id} (deltalite {self.job})"
+        given |= {"on_start": self._started, "hidden": frozenset(secret_values(self.secrets_shown()))}
+        given["name"] = self.name or self._default_name()
         hook = DeltaSparkSubmitHook(job=self._shipped, **given)
+        hook.warn_of_mixed_pyspark()
+        self._refuse_missing_table(in_cluster=hook.launch.in_cluster)
         hook.warn_of_missing_connectors(self._addresses)
         if hook.cannot_be_joined:
             self._submit_unjoined()
         return hook
 
+    def _refuse_missing_table(self, *, in_cluster: bool) -> None:
+        """Refuse a table that does not exist, unless it is local and the driver runs on another machine."""
+        if self._missing is not None and not (in_cluster and parse_location(self._missing).is_local):
+            raise TableNotFoundError(
+                f"There is no Delta table at {self._missing}, so no job was submitted.",
+                remedy="Check the address, or write the table first.",
+            )
+
     def _started(self, job: JobStarted) -> None:
         hook = cast("DeltaSparkSubmitHook", self._hook)
-        self._links.application(job, history=hook.history_server, resource_manager=hook.resource_manager)
+        self._links.application(
+            job, history=hook.history_server, resource_manager=hook.resource_manager, hosts=hook.ui_hosts
+        )
 
     def _submit_unjoined(self) -> None:
         """Submit to a YARN cluster without tracking, unless the author has asked for what needs it."""
@@ -295,3 +370,10 @@ class DeltaSubmitOperator(LineageOfRequest, SqlTemplatedOperator):
                 "A retry will submit anew, also where this job still runs. To have it join the job, set %s.", needed
             )
         self.durable = False
+
+
+def _is_missing(store: LogStore) -> bool:
+    """Whether there is no table."""
+    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+    return watch.latest_version(store) < 0

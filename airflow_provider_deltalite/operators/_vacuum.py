@@ -49,6 +49,8 @@ class DeltaVacuumOperator(DeltaCommitOperator):
         does not keep two writers apart; where it does, this makes no difference. (templated)
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
         default) vacuums again; ``skip`` leaves the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
+        DAG run, task and map index. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

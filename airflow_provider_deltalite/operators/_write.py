@@ -33,14 +33,17 @@ class DeltaWriteOperator(DeltaCommitOperator):
         them as values, so whatever stands in them, the query stays the same. (templated)
     :param mode: ``append``; ``overwrite``; ``error``, which refuses a table that exists; or ``ignore``, which leaves it
         alone. (templated)
-    :param partition_by: The partition columns of a new table, in order; of an existing one they must be the same.
-        (templated)
+    :param partition_by: The partition columns of a new table, in order; of an existing one they must be the same,
+        unless ``overwrite_schema`` replaces them. (templated)
     :param replace_where: With ``overwrite``: a predicate; the rows that satisfy it are replaced, and each new row must
         satisfy it. (templated)
+    :param confirm_all_rows: True confirms a ``replace_where`` that is always true, such as ``1 = 1``. Without it such a
+        predicate is refused; to overwrite the whole table, leave ``replace_where`` out. (templated)
     :param partition_overwrite: With ``overwrite``: ``static`` replaces all rows, ``dynamic`` the partitions that
         receive rows. (templated)
     :param merge_schema: Add columns that the table does not have. (templated)
-    :param overwrite_schema: With ``overwrite``: the rows bring the table's new schema and partitioning. (templated)
+    :param overwrite_schema: With ``overwrite``: the rows bring the table's new schema, and ``partition_by`` its new
+        partitioning: ``[]`` is none, and without it the table stays partitioned as it is. (templated)
     :param max_records_per_file: The most rows that a data file takes. (templated)
     :param optimize_write: Write few, well-sized files in each partition, at the price of a shuffle. (templated)
     :param data_change: False says that an ``overwrite`` only rearranges rows, so that readers of changes pass over
@@ -58,6 +61,11 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` leaves the
         commit (the default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and
         ``replace`` takes the run's earlier rows out and puts the new ones in (``append`` only). (templated)
+    :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
+        It identifies the commit in place of DAG run, task and map index. (templated)
+    :param out_of_order: With ``overwrite``: what happens if runs of later data intervals have already changed rows that
+        this one may touch: ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or
+        ``allow``, for an overwrite that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -72,6 +80,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "mode",
         "partition_by",
         "replace_where",
+        "confirm_all_rows",
         "partition_overwrite",
         "merge_schema",
         "overwrite_schema",
@@ -79,13 +88,14 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "optimize_write",
         "data_change",
         "properties",
+        "out_of_order",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **SOURCE_RENDERERS,
         "replace_where": "sql",
         "properties": "json",
     }
-    sql_texts: ClassVar[frozenset[str]] = frozenset({"query", "replace_where"})
+    sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query", "replace_where"}
 
     def __init__(
         self,
@@ -98,6 +108,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         mode: str = "append",
         partition_by: Sequence[str] | None = None,
         replace_where: str | None = None,
+        confirm_all_rows: bool = False,
         partition_overwrite: str = "static",
         merge_schema: bool = False,
         overwrite_schema: bool = False,
@@ -105,6 +116,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         optimize_write: bool = False,
         data_change: bool = True,
         properties: Mapping[str, str] | None = None,
+        out_of_order: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -115,6 +127,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.mode = mode
         self.partition_by = partition_by
         self.replace_where = replace_where
+        self.confirm_all_rows = confirm_all_rows
         self.partition_overwrite = partition_overwrite
         self.merge_schema = merge_schema
         self.overwrite_schema = overwrite_schema
@@ -122,6 +135,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.optimize_write = optimize_write
         self.data_change = data_change
         self.properties = properties
+        self.out_of_order = out_of_order
 
     def request_parameters(self) -> dict[str, object]:
         """The request's fields; a single source is the view `source`."""
@@ -130,6 +144,10 @@ class DeltaWriteOperator(DeltaCommitOperator):
     def addresses(self, request: Request) -> list[str]:
         """The table, and the Delta tables that are read."""
         return [request.table, *delta_addresses(cast("WriteRequest", request).sources)]
+
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
+        """The first write makes the table."""
+        return False
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:
         """An overwrite replaces its rows anyway; anything else would write them twice."""

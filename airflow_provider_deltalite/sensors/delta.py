@@ -12,26 +12,38 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.common.compat.sdk import AirflowException, BaseSensorOperator, PokeReturnValue, conf
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    BaseSensorOperator,
+    PokeReturnValue,
+    conf,
+)
 
-from airflow_provider_deltalite.failures import airflow_failures, error_class_named, failure
+from airflow_provider_deltalite.failures import Where, airflow_failures, error_class_named, failure
 from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.parse_time import CheckedWhenParsed, Constants
 from airflow_provider_deltalite.quoting import QuotingTemplates
 from airflow_provider_deltalite.rendered import fitted, record
+from airflow_provider_deltalite.secrets import HidesSecrets
+from airflow_provider_deltalite.sensors._kept import KeptPlace
 from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
-from airflow_provider_deltalite.waiting import VersionWait, look
-from deltalite.conditions import CommitCondition, Place
+from airflow_provider_deltalite.wait_status import WaitStatus
+from airflow_provider_deltalite.waiting import VersionWait, look, wait_request
+from deltalite.conditions import MADE_BY_TIMES, CommitCondition, Place
 from deltalite.errors import InvalidRequestError, StorageError
-from deltalite.storage.locations import refuse_climbing
+from deltalite.requests.provenance import moment
+from deltalite.storage.locations import parse_location, refuse_climbing
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 _BASELINE_KEY = "deltalite_after_version"
-_PLACE_KEY = "deltalite_place"
+_PROGRESS_KEY = "deltalite_place"
 
 
-class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
+class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, metaclass=CheckedWhenParsed):
     """Wait for a commit to a Delta table, and return what was found.
 
     That is ``{table, from_version, version, after_version, reset, operation, timestamp}``: the first commit after
@@ -46,12 +58,18 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
         clears; under ``[state_store] clear_on_success`` a clear after a success looks anew. Before Airflow 3.3 it is
         the version when the DAG run started, and a clear in a DAG run that had ended starts that again. (templated)
     :param data_change_only: Pass over commits that add or remove no rows, such as OPTIMIZE, a change of properties, or
-        a write without rows. Where it is left out, they are passed over unless ``operations`` or ``app_id`` is given.
+        a write without rows. Where it is left out, they are passed over unless ``operations``, ``app_id`` or
+        ``made_by`` is given.
     :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
         (templated)
     :param partition: Only commits that add or remove a file with these partition values count; column names are
         compared without regard to case, values are texts as Delta serializes them, None for null. (templated)
     :param app_id: Only commits with this transaction identifier count. (templated)
+    :param made_by: Only commits of an Airflow task with these properties count: a mapping of ``dag_id``, ``task_id``,
+        ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``, ``data_interval_start`` and
+        ``data_interval_end``, of which one or several are given. Times are ISO 8601, in UTC where no zone is named. By
+        a data interval the commit of another DAG is found whether that DAG was scheduled, backfilled or triggered.
+        (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage. (templated)
     :param deferrable: Wait in the triggerer, without a worker slot.
     :param kwargs: Parameters of ``BaseSensorOperator``.
@@ -63,6 +81,7 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
         "operations",
         "partition",
         "app_id",
+        "made_by",
         "storage_conn_id",
     )
 
@@ -75,6 +94,7 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
         operations: Sequence[str] | None = None,
         partition: Mapping[str, str | None] | None = None,
         app_id: str | None = None,
+        made_by: Mapping[str, Any] | None = None,
         storage_conn_id: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
@@ -86,33 +106,82 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
         self.operations = operations
         self.partition = partition
         self.app_id = app_id
+        self.made_by = made_by
         self.storage_conn_id = storage_conn_id
         self.deferrable = deferrable
-        self._place: Place | None = None
+        self._reached: tuple[dict[str, Any], Place] | None = None
         self._found: Mapping[str, Any] | None = None
+        self._status: tuple[VersionWait, WaitStatus] | None = None
+
+    def execute(self, context: Context) -> Any:
+        """Wait in this process; a timeout says what was waited for."""
+        try:
+            return super().execute(context)
+        except (AirflowSensorTimeout, AirflowSkipException) as error:
+            if error.__cause__ is not None:  # soft_fail after another error
+                raise
+            raise type(error)(f"{error} {self._status_text(context)}") from error
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after a deferral; a timeout says what was waited for."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except AirflowSensorTimeout as error:
+            raise AirflowSensorTimeout(f"{error} {self._status_text(context)}") from error
+        except AirflowSkipException as error:
+            if not isinstance(error.__cause__, AirflowSensorTimeout):
+                raise
+            raise AirflowSkipException(f"{error} {error.__cause__} {self._status_text(context)}") from error.__cause__
+
+    def check_constants(self, constants: Constants) -> None:
+        """Refuse parameters that cannot be right whatever the templates give: called when the DAG is parsed."""
+        if not constants.waits(self.table):
+            table = fitted("table", self.table, str)
+            parse_location(table)
+            refuse_climbing(table)
+        constants.check(self._condition_parameters(), CommitCondition)
+        constants.check_value("after_version", self.after_version, int | None)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once; a deferrable sensor that sees nothing defers."""
-        with airflow_failures():
+        with airflow_failures(self.log, lambda _: Where(table=str(self.table))):
             try:
                 wait, place, hook = self._wait(context)
             except StorageError as error:
                 if not error.retryable:
                     raise
-                self.log.warning("Where the wait begins is asked again later: %s", error)
+                self.log.warning("Could not read the starting version; retrying at the next poll: %s", error)
                 return PokeReturnValue(is_done=False)
             seen = look(wait, place, hook)
-        self._place = seen.place
-        if seen.found is None and self.deferrable:
-            self._hand_over(wait, seen.place)
+        self._reached = (wait.as_dict(), seen.place)
+        if seen.found is None:
+            self._status_of(wait).polled(hook, answered=seen.answered)
+            if self.deferrable:
+                self._hand_over(wait, seen.place)
         if seen.found is not None:
             self._has_found(seen.found)
-        elif seen.place != place:
-            self._keep(context, wait, seen.place)
+        elif seen.place != place and self.reschedule:
+            self._kept_progress(context).set(wait.as_dict(), seen.place)
         return PokeReturnValue(is_done=seen.found is not None, xcom_value=seen.found)
 
-    def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:  # noqa: ARG002
-        """Return what the trigger found, or raise what it met."""
+    def execute_complete(
+        self, context: Context, event: Mapping[str, Any] | None = None, request: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return what the trigger found, or raise what it met.
+
+        Airflow renders the templates again before it resumes a task. If they now ask for another request than the one
+        that was deferred, the event is dropped and the wait starts again.
+        """
+        with airflow_failures(self.log, lambda _: Where(table=str(self.table))):
+            asked = self._request()
+        if request is not None and dict(request) != asked:
+            self.log.warning(
+                "Starting the wait again for %s: the templates changed while the sensor was deferred for %s.",
+                asked["table"],
+                request.get("table"),
+            )
+            restarted: dict[str, Any] = self.execute(context)
+            return restarted
         match event:
             case {"status": "success", "result": dict() as result}:
                 self._has_found(result)
@@ -143,6 +212,19 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
         self._found = found
         DeltaHook(found["table"], self.storage_conn_id).report_read(found["version"])
 
+    def _status_of(self, wait: VersionWait) -> WaitStatus:
+        if self._status is None or self._status[0] != wait:
+            self._status = (wait, WaitStatus(wait))
+        return self._status[1]
+
+    def _status_text(self, context: Context) -> str:
+        """What the sensor waited for; a status that cannot be made does not hide the timeout."""
+        try:
+            wait, _, hook = self._wait(context)
+            return self._status_of(wait).text(hook)
+        except Exception as error:  # noqa: BLE001  as the docstring says
+            return f"The status of the wait is not known: {error}"
+
     def _hand_over(self, wait: VersionWait, place: Place) -> NoReturn:
         self.defer(
             trigger=DeltaVersionTrigger(
@@ -154,25 +236,42 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
                 storage_conn_id=wait.storage_conn_id,
             ),
             method_name="execute_complete",
+            kwargs={"request": self._request()},
             timeout=timedelta(seconds=self.timeout),
         )
 
     def _wait(self, context: Context) -> tuple[VersionWait, Place, DeltaHook]:
         """What the rendered parameters ask for, the place from which to look, and what looks."""
-        condition = {
+        table, conn_id, condition = self._table(), self._conn_id(), self._condition()
+        hook = DeltaHook(table, conn_id)
+        baseline = self._baseline(context, hook)
+        wait = VersionWait(table=table, after_version=baseline.version, condition=condition, storage_conn_id=conn_id)
+        return wait, self._progress(context, wait) or baseline, hook
+
+    def _table(self) -> str:
+        table: str = fitted("table", self.table, str)
+        refuse_climbing(table)
+        return table
+
+    def _conn_id(self) -> str | None:
+        conn_id: str | None = fitted("storage_conn_id", self.storage_conn_id, str | None)
+        return conn_id
+
+    def _condition(self) -> CommitCondition:
+        made_by = None if self.made_by is None else _with_utc_times(self.made_by)
+        return record("", {**self._condition_parameters(), "made_by": made_by}, CommitCondition)
+
+    def _condition_parameters(self) -> dict[str, Any]:
+        return {
             "data_change_only": self.data_change_only,
             "operations": self.operations,
             "partition": self.partition,
             "app_id": self.app_id,
         }
-        table = fitted("table", self.table, str)
-        refuse_climbing(table)
-        asked = record("", condition, CommitCondition)
-        conn_id = fitted("storage_conn_id", self.storage_conn_id, str | None)
-        hook = DeltaHook(table, conn_id)
-        baseline = self._baseline(context, hook)
-        wait = VersionWait(table=table, after_version=baseline.version, condition=asked, storage_conn_id=conn_id)
-        return wait, self._place or self._kept(context, wait) or baseline, hook
+
+    def _request(self) -> dict[str, Any]:
+        """The request of the rendered parameters, which binds every value that is kept between attempts."""
+        return wait_request(self._table(), self._condition(), self._conn_id())
 
     def _baseline(self, context: Context, hook: DeltaHook) -> Place:
         """The place behind which commits count.
@@ -188,55 +287,57 @@ class DeltaVersionSensor(QuotingTemplates, BaseSensorOperator):
             if given < -1:
                 raise InvalidRequestError(f"after_version is {given}.", remedy="Give a version, or -1 for any.")
             return Place(version=given)
-        state = context.get("task_state_store")
-        kept = None if state is None else state.get(_BASELINE_KEY)
+        kept_baseline = KeptPlace(context.get("task_state_store"), _BASELINE_KEY)
+        request = self._request()
+        try:
+            kept = kept_baseline.get(request)
+        except InvalidRequestError as error:  # a guess in its stead could leave commits out
+            raise InvalidRequestError(
+                f"The saved starting version of this wait, {_BASELINE_KEY} in the task's state, is unreadable: "
+                f"{error.problem}",
+                remedy="Give after_version, or wait in a new DAG run.",
+            ) from error
         if kept is not None:
-            return _begun(kept)
+            return kept
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         store = hook.get_conn()
-        if state is None:
+        if not kept_baseline.is_available:
             started = context["dag_run"].start_date or context["dag_run"].run_after
             return Place(version=watch.version_at(store, int(started.timestamp() * 1000)))
         place = watch.place_at(store, watch.latest_version(store))
-        _keep_for_the_run(state, _BASELINE_KEY, place.as_dict())
-        self.log.info("Waiting for a version of %s after %s.", store.root, place.version)
+        kept_baseline.set(request, place)
         return place
 
-    def _kept(self, context: Context, wait: VersionWait) -> Place | None:
-        """How far an earlier process of this task has looked, where it looked for the same and that can be read."""
-        state = context.get("task_state_store")
-        kept = None if state is None else state.get(_PLACE_KEY)
-        if not isinstance(kept, Mapping) or kept.get("of") != _asked(wait):
-            return None
+    def _progress(self, context: Context, wait: VersionWait) -> Place | None:
+        """How far this process, or an earlier one of this task, has read the log for the same wait."""
+        asked = wait.as_dict()
+        if self._reached is not None and self._reached[0] == asked:
+            return self._reached[1]
         try:
-            return record("place", kept.get("place"), Place)
-        except InvalidRequestError:
+            return self._kept_progress(context).get(asked)
+        except InvalidRequestError as error:
+            self.log.info("Reading the log from version %s again: %s", wait.after_version + 1, error.problem)
             return None
 
-    def _keep(self, context: Context, wait: VersionWait, place: Place) -> None:
-        """Remember how far this look came: a sensor that is rescheduled reads nothing twice."""
-        state = context.get("task_state_store")
-        if state is not None and self.reschedule:
-            _keep_for_the_run(state, _PLACE_KEY, {"of": _asked(wait), "place": place.as_dict()})
+    @staticmethod
+    def _kept_progress(context: Context) -> KeptPlace:
+        return KeptPlace(context.get("task_state_store"), _PROGRESS_KEY)
 
 
-def _begun(kept: object) -> Place:
-    """The place behind which this task waits, from what was kept; a guess in its stead could leave commits out."""
-    try:
-        return record("place", kept, Place)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(
-            f"Where this wait has begun cannot be read from the task's state, {_BASELINE_KEY}: {error.problem}",
-            remedy="Give after_version, or wait in a new DAG run.",
-        ) from error
+def _with_utc_times(made_by: Mapping[str, Any]) -> dict[str, str]:
+    """The properties of a run as texts, with times as commits have them.
 
-
-def _asked(wait: VersionWait) -> dict[str, Any]:
-    return {"table": wait.table, "after_version": wait.after_version, **wait.condition.as_dict()}
-
-
-def _keep_for_the_run(state: Any, key: str, value: dict[str, Any]) -> None:
-    from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
-
-    state.set(key, value, retention=NEVER_EXPIRE)
+    Raises:
+        InvalidRequestError: a time is no ISO 8601 text.
+    """
+    texts: dict[str, str] = fitted("made_by", made_by, Mapping[str, str])
+    for name in texts.keys() & MADE_BY_TIMES:
+        time = moment(texts[name])
+        if time is None:
+            raise InvalidRequestError(
+                f"made_by.{name} is {texts[name]!r}, which is no time.",
+                remedy="Give ISO 8601, such as '{{ data_interval_start.isoformat() }}'.",
+            )
+        texts[name] = time.isoformat()
+    return texts

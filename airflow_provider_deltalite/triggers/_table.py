@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import json
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.triggers._blocking import in_thread
 from airflow_provider_deltalite.waiting import pause_seconds
+from airflow_provider_deltalite.watcher_health import WatcherHealth
 from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import InvalidRequestError
 from deltalite.storage.locations import parse_location
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _LATEST: Literal["latest"] = "latest"
 # One look at a table that is far ahead hands over this many commits, so that what it read is kept now and then.
 _MOST_STEPS = 1000
+# Or commits whose summaries hold about this much, since a commit may name many partitions.
+_MOST_HELD_BYTES = 16 * 1024 * 1024
 # What a warning shows of a value that could be anything; a position has half of it.
 _MOST_SHOWN = 300
 # A triggerer hands its events on once a second, to a process that stores them: before that they die with either.
@@ -102,6 +104,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         self.poke_interval = float(poke_interval)
         self.storage_conn_id = storage_conn_id
         self._hook = DeltaHook(self.table, storage_conn_id)
+        self._health = WatcherHealth(asset_uri(self.table))
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The class at its public address and its arguments: equal arguments are one trigger, and one look."""
@@ -138,10 +141,14 @@ class DeltaTableTrigger(BaseEventTrigger):
         position = await self._restored()
         async for shared in _after_a_look_of_its_own(shared_stream):
             batch = shared
+            self._health.behind(shared.place.version - position.place.version)
             while True:
                 if not _is_at(position.place, batch.base):
                     batch = await self._answered(_next_batch, position.place)
-                position, event = advance(position, batch.steps, self.condition, self.table)
+                steps = batch.steps
+                if self.condition.needs_complete_summary and not all(map(_is_complete, steps)):
+                    steps = await self._answered(_complete_steps, steps, self.condition)
+                position, event = await in_thread(advance, position, steps, self.condition, self.table)
                 if event is not None:
                     yield TriggerEvent({**event, "table_id": event["table_id"] or await self._table_id()})
                     await asyncio.sleep(_ON_ITS_WAY_SECONDS)
@@ -150,6 +157,7 @@ class DeltaTableTrigger(BaseEventTrigger):
                 if batch is shared or not batch.more:  # a shared look that stopped short goes on by itself
                     break
                 batch = await self._answered(_next_batch, position.place)
+            self._health.behind(0)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """The same, alone: before Airflow 3.3, where nothing is shared."""
@@ -194,34 +202,34 @@ class DeltaTableTrigger(BaseEventTrigger):
 
     async def _answered(self, ask: Any, *given: Any) -> Any:
         """What a function that blocks answers of the table's store, in the end."""
-        failed = 0
         while True:
             try:
-                return await in_thread(self._hook.ask, lambda store: ask(store, *given))
+                answer = await in_thread(self._hook.ask, lambda store: ask(store, *given))
             except Exception as error:  # noqa: BLE001  a watcher that ends is made again each second, and fails again
-                failed += 1
-                self.log.warning("%s is looked at again later: %s: %s", self.table, type(error).__name__, error)
+                failed = self._health.failed("read the log", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failed))
+            else:
+                self._health.polled()
+                return answer
 
     # --- what is kept ---
 
     @property
     def _cursor_key(self) -> str:
         """The name of the position: another one where another beginning or other commits are asked for."""
-        asked = json.dumps([self.table, self.start, self.condition.as_dict()], sort_keys=True)
+        asked = json.dumps([asset_uri(self.table), self.start, self.condition.as_dict()], sort_keys=True)
         return f"deltalite:position:{hashlib.sha256(asked.encode()).hexdigest()[:32]}"
 
     async def _kept(self) -> object:
         """What was kept, None where nothing was. Airflow is asked until it answers: a guess could leave commits out."""
-        failed = 0
         while True:
             try:
                 kept: object = await self._in_state_store("get", self._cursor_key)
             except Exception as error:  # noqa: BLE001  as in `_answered`
-                failed += 1
-                self.log.warning("Airflow does not say how far %s was looked at: %s", self.table, error)
+                failed = self._health.failed("get the saved position from Airflow", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failed))
             else:
+                self._health.recovered()
                 return kept
 
     async def _keep(self, position: Position) -> None:
@@ -229,7 +237,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         try:
             await self._in_state_store("set", self._cursor_key, position.as_dict())
         except Exception as error:  # noqa: BLE001  as in `_answered`
-            self.log.warning("How far %s was looked at could not be kept: %s", self.table, error)
+            self._health.failed("save the position in Airflow", error)
 
     async def _in_state_store(self, method: str, *arguments: Any) -> Any:
         """Call the state store of this trigger's asset; None where there is none."""
@@ -297,9 +305,34 @@ def _first_batch(store: LogStore, version: int | None = None) -> Batch:
 def _next_batch(store: LogStore, place: Place) -> Batch:
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
-    steps = tuple(itertools.islice(watch.follow(store, place), _MOST_STEPS))
-    reached = steps[-1].place if steps else place
-    return Batch(base=place, steps=steps, place=reached, more=len(steps) == _MOST_STEPS)
+    steps: list[Step] = []
+    held_bytes = 0
+    for step in watch.follow(store, place):
+        steps.append(step)
+        held_bytes += _held_bytes(step)
+        if len(steps) == _MOST_STEPS or held_bytes >= _MOST_HELD_BYTES:
+            return Batch(base=place, steps=tuple(steps), place=step.place, more=True)
+    return Batch(base=place, steps=tuple(steps), place=steps[-1].place if steps else place)
+
+
+def _held_bytes(step: Step) -> int:
+    """About how much memory a step holds: a dictionary or a text has 300 bytes beside its characters."""
+    summary = getattr(step, "summary", None)
+    if summary is None:
+        return 300
+    texts = [*summary.app_ids, *(text for one in summary.partitions for pair in one.items() for text in pair if text)]
+    return 300 * (1 + len(summary.partitions) + len(texts)) + sum(map(len, texts))
+
+
+def _is_complete(step: Step) -> bool:
+    summary = getattr(step, "summary", None)
+    return summary is None or bool(summary.is_complete)
+
+
+def _complete_steps(store: LogStore, steps: tuple[Step, ...], condition: CommitCondition) -> tuple[Step, ...]:
+    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+    return watch.complete_for(store, steps, condition)
 
 
 def _table_id(store: LogStore) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
@@ -16,9 +17,13 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.triggers._blocking import in_thread
+from airflow_provider_deltalite.wait_status import WaitStatus
 from airflow_provider_deltalite.waiting import Look, VersionWait, look, pause_seconds
 from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import DeltaLiteError
+
+# A scheduler handles the reports of its executor about once a second; a busy one needs several seconds.
+_SETTLING_SECONDS = 10.0
 
 
 class DeltaVersionTrigger(BaseTrigger):
@@ -70,11 +75,23 @@ class DeltaVersionTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something to say, and say it once."""
-        yield TriggerEvent(await self._awaited())
+        """Look until there is something to say, and say it once, not too soon after the deferral.
+
+        Airflow's executor reports the exit of the worker that deferred under the same key as the resumed task. If the
+        scheduler handles that report after it has queued the resumed task, it fails the task ("finished with state
+        success, but the task instance's state attribute is queued").
+        """
+        settled = asyncio.create_task(asyncio.sleep(_SETTLING_SECONDS))
+        try:
+            event = await self._awaited()
+            await settled
+        finally:
+            settled.cancel()
+        yield TriggerEvent(event)
 
     async def _awaited(self) -> dict[str, Any]:
         hook = DeltaHook(self.wait.table, self.wait.storage_conn_id)  # kept: an opening asks Airflow for the connection
+        status = WaitStatus(self.wait)
         place, failed_looks = self.place, 0
         while True:
             try:
@@ -86,6 +103,13 @@ class DeltaVersionTrigger(BaseTrigger):
                 seen = Look(place=place, answered=False)
             if seen.found is not None:
                 return {"status": "success", "result": seen.found}
+            await in_thread(_report, status, hook, seen)
             place = seen.place
             failed_looks = 0 if seen.answered else failed_looks + 1
             await asyncio.sleep(pause_seconds(self.poke_interval, failed_looks))
+
+
+def _report(status: WaitStatus, hook: DeltaHook, seen: Look) -> None:
+    """Note a poll without a match. Blocks; an error of Airflow's connections is the next poll's to report."""
+    with suppress(AirflowNotFoundException):
+        status.polled(hook, answered=seen.answered)

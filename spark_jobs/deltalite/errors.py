@@ -19,8 +19,11 @@
     │   ├── ConstraintViolationError
     │   ├── AppendOnlyError
     │   ├── RerunRefusedError
+    │   ├── RerunDiffersError
+    │   ├── OutOfOrderError
     │   └── MultipleMatchesError
-    ├── SourceError                          the input of a task is missing or cannot be read
+    ├── SourceError                          the input of a task cannot be read
+    │   └── SourceNotFoundError              the input is missing; it may come, so this is worth another try
     ├── StorageError                         storage did not answer; worth another try
     │   ├── StoragePermissionError
     │   └── UnsupportedStorageError
@@ -172,6 +175,18 @@ class RerunRefusedError(RefusedWriteError):
     exit_code = 54
 
 
+class RerunDiffersError(RefusedWriteError):
+    """An earlier commit of the task, or of its idempotency key, was made of another request."""
+
+    exit_code = 56
+
+
+class OutOfOrderError(RefusedWriteError):
+    """Runs of later data intervals have committed, and this run could undo what they did."""
+
+    exit_code = 57
+
+
 class MultipleMatchesError(RefusedWriteError):
     """Several rows of a merge's source match one row of the table, and which of them should change it is not said."""
 
@@ -179,9 +194,16 @@ class MultipleMatchesError(RefusedWriteError):
 
 
 class SourceError(DeltaLiteError):
-    """The input of the task does not exist or cannot be read."""
+    """The input of the task cannot be read or computed."""
 
     exit_code = 60
+
+
+class SourceNotFoundError(SourceError):
+    """The input of the task does not exist. It may come later, so the task is retried."""
+
+    retryable = True
+    exit_code = 61
 
 
 class StorageError(DeltaLiteError):

@@ -1,13 +1,15 @@
-"""What a job says back: the result of an operation, and the marker line that carries it over stdout.
+"""What a job reports to its worker: the marker lines on stdout that carry its application, its result or its error.
 
-A marker line is `prefix checksum json`, at most `MARKER_BYTES` long, because longer lines were seen torn by the JVM's
-concurrent logging; what would be longer, as the many metrics of a merge are, is packed (zlib, base64). A line whose
-checksum does not match is no marker: the reader then asks the table's log, which holds the same facts. Standard library
-only.
+A marker line is `prefix nonce checksum json`. The nonce stands in the request, so nothing that a job only quotes (a
+header of a CSV file, a column's name) can pass for a marker. A marker begins its line and has at most `MARKER_BYTES`,
+because longer lines were seen torn by the JVM's concurrent logging; a longer result, as that of a merge is, is packed
+(zlib, base64). Any other line is no marker, and parsing raises nothing: the worker then asks the table's log, which
+holds the same facts. Standard library only.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import zlib
@@ -17,11 +19,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 MARKER_BYTES = 900
+NO_NONCE = "-"
+"""The nonce of a job whose request has none, because no worker listens to it."""
+
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
 _STARTED = "DELTALITE-STARTED"
-_MARKER_START = re.compile(rf"({_RESULT}|{_ERROR}) ([0-9a-f]{{8}}) ")
-_STARTED_START = re.compile(rf"{_STARTED} ([0-9a-f]{{8}}) ")
+_MARKER = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
+_UNPACKED_BYTES = 64 * 1024
+_APPLICATION_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +37,8 @@ class OperationResult:
     `version` is the one that this run's commit made, also when `skipped`, by an earlier try; None where the table's log
     no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's own
     clock, in milliseconds UTC; for time travel use the version. `metrics` has Spark's names. `source_versions` says
-    which versions of Delta tables were read, by the names of their views.
+    which versions of Delta tables were read, by the names of their views. `out_of_order` says that runs of later data
+    intervals had changed rows that the operation may have touched.
     """
 
     table: str
@@ -45,12 +52,15 @@ class OperationResult:
     timestamp: int | None
     metrics: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
+    out_of_order: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """A plain dictionary that JSON can carry; `source_versions` only where a Delta table was read."""
+        """A plain dictionary that JSON can carry; without `source_versions` and `out_of_order` that say nothing."""
         values = asdict(self)
         if not self.source_versions:
             del values["source_versions"]
+        if not self.out_of_order:
+            del values["out_of_order"]
         return values
 
     @classmethod
@@ -88,10 +98,14 @@ def _uncommitted(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
-    """The error that ended a job: its class name and as much of its message as the line holds."""
+    """The error that ended a job: its class name and as much of its message as the line holds.
+
+    `remedy` is the end of the message, where the error says what to do; else it is empty.
+    """
 
     kind: str
     message: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,53 +116,105 @@ class JobStarted:
     ui_url: str | None
 
 
-def started_marker(started: JobStarted) -> str:
+def nonce_of(request_json: str) -> str:
+    """The nonce in the JSON of a request; `NO_NONCE` where there is none, or no JSON."""
+    try:
+        nonce = json.loads(request_json)["nonce"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return NO_NONCE
+    return nonce if isinstance(nonce, str) and nonce and nonce.isalnum() else NO_NONCE
+
+
+def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
     """The marker line of a job whose session is open."""
-    return _marker(_STARTED, json.dumps(asdict(started), separators=(",", ":")))
+    return _marker(_STARTED, nonce, json.dumps(asdict(started), separators=(",", ":")))
 
 
-def parse_started(line: str) -> JobStarted | None:
-    """What the line says of the job's application, or None where it is not a whole marker line of that kind."""
-    start = _STARTED_START.search(line)
-    if start is None or start[1] != _checksum(text := line[start.end() :].rstrip()):
-        return None
-    return JobStarted(**json.loads(text))
-
-
-def result_marker(result: OperationResult) -> str | None:
+def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """The marker line for `result`, or None where it would be too long even packed: the log then says the same."""
     body = json.dumps(result.as_dict(), separators=(",", ":"))
-    lines = (_marker(_RESULT, text) for text in (body, _packed(body)))
+    if len(body) > _UNPACKED_BYTES:
+        return None
+    lines = (_marker(_RESULT, nonce, text) for text in (body, _packed(body)))
     return next((line for line in lines if len(line.encode()) <= MARKER_BYTES), None)
 
 
-def error_marker(kind: str, message: str) -> str:
+def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:
     """The marker line for an error; a long message is cut, not lost: the traceback is in the task's log."""
-    for keep in range(min(len(message), MARKER_BYTES), -1, -50):
-        cut = message if keep >= len(message) else message[:keep] + " ..."
-        line = _marker(_ERROR, _error_body(kind, cut))
-        if len(line.encode()) <= MARKER_BYTES:
-            return line
-    return _marker(_ERROR, _error_body(kind, ""))
+    for kept_remedy in dict.fromkeys((remedy, "")):
+        for keep in range(min(len(message), MARKER_BYTES), 0, -50):
+            cut = message if keep >= len(message) else message[:keep] + " ..."
+            line = _marker(_ERROR, nonce, _error_body(kind, cut, kept_remedy))
+            if len(line.encode()) <= MARKER_BYTES:
+                return line
+    return _marker(_ERROR, nonce, _error_body(kind, "", ""))
 
 
-def parse_marker(line: str) -> OperationResult | JobError | None:
-    """What the line says, or None where it is not a whole marker line."""
-    for start in _MARKER_START.finditer(line):  # the text of a message may look like a marker too
-        prefix, checksum = start.groups()
-        text = line[start.end() :].rstrip()
-        if checksum == _checksum(text):
-            body = json.loads(text if text.startswith("{") else _unpacked(text))
-            return OperationResult.from_dict(body) if prefix == _RESULT else JobError(**body)
-    return None
+def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | None:
+    """What the line says, or None where it is not a whole and well-formed marker line with this nonce."""
+    if len(line) > MARKER_BYTES + 2:  # a line may end in CR and LF
+        return None
+    found = _MARKER.fullmatch(line.rstrip())
+    if found is None:
+        return None
+    prefix, said_nonce, checksum, text = found.groups()
+    if not hmac.compare_digest(said_nonce.encode(), nonce.encode()) or checksum != _checksum(text):
+        return None
+    try:
+        return _parsed(prefix, json.loads(text if text.startswith("{") else _unpacked(text)))
+    except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
+        return None
 
 
-def _marker(prefix: str, text: str) -> str:
-    return f"{prefix} {_checksum(text)} {text}"
+def _parsed(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted:
+    """The value that the JSON of a marker describes. Raises what parsing raises of a body of another shape."""
+    match prefix:
+        case "DELTALITE-RESULT":
+            result = OperationResult.from_dict(body)
+            _check_result(result)
+            return result
+        case "DELTALITE-ERROR":
+            error = JobError(**body)
+            _check(error.kind, str)
+            _check(error.message, str)
+            _check(error.remedy, str)
+            return error
+        case _:
+            started = JobStarted(**body)
+            _check(started.application_id, str)
+            _check(started.ui_url, str, None)
+            if not _APPLICATION_ID.fullmatch(started.application_id):
+                raise ValueError(started.application_id)
+            return started
 
 
-def _error_body(kind: str, message: str) -> str:
-    return json.dumps({"kind": kind, "message": message}, separators=(",", ":"))
+def _check_result(result: OperationResult) -> None:
+    for text in (result.table, result.operation):
+        _check(text, str)
+    for number in (result.version, result.read_version, result.txn_version, result.timestamp):
+        _check(number, int, None)
+    for truth in (result.committed, result.skipped):
+        _check(truth, bool)
+    _check(result.app_id, str, None)
+    for counts in (result.metrics, result.source_versions):
+        _check(counts, dict)
+        for count in counts.values():
+            _check(count, int)
+
+
+def _check(value: object, *kinds: type | None) -> None:
+    """Raise `TypeError` for a value of none of these types; a boolean is no integer here."""
+    if type(value) not in kinds and not (value is None and None in kinds):
+        raise TypeError(f"{value!r} is a {type(value).__name__}")
+
+
+def _marker(prefix: str, nonce: str, text: str) -> str:
+    return f"{prefix} {nonce} {_checksum(text)} {text}"
+
+
+def _error_body(kind: str, message: str, remedy: str) -> str:
+    body = {"kind": kind, "message": message} | ({"remedy": remedy} if remedy else {})
+    return json.dumps(body, separators=(",", ":"))
 
 
 def _packed(body: str) -> str:
@@ -156,8 +222,13 @@ def _packed(body: str) -> str:
 
 
 def _unpacked(text: str) -> bytes:
-    return zlib.decompress(b64decode(text))
+    """The packed text. Raises `ValueError` for one that unpacks to more than a result has."""
+    unpacking = zlib.decompressobj()
+    body = unpacking.decompress(b64decode(text, validate=True), _UNPACKED_BYTES + 1)
+    if len(body) > _UNPACKED_BYTES or not unpacking.eof:
+        raise ValueError(f"The marker unpacks to more than {_UNPACKED_BYTES} bytes, or is cut.")
+    return body
 
 
 def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
+    return f"{zlib.crc32(text.encode(errors='surrogatepass')):08x}"

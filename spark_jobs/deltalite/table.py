@@ -24,7 +24,7 @@ from deltalite.columnar.record_counts import num_records
 from deltalite.columnar.skipping import prune
 from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, required_time
-from deltalite.log.file_table import bytes_of, may_be_encoded
+from deltalite.log.file_table import bytes_of, respelled
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -105,7 +105,7 @@ class DeltaTable:
         files = self._snapshot.files
         return pa.table(
             {
-                "path": _decoded(files["path"]),
+                "path": respelled(files["path"], decode_path),
                 "partition_values": files["partitionValues"],
                 "size_bytes": files["size"],
                 "modification_time_ms": files["modificationTime"],
@@ -218,9 +218,3 @@ def _loaded(store: LogStore, wanted: VersionedPath) -> Snapshot:
     if wanted.timestamp_ms is not None:
         return Snapshot.load_at(store, wanted.timestamp_ms)
     return Snapshot.load(store, wanted.version)
-
-
-def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not may_be_encoded(paths):
-        return paths
-    return pa.chunked_array([pa.array([decode_path(p) for p in paths.to_pylist()], pa.string())])

@@ -8,14 +8,16 @@ a run committed, `find_checkpoint` whether a checkpoint has been written, `colum
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from deltalite.conditions import CommitCondition, CommitSummary, Place
-from deltalite.errors import TableNotFoundError
+from deltalite.errors import TableNotFoundError, VersionGapError
 from deltalite.log.commit_times import Timeline, in_commit_times
-from deltalite.log.following import Commit, Gap, Marked, Remade, Step, follow, place_at, summarize
+from deltalite.log.following import Commit, Gap, Marked, Remade, Step, follow, place_at, summarize, summary_at
 from deltalite.log.segment import find_segment
 from deltalite.log.state import LogState
+from deltalite.log.table_id import read_table_id
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.results import OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
@@ -33,6 +35,7 @@ __all__ = [
     "Remade",
     "Step",
     "columns_at",
+    "complete_for",
     "find_checkpoint",
     "find_run",
     "follow",
@@ -125,7 +128,7 @@ def poll(store: LogStore, place: Place, condition: CommitCondition) -> PollResul
         CorruptLogError: a commit is malformed.
         StorageError, StoragePermissionError: storage failed to answer, or refused.
     """
-    for step in follow(store, place):
+    for step in follow(store, place, condition):
         place = step.place
         match step:
             case Commit(summary=summary):
@@ -140,9 +143,26 @@ def poll(store: LogStore, place: Place, condition: CommitCondition) -> PollResul
     return PollResult(place=place, match=None)
 
 
+def complete_for(store: LogStore, steps: Sequence[Step], condition: CommitCondition) -> tuple[Step, ...]:
+    """The steps with summaries that answer the condition: a commit that is too large for its summary is read again.
+
+    A commit that log cleanup has taken away since is a gap.
+
+    Raises: as `poll`.
+    """
+    return tuple(_complete(store, step, condition) for step in steps)
+
+
+def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
+    if not isinstance(step, Commit) or step.summary.is_complete or not condition.needs_complete_summary:
+        return step
+    version = step.place.version
+    try:
+        return Commit(summary=summary_at(store, version, condition), place=step.place)
+    except VersionGapError:
+        return Gap(first=version, last=version, place=step.place)
+
+
 def table_id(store: LogStore) -> str | None:
     """The table's own id, None where there is no table."""
-    try:
-        return LogState.open(store).metadata.id
-    except TableNotFoundError:
-        return None
+    return read_table_id(store)

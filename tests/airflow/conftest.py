@@ -2,7 +2,8 @@
 
 No test here but those of the example DAGs needs a metadata database or a JVM. The stand-in is a real program called
 `spark-submit` on the PATH: it records how it was called and then runs the few lines of Python that the test gave it, so
-that Airflow's own hook, its process handling and our reading of its output are what is tested.
+that Airflow's own hook, its process handling and our reading of its output are what is tested. Marker lines that it
+makes have the nonce of its request, as those of a job have.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ import json, os, sys
 with open({calls!r}, "w") as file:
     json.dump({{"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}, file)
 sys.path[:0] = {path!r}
+from functools import partial
+from deltalite import results
+sent = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
+requests = [path for path in sent if os.path.basename(path) == os.path.basename(sys.argv[-1])]
+nonce = results.nonce_of(open(requests[0]).read()) if requests else results.NO_NONCE
+for name in ("started_marker", "result_marker", "error_marker"):
+    setattr(results, name, partial(getattr(results, name), nonce=nonce))
 with open({script!r}) as file:
     exec(file.read())
 """
@@ -41,11 +49,18 @@ class Table:
         return str(self.root)
 
     def commit(
-        self, version: int, *actions: dict, operation: str = "WRITE", timestamp: int = 1_700_000_000_000
+        self,
+        version: int,
+        *actions: dict,
+        operation: str = "WRITE",
+        timestamp: int = 1_700_000_000_000,
+        run: dict | None = None,
     ) -> None:
         log = self.root / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
         info = {"commitInfo": {"timestamp": timestamp + version, "operation": operation, "operationMetrics": {}}}
+        if run is not None:
+            info["commitInfo"]["userMetadata"] = json.dumps(run)
         lines = [json.dumps(action) for action in (info, *actions)]
         (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
 
@@ -155,6 +170,12 @@ def spark_submit(tmp_path, monkeypatch) -> StandIn:
 def events_are_stored_at_once(monkeypatch) -> None:
     """A watcher that need not wait for Airflow's database before it keeps its position."""
     monkeypatch.setattr("airflow_provider_deltalite.triggers._table._ON_ITS_WAY_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def settling(monkeypatch) -> None:
+    """A deferred sensor that need not wait for a scheduler, which no test here has."""
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 0.0)
 
 
 class StateStore:

@@ -1,12 +1,24 @@
 """The key of idempotency: which tries share a commit, and which never do."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_deltalite.idempotency import Try, app_id, generation, run_identity
+from airflow_provider_deltalite.idempotency import (
+    AskedRequest,
+    Try,
+    app_id,
+    app_id_of,
+    generation,
+    keyed_app_id,
+    run_identity,
+)
+from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun
+
+ASKED = AskedRequest(digest="1:abc", parameters={"query": "12ab"})
 
 
 def ti(**changes):
@@ -14,8 +26,9 @@ def ti(**changes):
     return SimpleNamespace(**{**first, **changes})
 
 
-def identity(on_rerun=OnRerun.WRITE, **changes):
-    return run_identity(ti(**changes), namespace="airflow", generation=1, on_rerun=on_rerun)
+def identity(on_rerun=OnRerun.WRITE, *, key=None, dag_run=None, **changes):
+    context = {"ti": ti(**changes), "dag_run": dag_run}
+    return run_identity(context, namespace="airflow", generation=1, on_rerun=on_rerun, idempotency_key=key, asked=ASKED)
 
 
 def test_the_app_id_names_namespace_dag_task_map_index_and_run():
@@ -96,3 +109,73 @@ def test_a_clear_that_leaves_the_number_of_tries_as_it_was_is_told_by_the_clears
     found, to_keep = generation(kept, now)
     assert found == expected
     assert generation(to_keep, replace(now, try_number=tries + 2))[0] == expected, "the retry after it is a retry"
+
+
+def test_a_key_takes_the_place_of_run_task_and_map_index():
+    ids = {
+        identity(key="2026-01-01", **names).app_id
+        for names in ({}, {"task_id": "group.t"}, {"run_id": "other"}, {"map_index": 3})
+    }
+    assert ids == {"airflow/d/2026-01-01"} == {app_id_of(dag_id="d", idempotency_key="2026-01-01")}
+    assert identity(key="a", dag_id="other").app_id != identity(key="a").app_id
+
+
+@pytest.mark.parametrize("key", ["t/-1/r", "t/-1/r/x", "%2F", "a b", "/", "d"])
+def test_no_key_collides_with_the_id_of_a_run_or_with_another_key(key):
+    keyed = keyed_app_id("airflow", dag_id="d", idempotency_key=key)
+    assert keyed.count("/") == 2
+    assert keyed != identity().app_id
+    assert keyed != keyed_app_id("airflow", dag_id="d", idempotency_key=key + "x")
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+def test_an_empty_key_is_refused(key):
+    with pytest.raises(InvalidRequestError, match="idempotency_key is empty"):
+        identity(key=key)
+
+
+@pytest.mark.parametrize("names", [{}, {"task_id": "t"}, {"task_id": "t", "run_id": "r", "idempotency_key": "k"}])
+def test_the_macro_asks_for_one_task(names):
+    with pytest.raises(InvalidRequestError, match="does not name one task"):
+        app_id_of(names.pop("task_id", None), dag_id="d", **names)
+
+
+def test_the_commit_says_when_the_run_began_and_which_interval_it_has():
+    east = timezone(timedelta(hours=1))
+    run = SimpleNamespace(
+        start_date=datetime(2026, 1, 3, 1, tzinfo=east),
+        logical_date=None,
+        data_interval_start=datetime(2026, 1, 1, tzinfo=UTC),
+        data_interval_end=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+    provenance = identity(key="k", dag_run=run).provenance
+    assert provenance == {
+        "dag_id": "d",
+        "task_id": "t",
+        "run_id": "r",
+        "map_index": -1,
+        "try_number": 1,
+        "idempotency_key": "k",
+        "run_start": "2026-01-03T00:00:00+00:00",
+        "data_interval_start": "2026-01-01T00:00:00+00:00",
+        "data_interval_end": "2026-01-02T00:00:00+00:00",
+        "generation": 1,
+        "request": "1:abc",
+        "parameters": {"query": "12ab"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("clears", "map_index", "key", "expected"),
+    [
+        (1, 3, None, ("airflow/d/t/", "/r")),
+        (None, 0, None, ("airflow/d/t/", "/r")),  # an Airflow that does not count clears
+        (0, 3, None, ("airflow/d/t/", "/r")),
+        (1, -1, None, None),
+        (1, 3, "k", None),
+    ],
+)
+def test_only_items_that_are_known_by_position_can_have_moved(clears, map_index, key, expected):
+    of_item = identity(map_index=map_index, key=key, dag_run=SimpleNamespace(clear_number=clears))
+    assert of_item.sibling_ids == expected
+    assert of_item.is_of_cleared_run == (clears != 0)

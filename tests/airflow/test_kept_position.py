@@ -150,6 +150,10 @@ async def test_a_change_of_the_interval_keeps_the_position_and_one_of_the_condit
     assert len(set(keys.values())) == 3
 
 
+def test_another_spelling_of_the_address_keeps_the_position():
+    assert trigger("s3a://lake/orders/")._cursor_key == trigger("s3://lake/orders")._cursor_key
+
+
 PLACE = {"version": 1, "mark": "m", "remade": False}
 UNREADABLE = {
     "a text": ("far", "position is 'far', not a mapping"),

@@ -8,13 +8,21 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_deltalite.get_provider_info import get_provider_info
-from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, application_page, commit_page
+from airflow_provider_deltalite.links.delta import (
+    DeltaCommitLink,
+    SparkApplicationLink,
+    application_page,
+    commit_page,
+    is_web_page_on,
+)
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from deltalite.results import JobStarted, started_marker
 from tests.support.airflow_versions import stored
 
 SPARK, COMMIT = SparkApplicationLink().xcom_key, DeltaCommitLink().xcom_key
-STARTS = f"print({started_marker(JobStarted(application_id='app-1', ui_url='http://w:4040'))!r}, flush=True)\n"
+STARTS = """
+from deltalite.results import JobStarted, started_marker
+print(started_marker(JobStarted(application_id='app-1', ui_url='http://localhost:4040')), flush=True)
+"""
 SAYS_ITS_RESULT = """
 from deltalite.results import OperationResult, result_marker
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
@@ -37,13 +45,27 @@ def at_end(operator):
     return {link.xcom_key: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}
 
 
-def test_the_ui_is_there_while_the_job_runs_and_a_dead_one_is_not_shown(table, spark_submit, context, pushed):
+def test_the_ui_is_there_while_the_job_runs_and_a_dead_one_is_not_shown(
+    table, spark_submit, context, pushed, monkeypatch
+):
+    monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", "https://files/{key}")
     spark_submit.does(STARTS + SAYS_ITS_RESULT)
     task = load(table)
     task.execute(context)
-    commit = f"file://{table}/_delta_log/{4:020}.json"
-    assert pushed == {SPARK: ["http://w:4040"], COMMIT: [commit]}
+    commit = f"https://files{table}/_delta_log/{4:020}.json"
+    assert pushed == {SPARK: ["http://localhost:4040"], COMMIT: [commit]}
     assert at_end(task) == {SPARK: "", COMMIT: commit}
+
+
+@pytest.mark.parametrize("template", [None, "{uri}", "s3://{bucket}/{key}", "javascript:alert(1)"])
+def test_a_commit_has_no_button_that_the_ui_would_not_show(table, spark_submit, context, pushed, monkeypatch, template):
+    if template is not None:
+        monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
+    spark_submit.does(SAYS_ITS_RESULT)
+    task = load(table)
+    assert task.execute(context)["version"] == 4
+    assert pushed == {}
+    assert at_end(task) == {SPARK: "", COMMIT: ""}
 
 
 def test_a_task_that_failed_has_its_application_where_somebody_keeps_it(
@@ -55,7 +77,7 @@ def test_a_task_that_failed_has_its_application_where_somebody_keeps_it(
     task = load(table)
     with pytest.raises(Exception, match="SchemaMismatchError"):
         task.execute(context)
-    assert pushed == {SPARK: ["http://w:4040"]}
+    assert pushed == {SPARK: ["http://localhost:4040"]}
     assert at_end(task) == {SPARK: "http://history:18080/history/app-1/", COMMIT: ""}
 
 
@@ -66,7 +88,7 @@ def test_a_web_page_that_is_configured_wrongly_fails_no_task_that_has_committed(
     monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
     spark_submit.does(SAYS_ITS_RESULT)
     assert load(table).execute(context)["version"] == 4
-    assert pushed == {COMMIT: [f"file://{table}/_delta_log/{4:020}.json"]}
+    assert pushed == {}
 
 
 def test_a_link_that_cannot_be_stored_fails_nothing(table, spark_submit, context):
@@ -85,10 +107,31 @@ def test_a_link_that_cannot_be_stored_fails_nothing(table, spark_submit, context
         (None, "http://rm:8088", "application_1_2", "http://rm:8088/cluster/app/application_1_2"),
         (None, "http://rm:8088", "local-1", None),
         (None, None, "application_1_2", None),
+        ("https://user:planted@h:18080/", None, "app-1", "https://h:18080/history/app-1/"),
     ],
 )
 def test_the_page_that_lasts_is_that_of_the_history_server_or_of_yarn(history, manager, application, page):
     assert application_page(application, history=history, resource_manager=manager) == page
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://evil:4040", "javascript:alert(1)", "ftp://w/x", "http://w@evil/", "http://evil/w", "http://w.evil/",
+     "http://evil\\@w/", "//w/x", "http://w:x/", "http://[", "http://w/\u202ex", "http://w/ x", "http://user:pw@w/"],
+)  # fmt: skip
+def test_an_address_elsewhere_is_no_button(address):
+    assert not is_web_page_on(address, {"w", "rm"})
+
+
+@pytest.mark.parametrize("address", ["http://w:4040", "https://rm/proxy/application_1_2/", "http://W/"])
+def test_an_address_on_a_host_of_spark_is_a_button(address):
+    assert is_web_page_on(address, {"w", "rm"})
+
+
+def test_a_job_that_names_a_foreign_address_has_no_button(table, spark_submit, context, pushed):
+    spark_submit.does(STARTS.replace("localhost", "evil.example") + SAYS_ITS_RESULT)
+    load(table).execute(context)
+    assert SPARK not in pushed
 
 
 AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version}"
@@ -97,8 +140,7 @@ AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version
 @pytest.mark.parametrize(
     ("table", "template", "page"),
     [
-        ("/lake/or ders", None, f"file:///lake/or%20ders/_delta_log/{7:020}.json"),
-        ("s3://lake/orders/", None, f"s3://lake/orders/_delta_log/{7:020}.json"),
+        ("/lake/or ders", "https://files/{key}", f"https://files/lake/or%2520ders/_delta_log/{7:020}.json"),
         (
             "s3a://lake/a b",
             AWS,
@@ -111,7 +153,7 @@ AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version
         ),
     ],
 )
-def test_the_commit_is_a_file_and_a_web_page_where_the_deployment_has_one(table, template, page):
+def test_the_commit_has_the_web_page_that_the_deployment_names(table, template, page):
     assert commit_page(table, 7, template=template) == page
 
 

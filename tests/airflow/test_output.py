@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import logging
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from airflow_provider_deltalite.output import END_OF_GROUP, GROUP, JobOutput, level_of
-from deltalite.results import JobError, OperationResult, error_marker, result_marker
+from airflow_provider_deltalite.output import (
+    END_OF_GROUP,
+    GROUP,
+    JobOutput,
+    LevelledLog,
+    bounded_lines,
+    level_of,
+    spark_threshold,
+)
+from deltalite.errors import InvalidRequestError
+from deltalite.results import JobError, JobStarted, OperationResult, error_marker, result_marker, started_marker
 
 SPARK = "26/11/22 05:05:23 INFO SparkContext: Running Spark version 4.3.0"
 OURS = "INFO deltalite.txn: planned again"
@@ -95,3 +107,108 @@ def test_a_line_has_the_level_that_it_names(line, level):
 def test_of_a_secret_that_begins_like_another_one_nothing_is_left(hidden):
     output = JobOutput(lambda _: None, hidden=hidden)
     assert list(output.to_log(iter(["key planted-and-more\n"]))) == ["key ***"]
+
+
+@pytest.mark.parametrize("end", [GROUP, END_OF_GROUP])
+@pytest.mark.parametrize("line", ["{}", "  {}", "the column 'x{}' is new"])
+def test_a_line_of_a_file_neither_begins_nor_ends_a_group(line, end):
+    """Airflow's page of the log looks for these words anywhere in a line."""
+    _, shown = logged(line.format(end))
+    assert len(shown) == 3 and end not in shown[1] and "group::" in shown[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("\x1b[2J\x1b]8;;http://evil\x07click", r"\x1b[2J\x1b]8;;http://evil\x07click"),
+        ("all is well\rtwo", r"all is well\rtwo"),
+        ("\u202egnihton", r"\u202egnihton"),
+        ("a\x85b\u2028c\x9b", r"a\x85b\u2028c\x9b"),
+        ("a tab\tand ü stay", "a tab\tand ü stay"),
+    ],
+)
+def test_what_would_steer_a_terminal_is_shown_as_escapes(line, shown):
+    assert list(JobOutput(lambda _: None).to_log(iter([line + "\n"]))) == [shown]
+
+
+def test_a_marker_without_the_nonce_is_a_line_like_any_other_and_nobody_is_told():
+    started = []
+    output = JobOutput(lambda _: None, started.append, nonce="a1b2")
+    forged = [
+        result_marker(RESULT),
+        error_marker("SourceError", "m", nonce="guess"),
+        started_marker(JobStarted(application_id="app-1", ui_url="http://evil"), "a1b"),
+        "x " + result_marker(RESULT, "a1b2"),
+    ]
+    assert list(output.to_log(iter(forged))) == forged
+    assert (output.result, output.error, started) == (None, None, [])
+
+
+def test_a_line_of_any_length_comes_in_parts_none_of_which_is_a_marker():
+    marker = result_marker(RESULT)
+    text = "x" * 16_384 + marker + "\n" + marker + "\n"
+    output = JobOutput(lambda _: None)
+    parts = list(output.to_log(bounded_lines(io.StringIO(text))))
+    assert max(map(len, parts)) < 20_000
+    assert len(parts) == 2 and marker in parts[1], "the first is within a line"
+    assert output.result == RESULT, "the second is a line"
+
+
+def test_a_line_without_an_end_is_never_in_memory_as_a_whole():
+    class Endless(io.StringIO):
+        asked = 0
+
+        def readline(self, size=-1):
+            assert 0 < size <= 16_384
+            self.asked += 1
+            return "x" * size if self.asked < 1000 else ""
+
+    assert sum(len(part) >= 16_384 for part in bounded_lines(Endless())) == 999
+
+
+def test_lines_below_the_level_are_left_out_and_kept_and_the_hook_reads_them_all():
+    said = [
+        SPARK,
+        "26/11/22 05:05:24 INFO Client: ",
+        "\t client token: N/A",
+        OURS,
+        SPARK,
+        "26/11/22 05:05:25 WARN TaskSetManager: Lost task 0.0",
+        "\tat org.apache.spark.Task",
+        "no layout at all",
+    ]
+    logged_lines: list[str] = []
+    output = JobOutput(logged_lines.append, spark_level=spark_threshold("warn"))
+    log = SimpleNamespace(log=lambda _, message, *values: logged_lines.append(message % values if values else message))
+    levelled = LevelledLog(cast("logging.Logger", log), output.leaves_out)
+    read = []
+    for line in output.to_log(iter(said)):
+        read.append(line)
+        levelled.info(line.strip())
+        levelled.info("Identified spark application id: %s", "application_1")
+    identified = "Identified spark application id: application_1"
+    assert read == said
+    assert [line for line in logged_lines if line != identified] == [
+        OURS, GROUP, *(line.strip() for line in said[5:]), END_OF_GROUP,
+    ]  # fmt: skip
+    assert logged_lines.count(identified) == len(said), "what the hook says of a line is logged"
+    assert output.left_out.splitlines() == [*said[:3], SPARK]
+
+
+def test_no_more_than_the_newest_lines_are_kept():
+    output = JobOutput(lambda _: None, spark_level=logging.WARNING)
+    lines = [f"26/11/22 05:05:23 INFO X: {number}" for number in range(1000)]
+    list(output.to_log(iter(lines)))
+    assert output.left_out.splitlines() == lines[-200:]
+
+
+@pytest.mark.parametrize("level", ["ALL", "trace", "DEBUG", "INFO"])
+def test_a_lower_level_shows_the_lines(level):
+    output = JobOutput(lambda _: None, spark_level=spark_threshold(level))
+    assert [output.leaves_out(line) for line in output.to_log(iter([SPARK]))] == [False]
+
+
+def test_a_level_that_spark_does_not_have_is_refused():
+    with pytest.raises(InvalidRequestError, match="no log level 'LOUD'") as caught:
+        spark_threshold("LOUD")
+    assert "[deltalite] spark_log_level" in caught.value.remedy

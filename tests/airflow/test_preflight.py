@@ -8,13 +8,15 @@ import sys
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
-from airflow_provider_deltalite import preflight
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python
-from airflow_provider_deltalite.preflight import Launch, check_launch, find_spark_submit, missing_connectors
+from airflow_provider_deltalite.preflight import Launch, check_launch, lacking_connectors, mixed_pyspark
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import InvalidRequestError
+from deltalite.installation.spark import find_spark_submit
 
-JOB = ShippedJob(script="/s/write.py", library="/s/deltalite.zip", request="/tmp/request.json", settings="/tmp/s")
+JOB = ShippedJob(
+    script="/s/write.py", library="/s/deltalite.zip", request="/tmp/request.json", settings="/tmp/s", nonce="a1"
+)
 
 
 def hook(**spark) -> DeltaSparkSubmitHook:
@@ -105,7 +107,7 @@ def test_spark_submit_is_found_on_the_path_of_the_process(spark_submit):
 def test_a_spark_beside_the_interpreter_is_found_without_the_path(tmp_path, monkeypatch):
     beside = tmp_path / "venv"
     beside.mkdir()
-    monkeypatch.setattr(preflight.sys, "executable", str(beside / "python"))
+    monkeypatch.setattr(sys, "executable", str(beside / "python"))
     nowhere = {"PATH": str(tmp_path / "empty")}
     with pytest.raises(InvalidRequestError, match=r"pip install 'airflow-provider-deltalite\[pyspark\]'"):
         find_spark_submit("spark-submit", nowhere)
@@ -190,18 +192,18 @@ def spark_home(tmp_path, monkeypatch):
     ],
 )
 def test_a_connector_that_nothing_brings_is_missed(spark_submit, spark_home, schemes, given, missing):
-    assert missing_connectors(launch(), schemes, given) == missing
+    assert lacking_connectors(launch(), schemes, given) == missing
 
 
 def test_a_connector_that_may_come_from_elsewhere_is_not_missed(spark_submit, spark_home):
-    assert missing_connectors(launch(master="yarn", deploy_mode="cluster"), ["s3"], []) == []
-    assert missing_connectors(launch(environ={**os.environ, "SPARK_DIST_CLASSPATH": "/h/*"}), ["s3"], []) == []
+    assert lacking_connectors(launch(master="yarn", deploy_mode="cluster"), ["s3"], []) == []
+    assert lacking_connectors(launch(environ={**os.environ, "SPARK_DIST_CLASSPATH": "/h/*"}), ["s3"], []) == []
     (spark_home / "conf").mkdir()
     (spark_home / "conf" / "spark-defaults.conf").write_text("spark.jars.packages org.apache.hadoop:hadoop-aws:3.4.2")
-    assert missing_connectors(launch(), ["s3"], []) == []
+    assert lacking_connectors(launch(), ["s3"], []) == []
     (spark_home / "conf" / "spark-defaults.conf").unlink()
     (spark_home / "jars" / "hadoop-aws-3.4.2.jar").touch()
-    assert missing_connectors(launch(), ["s3"], []) == []
+    assert lacking_connectors(launch(), ["s3"], []) == []
 
 
 def test_a_missing_connector_is_a_warning_and_spark_is_tried(spark_submit, spark_home, capsys):
@@ -209,3 +211,33 @@ def test_a_missing_connector_is_a_warning_and_spark_is_tried(spark_submit, spark
     assert capsys.readouterr().out.count("no hadoop-aws") == 1
     hook(packages="org.apache.hadoop:hadoop-aws:3.4.2").warn_of_missing_connectors(["s3://lake/orders"])
     assert "hadoop-aws" not in capsys.readouterr().out
+
+
+@pytest.fixture
+def pip_pyspark(tmp_path, monkeypatch):
+    """A folder `pyspark/` as pip leaves it, in front of the real one."""
+    folder = tmp_path / "site" / "pyspark"
+    (folder / "jars").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "jars" / "spark-core_2.13-4.3.0.jar").touch()
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(folder.parent)
+    return folder
+
+
+def test_a_pyspark_of_two_releases_is_a_warning_with_the_command_that_mends_it(spark_submit, pip_pyspark, capsys):
+    (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
+    hook().warn_of_mixed_pyspark()
+    said = capsys.readouterr().out
+    assert "jars of Spark 4.3.0 and Python files of 4.2.0" in said
+    assert "pip install --force-reinstall --no-deps 'pyspark==4.3.0'" in said
+    (pip_pyspark / "version.py").write_text("__version__: str = '4.3.0'\n")
+    hook().warn_of_mixed_pyspark()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_mixed_pyspark_that_the_job_does_not_use_is_not_warned_of(spark_submit, pip_pyspark, spark_home):
+    (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
+    assert mixed_pyspark(launch()) is None  # SPARK_HOME names another Spark
+    assert mixed_pyspark(launch(environ={"PATH": os.environ["PATH"]})) is not None
+    assert mixed_pyspark(launch(master="yarn", deploy_mode="cluster", environ={"PATH": os.environ["PATH"]})) is None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
+from airflow.exceptions import AirflowProviderDeprecationWarning
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import DAG, Asset, BaseOperator, task
 
@@ -28,7 +29,7 @@ from tests.support.airflow_versions import stored
 
 CSV = {"format": "csv", "path": "/landing"}
 LEAST = {
-    DeltaDeleteOperator: {},
+    DeltaDeleteOperator: {"condition": "id = 1"},
     DeltaUpdateOperator: {"set": {"a": "1"}},
     DeltaMergeOperator: {"source": CSV, "on": "target.id = source.id", "when_matched": [{"update": "*"}]},
 }
@@ -45,7 +46,7 @@ def asked(operator, *, native: bool = False, rendered_with: dict | None = None, 
 
 
 def test_the_least_that_an_author_writes():
-    assert asked(DeltaDeleteOperator) == DeleteRequest(table="/lake/t")
+    assert asked(DeltaDeleteOperator) == DeleteRequest(table="/lake/t", condition="id = 1")
     assert asked(DeltaUpdateOperator) == UpdateRequest(table="/lake/t", set={"a": "1"})
     assert asked(DeltaMergeOperator) == MergeRequest(
         table="/lake/t",
@@ -53,6 +54,13 @@ def test_the_least_that_an_author_writes():
         on="target.id = source.id",
         when_matched=(MergeClause(update="*"),),
     )
+
+
+def test_a_delete_of_every_row_is_confirmed_before_a_job_is_submitted():
+    with pytest.raises(InvalidRequestError, match=r"has no condition.*delete every row.*confirm_all_rows=True"):
+        asked(DeltaDeleteOperator, condition=None)
+    confirmed = asked(DeltaDeleteOperator, condition=None, confirm_all_rows="{{ 1 == 1 }}")
+    assert confirmed == DeleteRequest(table="/lake/t", confirm_all_rows=True)
 
 
 @ALL
@@ -83,7 +91,7 @@ def test_every_parameter_of_a_merge_arrives_with_its_templates_rendered(native):
         ],
         when_not_matched=({"insert": "*"},),
         when_not_matched_by_source=[{"update": {"stale": "true"}, "condition": "target.day < DATE'{{ ds }}'"}],
-        schema_evolution="{{ flag }}",
+        merge_schema="{{ flag }}",
     )
     assert request == MergeRequest(
         table="/lake/t",
@@ -97,7 +105,7 @@ def test_every_parameter_of_a_merge_arrives_with_its_templates_rendered(native):
         ),
         when_not_matched=(MergeClause(insert="*"),),
         when_not_matched_by_source=(MergeClause(update={"stale": "true"}, condition="target.day < DATE'2026-01-01'"),),
-        schema_evolution=True,
+        merge_schema=True,
     )
 
 
@@ -348,8 +356,11 @@ def test_a_run_that_has_committed_without_changing_a_row_is_skipped_and_no_proce
     [({"table": "/t@v1"}, "names a version"), ({"on_rerun": "replace"}, "takes back an earlier append")],
 )
 def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(operator, change, said, spark_submit, context):
+    task = operator(**{"task_id": "change", "table": "/t", **LEAST[operator]})
+    for name, value in change.items():  # as templates give it
+        setattr(task, name, value)
     with pytest.raises(AirflowFailException, match=said):
-        operator(**{"task_id": "change", "table": "/t", **LEAST[operator], **change}).execute(context)
+        task.execute(context)
     assert not spark_submit.was_called
 
 
@@ -416,3 +427,34 @@ def test_every_operator_has_one_public_address():
 def test_the_private_methods_of_templating_that_are_overridden_still_exist():
     for name in ("_do_render_template_fields", "_render"):
         assert name in vars(SqlTemplatedOperator) and callable(getattr(BaseOperator, name))
+
+
+def test_the_old_name_of_merge_schema_is_deprecated():
+    with pytest.warns(AirflowProviderDeprecationWarning, match="Use `merge_schema`"):
+        request = asked(DeltaMergeOperator, schema_evolution="true")
+    assert request.merge_schema is True
+
+
+def test_a_merge_may_make_its_table():
+    inserts = [{"insert": "*"}]
+    request = asked(
+        DeltaMergeOperator,
+        when_not_matched=inserts,
+        create_if_missing="true",
+        partition_by=["{{ 'day' }}"],
+        properties={"delta.appendOnly": "false"},
+    )
+    assert (request.create_if_missing, request.partition_by) == (True, ("day",))
+    assert request.properties == {"delta.appendOnly": "false"}
+    with pytest.raises(InvalidRequestError, match="no clause inserts a row"):
+        asked(DeltaMergeOperator, create_if_missing=True)
+    with pytest.raises(InvalidRequestError, match="create_if_missing is not set"):
+        asked(DeltaMergeOperator, partition_by=["day"])
+
+
+@ALL
+def test_a_missing_table_is_refused_before_a_job_is_submitted(operator, spark_submit, tmp_path, context):
+    spark_submit.does("raise SystemExit('a job was submitted')")
+    made = operator(**{"task_id": "t", "table": str(tmp_path / "none"), **LEAST[operator]})
+    with pytest.raises(AirflowFailException, match=r"TableNotFoundError: .* no job was submitted"):
+        made.execute(context)

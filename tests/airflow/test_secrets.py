@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis import given as given_values
+from hypothesis import strategies as st
 
 from airflow_provider_deltalite import secrets
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.secrets import java_options_in_files, without_secrets
+from deltalite.redaction import redacted, secret_values
 
 SECRETS = {
     "spark.hadoop.fs.s3a.secret.key": "planted-1",
@@ -122,7 +128,166 @@ def test_airflow_is_told_the_secrets_of_every_parameter_before_it_stores_them(ta
         "options": {"password": "planted-c", "url": "jdbc:x://h/db?user=u&password=planted-d&ssl=true"},
     }
     task.render_template_fields({"key": "planted-a"})
-    assert sorted(hidden) == ["planted-a", "planted-b", "planted-c", "planted-d"]
+    assert sorted(set(hidden)) == ["planted-a", "planted-b", "planted-c", "planted-d"]
+
+
+# Spellings of a secret `{}`: names of settings, and texts that hold one.
+NAMES = [
+    "my.secret", "x.password", "ssl.keystore.pass", "fs.s3a.server-side-encryption.key", "fs.s3a.bucket.b.secret.key",
+    "fs.s3a.bucket.b.server-side-encryption.key", "fs.s3a.encryption.algorithm", "fs.s3a.encryption.key",
+    "fs.s3a.encryption.context", "fs.s3a.secret.key", "fs.s3a.session.key", "fs.s3a.bucket.b.session.key",
+    "fs.s3a.session.token", "fs.s3a.bucket.b.session.token", "fs.azure.account.key.lake.dfs.core.windows.net",
+    "fs.azure.oauth2.client.id", "fs.adl.oauth2.refresh.url", "fs.gs.encryption.key.hash", "fs.gs.proxy.username",
+    "fs.gs.auth.service.account.private.key.id", "x.credential", "oauth.my.secret", "oauth2.password", "oauth.a.token",
+    "hadoop.security.sensitive-config-keys", "fs.azure.sas.fixed.token.lake", "fs.azure.sas.c.lake",
+    "spark.ssl.keyPassword",
+    "kafka.sasl.jaas.config", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "PGPASSWORD", "MYSQL_PWD", "sfPrivateKey",
+    "pem_private_key", "parquet.encryption.key.list", "apiKey", "credentials", "header.Authorization", "db.pass",
+    "azure.storage.connection-string", "connectionString", "sharedAccessKey", "passphrase", "sig",
+]  # fmt: skip
+TEXTS = [
+    "-Djavax.net.ssl.trustStorePassword={} -Dx=1", '-Dmy.password="{}"', "-Da=1 '-Dmy.secret={}'",
+    "https://user:{}@repo.example/maven", "ftp://u:{}@h:21/in/*.csv", "jdbc:postgresql://u:{}@h/db",
+    "jdbc:oracle:thin:scott/{}@//h:1521/s", 'jdbc:oracle:thin:scott/"{}"@h:1521:s', "jdbc:oracle:oci:scott/{}@tns",
+    "scott/{}@//h:1521/s", "jdbc:x://h/db?user=u&password={}&ssl=true", "jdbc:sqlserver://h;user=u;password={};x=y",
+    "jdbc:sqlserver://h;password={{{}}};x=y", "AccountName=a;AccountKey={}==;EndpointSuffix=core.windows.net",
+    "SharedAccessSignature=sv=2020&sr=c&sig={}", "https://a.blob.core.windows.net/c/x.csv?sv=2020&sig={}",
+    "Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey={};EntityPath=p",
+    "https://b.s3.amazonaws.com/x?X-Amz-Credential=c&X-Amz-Signature={}", "https://h/x?X-Amz-Security-Token={}&y=1",
+    'o.a.k.c.s.plain.PlainLoginModule required username="u" password="{}";',
+    "o.a.k.c.s.scram.ScramLoginModule required username=u password = '{}' ;",
+    '{{"user": "u", "password": "{}"}}', "{{'user': 'u', 'api_key': '{}'}}", '[{{"token": "{}"}}]',
+    "Authorization: Bearer {}", "Authorization: Basic {}", "accessToken={}", "client_secret={},scope=x",
+    "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+]  # fmt: skip
+SECRET = st.from_regex(r"planted[A-Za-z0-9~+_]{3,20}planted", fullmatch=True)
+SETTING = st.one_of(
+    st.tuples(st.sampled_from(NAMES), SECRET),
+    st.tuples(st.sampled_from(["spark.x", "url", "option"]), st.builds(str.format, st.sampled_from(TEXTS), SECRET)),
+)
+PLACES = ["conf", "env_vars", "options", "user_metadata", "query_params", "list"]
+SETTINGS = st.lists(SETTING, min_size=5, max_size=30).map(dict)
+
+
+@pytest.fixture
+def masked():
+    """A text as Airflow shows it after it was told what is hidden."""
+
+    def show(given, text):
+        hidden = set(secret_values(given))
+        for secret in sorted(hidden, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    return show
+
+
+@seed(8)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given_values(
+    given=SETTINGS, place=st.sampled_from(["conf", "env_vars", "options", "user_metadata", "query_params", "list"])
+)
+def test_no_planted_secret_is_shown_whatever_its_spelling_and_place(masked, given, place):
+    shown = {place: given if place != "list" else [{"options": [given]}]}
+    if place == "user_metadata":
+        shown = {place: " ".join(f"{name}={value}" for name, value in given.items())}
+    for text in (json.dumps(shown), repr(shown), "\n".join(f"{name} is {value}" for name, value in given.items())):
+        assert "planted" not in masked(shown, text)
+    assert "planted" not in redacted(json.dumps(shown))
+
+
+@seed(8)
+@settings(max_examples=150, deadline=None)
+@given_values(given=SETTINGS, driver=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
+def test_no_planted_secret_is_an_argument_of_a_process(given, driver, secret):
+    arguments = [
+        "--master",
+        "yarn",
+        "--repositories",
+        f"https://u:{secret}@h/maven",
+        "--jars",
+        f"https://h/x?sig={secret}",
+    ]
+    given = {**given, "spark.driver.extraJavaOptions": driver.format(secret)}
+    for name, value in given.items():
+        arguments += ["--conf", f"{name}={value}"]
+    kept, moved = without_secrets([*arguments, "--deploy-mode", "client"])
+    assert "planted" not in " ".join(kept)
+    assert kept[:2] == ["--master", "yarn"] and kept[-2:] == ["--deploy-mode", "client"]
+    for name, value in given.items():
+        assert moved.get(name) == value or f"{name}={value}" in kept
+    assert moved["spark.jars.repositories"] == f"https://u:{secret}@h/maven"
+
+
+def test_an_option_wins_over_the_setting_that_says_the_same():
+    arguments = ["--conf", "spark.jars=/a.jar", "--jars", "https://u:planted@h/b.jar"]
+    assert without_secrets(arguments) == ([], {"spark.jars": "https://u:planted@h/b.jar"})
+
+
+def test_short_secrets_are_no_arguments_either():
+    kept, moved = without_secrets(["--conf", "spark.x=-Dmy.password=abc", "--conf", "a.token.enabled=true"])
+    assert moved == {"spark.x": "-Dmy.password=abc"} and kept == ["--conf", "a.token.enabled=true"]
+
+
+@pytest.mark.parametrize("text", ["{{ rows }}", "{[]: 1}", "[{}, {{1}}]", "{" * 10_000, "[" * 10_000])
+def test_a_text_that_only_begins_like_a_structure_is_an_ordinary_text(text):
+    assert list(secret_values({"source": text})) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/lake/orders@v3", "abfss://container@lake.dfs.core.windows.net/x", "http://h:8080/a/b", "s3://bucket/a@b/c",
+     "SELECT a/b FROM x WHERE c = 'password'", "id=1,day=2026-01-01", "spark://host:7077", "12:30:00 and 1:2"],
+)  # fmt: skip
+def test_harmless_texts_are_shown(text):
+    assert redacted(text) == text
+
+
+def test_options_of_the_drivers_jvm_are_in_a_file_that_java_reads(tmp_path):
+    given = {
+        "spark.driver.extraJavaOptions": r"-Dmy.password='planted \"x\" \\y' -Dother=1",
+        "spark.x.secret": "planted",
+    }
+    moved = java_options_in_files(given, tmp_path)
+    file = tmp_path / "spark.driver.extraJavaOptions.args"
+    assert moved == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    program = ["java", moved["spark.driver.extraJavaOptions"], "-XshowSettings:properties", "-version"]
+    shown = subprocess.run(program, capture_output=True, text=True, check=True).stderr
+    assert r"my.password = planted \"x\" \\y" in shown and "other = 1" in shown
+
+
+def test_lineage_and_history_show_no_secret(table, context):
+    options = {"url": "jdbc:x://h/db", "password": "planted-option"}
+    task = DeltaWriteOperator(
+        task_id="load",
+        table=str(table),
+        sources={
+            "a": {"format": "csv", "path": "ftp://u:planted-url@h/in/x.csv"},
+            "b": {"format": "x", "options": options},
+        },
+        query="SELECT *, 'jdbc:x://h?password=planted-query' AS origin FROM a CROSS JOIN b",
+        user_metadata="from ftp://u:planted-url@h with planted-option",
+    )
+    lineage = task.get_openlineage_facets_on_start()
+    assert [(one.namespace, one.name) for one in lineage.inputs] == [("ftp://h", "/in/x.csv")]
+    assert "planted" not in repr(lineage)
+    assert task.begin(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
+
+
+def test_options_that_hold_a_secret_reach_spark_submit_by_the_name_of_a_file(table, spark_submit, context, kept):
+    options = "-Djavax.net.ssl.trustStorePassword=planted-java"
+    load(
+        table,
+        conf={"spark.driver.extraJavaOptions": options},
+        env_vars={"SPARK_SUBMIT_OPTS": "-Dx.password=planted-submit"},
+        repositories="https://u:planted-url@h/maven",
+    ).execute(context)
+    assert "planted" not in json.dumps([spark_submit.argv, spark_submit.env["SPARK_SUBMIT_OPTS"]])
+    assert spark_submit.env["SPARK_SUBMIT_OPTS"].startswith("@/")
+    properties = kept.read_text()
+    assert "spark.driver.extraJavaOptions=@/" in properties
+    assert "spark.jars.repositories=https://u:planted-url@h/maven" in properties
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def event_of(trigger) -> dict:
 
 
 def resumed(sensor, deferral, context):
-    return sensor.resume_execution(deferral.method_name, {"event": event_of(deferral.trigger)}, context)
+    next_kwargs = {**deferral.kwargs, "event": event_of(deferral.trigger)}
+    return sensor.resume_execution(deferral.method_name, next_kwargs, context)
 
 
 def corrupt(table, version):
@@ -188,15 +189,86 @@ def test_a_rescheduled_sensor_begins_where_it_began(table, context):
 @since_3_3
 def test_a_beginning_that_cannot_be_read_ends_the_wait_and_says_what_to_do(table, context):
     table.create()
-    context["task_state_store"].set("deltalite_after_version", {"version": 0, "lag": 1})
-    with pytest.raises(AirflowFailException, match=r"unknown key 'lag'.*Give after_version"):
+    assert not sensor(table).poke(context)
+    state = context["task_state_store"]
+    kept = state.get("deltalite_after_version")
+    state.set("deltalite_after_version", {**kept, "place": {"version": 0, "lag": 1}})
+    with pytest.raises(AirflowFailException, match=r"(?s)unknown key 'lag'.*Give after_version"):
         sensor(table).execute(context)
+
+
+def other_table(table):
+    other = type(table)(table.root.parent / "returns")
+    other.create()
+    for version in range(1, 4):
+        other.commit(version, other.add())
+    return other
+
+
+@since_3_3
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_starting_version_is_used_only_for_the_table_that_it_was_read_from(table, context, caplog, deferrable):
+    table.create()
+    assert not sensor(table).poke(context)
+    other = other_table(table)
+    waits = sensor(other, deferrable=deferrable)
+    if deferrable:
+        assert deferred(waits, context).trigger.wait.after_version == 3
+    else:
+        assert not waits.poke(context)
+    assert f"belongs to another request (table file://{table})" in caplog.text
+    other.commit(4, other.add())
+    assert sensor(other).execute(context)["version"] == 4
+
+
+@since_3_3
+@pytest.mark.parametrize("change", [{"app_id": "b"}, {"partition": {"day": "2"}}, {"operations": ["MERGE"]}])
+def test_a_starting_version_is_used_only_for_the_request_that_it_was_kept_for(table, context, change):
+    table.create()
+    assert not sensor(table, app_id="a").poke(context)
+    table.commit(1, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
+    assert not sensor(table, **change).poke(context)
+    table.commit(2, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
+    assert sensor(table, **change).execute(context)["version"] == 2
+
+
+@since_3_3
+def test_another_spelling_of_the_address_is_the_same_table(table, context):
+    table.create()
+    assert not sensor(table).poke(context)
+    table.commit(1, table.add())
+    assert sensor(f"file:{table}/").execute(context)["version"] == 1
+
+
+def test_the_event_of_a_deferral_is_used_only_for_the_request_that_was_deferred(table, context):
+    table.create()
+    waits = sensor(table, after_version=0, deferrable=True)
+    deferral = deferred(waits, context)
+    table.commit(1, table.add())
+    event = {"event": event_of(deferral.trigger)}
+    other = other_table(table)
+    moved = sensor(other, after_version=1, deferrable=True)
+    found = moved.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
+    assert (found["table"], found["version"]) == (str(other), 2)
+
+
+def test_one_sensor_object_that_is_rendered_for_another_table_reads_that_one_from_its_start(table, context):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    waits = sensor(table, after_version=0)
+    assert not waits.poke(context)
+    waits.table = str(other_table(table))
+    assert waits.execute(context)["version"] == 1
 
 
 @since_3_3
 @pytest.mark.parametrize(
     "broken",
-    [lambda kept: {**kept, "place": {"version": 1, "lag": 0}}, lambda kept: {"of": kept["of"]}, lambda _: "far"],
+    [
+        lambda kept: {**kept, "place": {"version": 1, "lag": 0}},
+        lambda kept: {"request": kept["request"]},
+        lambda _: "far",
+    ],
     ids=["another release's", "no place", "a text"],
 )
 def test_how_far_it_has_looked_is_looked_at_again_where_that_cannot_be_read(table, context, monkeypatch, broken):
@@ -218,7 +290,7 @@ def test_how_far_it_has_looked_is_looked_at_again_where_that_cannot_be_read(tabl
 def test_the_version_of_the_first_look_is_kept_as_long_as_the_dag_run(table, context):
     assert not sensor(table).poke(context)
     state = context["task_state_store"]
-    assert state.values == {"deltalite_after_version": Place(version=-1).as_dict()}
+    assert state.values["deltalite_after_version"]["place"] == Place(version=-1).as_dict()
     assert state.retentions == {"deltalite_after_version": NEVER_EXPIRE}
 
 
@@ -276,6 +348,31 @@ def test_the_commit_of_a_run_that_wrote_no_rows_is_found_by_its_app_id(table):
     table.commit(1, table.txn("run-1"))
     assert sensor(table, after_version=-1, app_id="run-1").execute({})["version"] == 1
     assert not sensor(table, after_version=-1, app_id="run-1", data_change_only=True).poke({})
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize("start", ["2026-03-02T01:00:00+01:00", "2026-03-02", datetime(2026, 3, 2, tzinfo=UTC)])
+def test_a_commit_is_found_by_its_data_interval_whichever_kind_of_run_made_it(table, context, deferrable, start):
+    def ingest(day, kind):
+        names = {"dag_id": "ingest", "task_id": "load", "run_id": f"{kind}__{day}"}
+        return names | {"data_interval_start": f"2026-03-{day:02}T00:00:00+00:00"}
+
+    table.create()
+    table.commit(1, table.add(), run=ingest(1, "scheduled"))
+    table.commit(2, table.add(), run=ingest(2, "scheduled") | {"task_id": "other"})
+    waits = sensor(
+        table,
+        after_version=-1,
+        deferrable=deferrable,
+        made_by={"dag_id": "ingest", "task_id": "load", "data_interval_start": start},
+    )
+    if deferrable:
+        deferral = deferred(waits, context)
+        table.commit(3, table.add(), run=ingest(2, "backfill"))
+        assert resumed(waits, deferral, context)["version"] == 3
+    else:
+        table.commit(3, table.add(), run=ingest(2, "backfill"))
+        assert waits.execute(context)["version"] == 3
 
 
 def test_a_poke_reads_on_from_where_the_last_one_ended(table, context, monkeypatch):
@@ -364,6 +461,13 @@ def test_an_event_that_is_not_ours_is_an_error(table, context, event):
         sensor(table).execute_complete(context, event)
 
 
+def test_a_request_that_is_invalid_when_the_sensor_resumes_fails_at_once(table, context):
+    waits = sensor(table)
+    waits.table = f"{table}/../other"  # as a template gives it now
+    with pytest.raises(AirflowFailException, match="climbs"):
+        waits.execute_complete(context, {"status": "success", "result": {}}, request={"table": str(table)})
+
+
 def test_an_error_of_another_release_can_be_retried(table, context):
     event = {"status": "error", "kind": "NewError", "message": "new"}
     with pytest.raises(AirflowException, match="NewError: new") as caught:
@@ -380,12 +484,49 @@ def test_an_error_of_another_release_can_be_retried(table, context):
         ({"after_version": 0, "storage_conn_id": "lake"}, "storage_conn_id is 'lake'"),
         ({"after_version": 0, "table": "gs://lake/t"}, "UnsupportedStorageError"),
         ({"after_version": 0, "table": ""}, "InvalidTableAddressError"),
+        ({"after_version": 0, "made_by": {"logical_date": "soon"}}, "made_by.logical_date is 'soon'"),
+        ({"after_version": 0, "made_by": {"day": "1"}}, "made_by has the unknown name 'day'"),
     ],
 )
 def test_what_cannot_be_waited_for_fails_at_once(table, context, parameters, said):
+    waiting = sensor(table)
+    for name, value in parameters.items():  # as templates give them
+        setattr(waiting, name, value)
     with pytest.raises(AirflowFailException, match=said):
-        sensor(**{"table": table, **parameters}).execute(context)
+        waiting.execute(context)
 
 
 def test_the_default_of_deferrable_is_airflows_own(table):
     assert sensor(table).deferrable is False
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_it_says_what_it_waits_for_when_it_begins(table, context, caplog, deferrable):
+    caplog.set_level("INFO")
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    waits = sensor(table, after_version=0, operations=["MERGE"], partition={"day": "1"}, deferrable=deferrable)
+    deferred(waits, context) if deferrable else waits.poke(context)
+    assert f"commit to {table} of operation MERGE, in partition day=1, after version 0." in caplog.text
+    assert "The newest version is 1. Last poll: 20" in caplog.text
+
+
+@pytest.mark.parametrize("soft_fail", [False, True])
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_timeout_says_what_was_waited_for_and_that_the_table_does_not_exist(table, context, deferrable, soft_fail):
+    waits = sensor(table, timeout=0, deferrable=deferrable, soft_fail=soft_fail, after_version=-1)
+    if deferrable:
+        deferred(waits, context)
+        end = lambda: waits.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    else:
+        end = lambda: waits.execute(context)
+    with pytest.raises(AirflowSkipException if soft_fail else AirflowSensorTimeout) as caught:
+        end()
+    assert f"commit to {table} that changes rows, after any version. The table does not exist." in str(caught.value)
+
+
+def test_a_skip_for_another_error_than_a_timeout_is_left_as_it_is(table, context):
+    table.create()
+    corrupt(table, 1)
+    with pytest.raises(AirflowSkipException, match=r"^Skipping due to soft_fail is set to True\.$"):
+        sensor(table, after_version=0, soft_fail=True).execute(context)

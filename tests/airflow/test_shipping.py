@@ -26,16 +26,31 @@ def package(tmp_path):
     return root
 
 
+def packed(package):
+    return shipping.library_zip(shipping.library_sources(package))
+
+
+def plain(nonce):
+    return "{}"
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The folder for temporary files of this test alone."""
+    monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
 def test_equal_sources_give_equal_bytes_whatever_their_times(package):
-    first = shipping.library_zip(package)
+    first = packed(package)
     for path in package.rglob("*.py"):
         os.utime(path, (1, 1))
-    assert shipping.library_zip(package) == first
+    assert packed(package) == first
 
 
 def test_only_sources_and_the_typing_marker_travel_in_sorted_order(package, tmp_path):
     archive = tmp_path / "x.zip"
-    archive.write_bytes(shipping.library_zip(package))
+    archive.write_bytes(packed(package))
     assert zipfile.ZipFile(archive).namelist() == [
         "deltalite/__init__.py",
         "deltalite/jobs/write.py",
@@ -69,11 +84,10 @@ def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
     assert shown.stdout.startswith(str(library))
 
 
-def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(tmp_path, monkeypatch):
-    monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
-    with shipping.shipped("write", '{"a": 1}') as job:
+def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(temporary):
+    with shipping.shipped("write", lambda nonce: f"nonce {nonce}") as job:
         request = Path(job.request)
-        assert request.read_text() == '{"a": 1}'
+        assert request.read_text() == f"nonce {job.nonce}" and len(job.nonce) == 32
         assert stat.S_IMODE(request.stat().st_mode) == 0o600
         assert job.script.endswith("/deltalite/jobs/write.py")
         assert Path(job.library).suffix == ".zip"
@@ -81,54 +95,132 @@ def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(tmp_path, 
 
 
 def test_a_request_is_gone_also_when_the_task_fails():
-    with pytest.raises(RuntimeError), shipping.shipped("write", "{}") as job:
+    with pytest.raises(RuntimeError), shipping.shipped("write", plain) as job:
         raise RuntimeError
     assert not Path(job.request).exists()
 
 
-def test_a_folder_that_others_may_write_holds_no_library_of_ours(tmp_path, monkeypatch):
-    monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
-    first = shipping.cache_directory()
-    assert shipping.cache_directory() == first
-    first.chmod(0o777)
-    assert shipping.cache_directory() != first
-    assert stat.S_IMODE(shipping.cache_directory().stat().st_mode) == 0o700
+def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
+    for _ in range(2):
+        with shipping.shipped("write", plain):
+            pass
+    (folder,) = temporary.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [path.suffix for path in folder.iterdir()] == [".zip"]
 
 
-def test_a_request_is_for_its_owner_alone_and_gone_with_the_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(shipping, "cache_directory", lambda: tmp_path)
-    with shipping.shipped("write", "{}") as job:
+def test_a_library_that_is_there_is_not_packed_again(temporary, monkeypatch):
+    with shipping.shipped("write", plain) as first:
+        pass
+    monkeypatch.setattr(shipping, "library_zip", lambda sources: pytest.fail("packed again"))
+    with shipping.shipped("write", plain) as second:
+        assert second.library == first.library
+
+
+def a_file(name):
+    name.write_text("")
+
+
+def a_dangling_link(name):
+    name.symlink_to(name.with_name("nowhere"))
+
+
+def a_link_to_a_folder(name):
+    name.with_name("elsewhere").mkdir()
+    name.symlink_to(name.with_name("elsewhere"))
+
+
+def a_folder_of_all(name):
+    name.mkdir()
+    name.chmod(0o777)
+
+
+@pytest.mark.parametrize("something", [a_file, a_dangling_link, a_link_to_a_folder, a_folder_of_all])
+def test_what_others_put_in_the_place_of_the_folder_is_not_used_and_fails_no_task(temporary, something):
+    taken = temporary / f"airflow-provider-deltalite-{os.getuid()}"
+    something(taken)
+    before = sorted(temporary.rglob("*"))
+    with shipping.shipped("write", plain) as job:
+        folder = Path(job.library).parent
+        assert folder.parent == temporary and folder != taken and not folder.is_symlink()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert sorted(temporary.rglob("*")) == before, "each task would leave a zip behind"
+
+
+def test_a_folder_of_another_user_is_not_used(temporary, monkeypatch):
+    monkeypatch.setattr(shipping.os, "getuid", lambda: 12345)
+    (temporary / "airflow-provider-deltalite-12345").mkdir(mode=0o700)
+    with shipping.shipped("write", plain) as job:
+        assert Path(job.library).parent.name != "airflow-provider-deltalite-12345"
+
+
+def test_a_zip_is_swept_after_a_week_without_use_and_a_half_written_file_after_an_hour(tmp_path):
+    for name in ("deltalite-old.zip", "x.tmp", "mine.txt"):
+        (tmp_path / name).write_text("")
+    os.utime(tmp_path / "x.tmp", (time.time() + 7000,) * 2)
+    shipping.sweep(tmp_path, now=time.time() + 7200)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deltalite-old.zip", "mine.txt", "x.tmp"]
+    shipping.sweep(tmp_path, now=time.time() + 8 * 86400)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_use_of_a_zip_begins_its_week_anew(tmp_path):
+    made = shipping.shipped_library(tmp_path)
+    os.utime(made, (1, 1))
+    shipping.shipped_library(tmp_path)
+    shipping.sweep(tmp_path, now=time.time())
+    assert made.exists()
+
+
+def test_a_write_that_fails_leaves_no_half_of_a_zip(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "library_zip", lambda sources: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        shipping.shipped_library(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_task_that_lasts_a_month_keeps_its_request_and_its_library(temporary):
+    with shipping.shipped("write", plain) as job:
         request = Path(job.request)
-        assert request.read_text() == "{}"
         assert stat.S_IMODE(request.stat().st_mode) == 0o600 and stat.S_IMODE(request.parent.stat().st_mode) == 0o700
-        shipping.sweep(tmp_path, now=time.time() + 30 * 24 * 3600)
-        assert request.exists(), "a task that lasts a month was swept away"
-    assert [path.suffix for path in tmp_path.iterdir()] == [".zip"]
+        shipping.sweep(Path(job.library).parent, now=time.time() + 30 * 24 * 3600)
+        assert request.exists() and Path(job.library).exists()
+    assert not request.exists()
 
 
 WORKER = """
 import sys, time
-from pathlib import Path
 from airflow_provider_deltalite import shipping
-shipping.cache_directory = lambda: Path(sys.argv[1])
-with shipping.shipped("write", "{}") as job:
+shipping.tempfile.tempdir = sys.argv[1]
+with shipping.shipped("write", lambda nonce: "{}") as job:
     print(job.request, flush=True)
     time.sleep(600)
 """
 
 
-def test_what_a_killed_worker_left_is_swept_once_its_job_has_read_it(tmp_path):
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("is_taken", [False, True], ids=["the shared folder", "a folder of its own"])
+def test_what_a_killed_worker_left_is_swept_once_its_job_has_read_it(temporary, is_taken, monkeypatch):
+    if is_taken:
+        a_file(temporary / f"airflow-provider-deltalite-{os.getuid()}")
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(temporary)], stdout=subprocess.PIPE, text=True)
     request = Path(worker.stdout.readline().strip())
-    other = tmp_path / "other"
+    other = temporary / "other"
     other.mkdir()
-    shipping.sweep(tmp_path, now=time.time() + 7200)
+    now = time.time()
+
+    def another_task_runs_after(seconds):
+        with monkeypatch.context() as later:
+            later.setattr(shipping.time, "time", lambda: now + seconds)
+            with shipping.shipped("write", plain):
+                pass
+
+    another_task_runs_after(7200)
     assert request.exists(), "its worker lives"
     worker.kill()
     worker.wait()
     worker.stdout.close()
-    shipping.sweep(tmp_path, now=time.time() + 60)
+    another_task_runs_after(60)
     assert request.exists(), "the job of the killed worker may only be starting"
-    shipping.sweep(tmp_path, now=time.time() + 7200)
+    another_task_runs_after(7200)
     assert not request.parent.exists()
     assert other.exists()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
-from airflow.sdk import Asset, AssetAlias
+from airflow.sdk import DAG, Asset, AssetAlias
 
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
@@ -89,7 +89,71 @@ def test_marker_lines_are_not_in_the_log_and_all_other_lines_are(table, spark_su
     operator(table).execute(context)
     logged = capsys.readouterr().out
     assert "DELTALITE-RESULT" not in logged
-    assert "INFO SparkContext: Running" in logged
+    assert "WARN SparkContext: Running" in logged
+
+
+SAYS_MORE = "print('26/01/01 00:00:00 INFO DAGScheduler: ResultStage 7 failed')\n"
+
+
+def test_spark_is_logged_from_the_level_of_the_setting_or_of_the_task(
+    table, spark_submit, context, capsys, monkeypatch
+):
+    spark_submit.does(SAYS_MORE + SAYS_ITS_RESULT)
+    operator(table).execute(context)
+    assert "ResultStage 7" not in capsys.readouterr().out, "the default is WARN"
+    operator(table, conf={"spark.log.level": "INFO"}).execute(context)
+    assert "ResultStage 7" in capsys.readouterr().out
+    monkeypatch.setenv("AIRFLOW__DELTALITE__SPARK_LOG_LEVEL", "INFO")
+    operator(table).execute(context)
+    assert "ResultStage 7" in capsys.readouterr().out
+
+
+def test_the_log_of_a_failed_job_has_the_lines_below_the_level_in_a_group(table, spark_submit, context, capsys):
+    spark_submit.does(SAYS_MORE + "sys.exit(134)")
+    with pytest.raises(DeltaJobError):
+        operator(table).execute(context)
+    logged = capsys.readouterr().out
+    group = logged.index("::group::Spark's lines below the log level")
+    assert group < logged.index("ResultStage 7") < logged.index("::endgroup::", group)
+
+
+def test_the_rendered_fields_show_the_name_of_the_spark_application(table, spark_submit, context):
+    spark_submit.does(SAYS_ITS_RESULT)
+    with DAG("sales", schedule=None, default_args={"owner": "me"}):
+        load = operator(table)
+    load.render_template_fields({})
+    assert load.name == "sales.load (deltalite write)"
+    load.execute(context)
+    assert spark_submit.argv[spark_submit.argv.index("--name") + 1] == load.name
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_name_of_the_author_wins_also_from_default_args(table, spark_submit, context, native):
+    spark_submit.does(SAYS_ITS_RESULT)
+    defaults = {"name": "etl {{ team }}"}
+    with DAG("sales", schedule=None, default_args=defaults, render_template_as_native_obj=native):
+        load = operator(table)
+    load.render_template_fields({"team": "a"})
+    load.execute(context)
+    assert spark_submit.argv[spark_submit.argv.index("--name") + 1] == load.name == "etl a"
+
+
+def test_a_mapped_task_shows_its_name_too():
+    with DAG("sales", schedule=None):
+        mapped = DeltaCheckpointOperator.partial(task_id="keep").expand(table=["/a"])
+    one = mapped.unmap({"table": "/a"})
+    one._do_render_template_fields(one, mapped.template_fields, {}, mapped.get_template_env(), set())
+    assert one.name == "sales.keep (deltalite checkpoint)"
+
+
+def test_bytes_that_are_no_text_in_the_output_do_not_fail_the_task(table, spark_submit, context, capsys):
+    """A job may quote a file of any encoding."""
+    spark_submit.does(
+        "sys.stdout.flush(); sys.stdout.buffer.write(b'head \\xff\\xfe of a file\\n'); sys.stdout.flush()\n"
+        + SAYS_ITS_RESULT
+    )
+    assert operator(table).execute(context)["committed"]
+    assert "head \ufffd\ufffd of a file" in capsys.readouterr().out
 
 
 def test_one_operator_object_can_run_twice(table, spark_submit, context):
@@ -150,8 +214,10 @@ def test_a_log_that_is_corrupt_is_said_before_anything_is_submitted(table, spark
 
 
 def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spark_submit, context):
+    task = operator(table)
+    task.mode = "upsert"  # as a template gives it
     with pytest.raises(AirflowFailException, match="InvalidRequestError: mode is 'upsert'") as caught:
-        operator(table, mode="upsert").execute(context)
+        task.execute(context)
     assert type(caught.value.__cause__).__name__ == "InvalidRequestError"
     assert not spark_submit.was_called
 
@@ -260,7 +326,7 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(
         "post_submit_commands": ["true"],
     }
     load = operator(table, **values)
-    load._shipped = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s")
+    load._shipped = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
     ours, theirs = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
     changed = {"_py_files", "_application_args"}
     assert {name: value for name, value in vars(ours).items() if name in vars(theirs) and name not in changed} == {

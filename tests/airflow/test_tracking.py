@@ -130,7 +130,7 @@ def commits(table) -> str:
 def test_tracking_that_cannot_work_is_refused_at_once_with_what_is_missing(
     table, spark_submit, context, plain_yarn, parameters, said
 ):
-    with pytest.raises(AirflowFailException, match=f"InvalidRequestError: .*{said}"):
+    with pytest.raises(AirflowFailException, match=f"(?s)InvalidRequestError: .*{said}"):
         operator(table, **parameters).execute(context)
     assert not spark_submit.was_called
 

@@ -189,3 +189,33 @@ async def test_an_error_that_waiting_does_not_cure_is_one_typed_event(table, mon
 def test_pauses_grow_while_storage_is_silent_up_to_a_bound_and_never_fall_below_the_interval():
     assert [pause_seconds(60, n) for n in (0, 1, 2, 3, 4, 1000)] == [60, 120, 240, 480, 600, 600]
     assert pause_seconds(3600, 5) == 3600
+
+
+@pytest.mark.parametrize("line", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
+async def test_an_event_waits_until_the_scheduler_can_know_of_the_deferral(table, monkeypatch, line):
+    table.create()
+    table.root.joinpath("_delta_log", f"{1:020}.json").write_text(line + "\n")
+    settled, asked = asyncio.Event(), []
+    sleep = asyncio.sleep
+
+    async def settling(seconds):
+        asked.append(seconds)
+        await (settled.wait() if seconds == 77.0 else sleep(seconds))
+
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 77.0)
+    monkeypatch.setattr(asyncio, "sleep", settling)
+    made = trigger(table, condition=CommitCondition(data_change_only=False).as_dict())
+    look, looked = made._awaited, asyncio.Event()
+
+    async def noted():
+        event = await look()
+        looked.set()
+        return event
+
+    monkeypatch.setattr(made, "_awaited", noted)
+    waiting = asyncio.create_task(events(made))
+    await looked.wait()
+    await sleep(0)
+    assert asked == [77.0] and not waiting.done()
+    settled.set()
+    assert len(await waiting) == 1

@@ -80,6 +80,13 @@ CLIMBING = [
     "file:/lake/%2e%2e/etc",
     "s3://bucket/lake/../other",
     "/lake/a\\..\\b",
+    "/lake/%252e%252e/etc",
+    "/lake/%2E%2e%2Fetc",
+    "/lake/{a,../../etc}",
+    "/lake/{../etc,b}",
+    "/lake/\\.\\./etc",
+    "/lake/{x/.,y}./{./,z}../etc",
+    "/lake/{./.,y}./etc",
 ]
 
 
@@ -93,6 +100,50 @@ def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, conte
             rendered(DeltaWriteOperator, table="/lake/t", source=source)._request()
     with pytest.raises(Exception, match="climbs"):
         DeltaVersionSensor(task_id="wait", table=address, after_version=-1).poke(context)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"path": "/landing/../etc"},
+        {"PATH": ".."},
+        {"paths": '["/landing/a", "/landing/../etc"]'},
+        {"paths": "/landing/a,../etc"},
+        {"paths": '["/landing/\\u002e\\u002e/etc"]'},
+        {"data": "%2e%2e/etc"},
+        {"basePath": "/landing/{x,../etc}"},
+        {"dbtable": "/landing/../etc.sqlite"},
+        {"url": "jdbc:sqlite:/landing/../etc.db"},
+        {"an.option.of.some.connector": "/landing/x/../../etc"},
+    ],
+)
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_no_reader_option_leads_out_of_the_folder_either(options, is_constant):
+    """A constant is refused when the DAG is parsed, a rendered value when the task runs."""
+    given = options if is_constant else {name: f"{{{{ values['{name}'] }}}}" for name in options}
+    with pytest.raises(InvalidTableAddressError, match="climbs"):
+        rendered(
+            DeltaWriteOperator, source={"format": "csv", "options": given}, rendered_with={"values": options}
+        )._request()
+
+
+@pytest.mark.parametrize("name", ["/landing/../etc", "/landing/%2e%2e/etc", "../etc"])
+@pytest.mark.parametrize("query", ["SELECT * FROM csv.`{name}`", "SELECT * FROM csv.`{{{{ name }}}}`"])
+def test_no_file_that_a_query_names_leads_out_of_the_folder(name, query):
+    source = {"format": "csv", "path": "/in"}
+    with pytest.raises(InvalidTableAddressError, match="climbs"):
+        rendered(
+            DeltaWriteOperator, source=source, query=query.format(name=name), rendered_with={"name": name}
+        )._request()
+
+
+def test_options_and_queries_that_name_no_folder_are_taken_as_they_are():
+    options = {"sep": "..", "dateFormat": "yyyy/MM/dd", "query": "SELECT '/../'", "path": "/in/a..b", "x": "a..b/c"}
+    table = {"dbtable": "(SELECT 'a/../b') t"}
+    for given in (options, table):
+        source = {"format": "csv", "options": given}
+        query = "SELECT `a..b`, `..`, '/../' FROM source"
+        assert rendered(DeltaWriteOperator, source=source, query=query)._request().query == query
 
 
 def test_dots_that_are_part_of_a_name_lead_nowhere():

@@ -32,16 +32,20 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"snapshot"}),
     frozenset({"log", "columnar"}),
     frozenset({"protocol", "storage"}),
-    frozenset({"requests", "results", "conditions"}),
+    frozenset({"requests", "results", "conditions", "redaction", "installation"}),
     frozenset({"errors", "version"}),
 )
 RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
 
 # What an Airflow worker may load of the library: enough to ask for a job and to read the log.
-PROVIDER_MAY_USE = frozenset({"requests", "results", "conditions", "errors", "version", "watch", "table", "storage"})
+PROVIDER_MAY_USE = frozenset(
+    {"requests", "results", "conditions", "redaction", "installation", "errors", "version", "watch", "table", "storage"}
+)
 
 # The contract between worker and driver: the standard library, and each other.
-STANDARD_LIBRARY_ONLY = frozenset({"errors", "requests", "results", "conditions", "version"})
+STANDARD_LIBRARY_ONLY = frozenset(
+    {"errors", "requests", "results", "conditions", "redaction", "installation", "version"}
+)
 
 # Who may import pyspark, and who may name its types.
 RUNS_ON_SPARK = frozenset({"spark"})

@@ -100,6 +100,7 @@ def expected_customers() -> dict[str, dict[str, Any]]:
             "email": change["email"],
             "country": change["country"],
             "changed_at": datetime.fromisoformat(change["changed_at"]),
+            "deleted": False,
         }
         for change in kept
     }

@@ -17,8 +17,11 @@ def test_the_changes_of_each_day_are_in_the_table(base, upserted):
     rows = DeltaTable(
         str(base / "lake" / "customers"), version=upserted[SECOND].returned["merge"]["version"]
     ).to_arrow()
-    assert {row["customer"]: row for row in rows.to_pylist()} == expected_customers()
-    assert rows.num_rows == len(expected_customers())
+    deleted = [row for row in rows.to_pylist() if row["deleted"]]
+    assert {row["customer"]: row for row in rows.to_pylist() if not row["deleted"]} == expected_customers()
+    assert rows.num_rows == len(expected_customers()) + len(deleted)
+    assert {row["customer"] for row in deleted} == {"nobody", "Søren"}
+    assert {(row["email"], row["country"]) for row in deleted} == {(None, None)}
 
 
 def test_a_merge_says_what_it_did_to_how_many_rows(base, upserted):
@@ -26,17 +29,18 @@ def test_a_merge_says_what_it_did_to_how_many_rows(base, upserted):
     assert [upserted[day].state for day in (FIRST, SECOND)] == ["success", "success"]
     assert {(one["operation"], one["committed"], one["skipped"]) for one in merged} == {("MERGE", True, False)}
     counts = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
-    assert [[one["metrics"][name] for name in counts] for one in merged] == [[5, 4, 0, 0], [5, 1, 1, 1]]
+    assert [[one["metrics"][name] for name in counts] for one in merged] == [[5, 5, 0, 0], [5, 1, 2, 0]]
 
 
 def test_those_who_follow_the_customers_see_each_change(base, upserted):
     table, version = DeltaTable(str(base / "lake" / "customers")), upserted[SECOND].returned["merge"]["version"]
     changes = [row for batch in table.changes(version, version) for row in batch.to_pylist()]
     assert sorted((row["_change_type"], row["customer"], row["country"]) for row in changes) == [
-        ("delete", "Søren", "DE"),
         ("insert", "太郎", "DE"),
         ("update_postimage", FORGOTTEN, "IE"),
+        ("update_postimage", "Søren", None),
         ("update_preimage", FORGOTTEN, "DE"),
+        ("update_preimage", "Søren", "DE"),
     ]
 
 

@@ -33,7 +33,13 @@ IN_MARCH = 3
 def make_customers(table: Path) -> None:
     """The whole history, in commits that carry their own times."""
     for _, countries in HISTORY:
-        deltalake.write_deltalake(str(table), pa.table({"country": countries}), mode="overwrite")
+        deleted = [False] * len(countries)
+        rows = pa.table({"country": [*countries, "DE"], "deleted": [*deleted, True]})
+        deltalake.write_deltalake(
+            str(table),
+            rows,
+            mode="overwrite",
+        )
     for version, (moment, _) in enumerate(HISTORY):
         commit = table / "_delta_log" / f"{version:020}.json"
         actions = [json.loads(line) for line in commit.read_text().splitlines()]

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltalite.commands.convert import convert as convert_command
+from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.restore import restore as restore_command
 from deltalite.commands.vacuum import vacuum as vacuum_command
 from deltalite.commands.write import write as write_command
 from deltalite.errors import TableNotFoundError
 from deltalite.log.file_table import removes_of
-from deltalite.protocol.actions import AddFile, SetTransaction
+from deltalite.protocol.actions import AddFile
 from deltalite.protocol.feature_enabling import protocol_for
 from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity, VacuumRequest
 from deltalite.snapshot import Snapshot
@@ -38,14 +39,15 @@ def now_ms():
     return time.time_ns() // 1_000_000
 
 
-def plain(_spark, table, *, run, ids, replaces=False, properties=None):
-    """The rows `ids`, beside those that are there or in their place."""
+def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=None):
+    """The rows `ids`, beside those that are there or in their place; `identity` says more of the run than its id."""
+    identity = identity or RunIdentity(app_id=run)
     store = LocalLogStore(table)
     try:
         base = Snapshot.load(store)
     except TableNotFoundError:
         base = None
-    if base is not None and earlier_result(base, store.root, run, 0) is not None:
+    if base is not None and earlier_result(base, store.root, identity) is not None:
         return
     made = metadata(properties, struct(id="long"))
     removes = base.files if base is not None and replaces else None
@@ -53,13 +55,13 @@ def plain(_spark, table, *, run, ids, replaces=False, properties=None):
         read_version=base.version if base else -1,
         read_protocol=base.protocol if base else None,
         read_metadata=base.metadata if base else None,
-        operation=Operation(name="WRITE"),
+        operation=Operation(name="WRITE", user_metadata=user_metadata(identity, None)),
         protocol=None if base else protocol_for(made),
         metadata=None if base else made,
         adds=(data_file(store, ids),),
         removes=() if removes is None else tuple(removes_of(removes, deletion_timestamp_ms=now_ms(), data_change=True)),
         reads=ReadSet(whole_table=replaces),
-        txn=SetTransaction(app_id=run, version=0, last_updated_ms=now_ms()),
+        txn=transaction(identity, base, now_ms=now_ms()),
     )
     done = commit(store, proposal)
     if isinstance(done, Committed):

@@ -11,6 +11,7 @@ from deltalite.errors import CommitStateUnknownError, DeltaLiteError, TableNotFo
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddFile, RemoveFile, SetTransaction, parse_commit
 from deltalite.protocol.file_names import commit_name
+from deltalite.requests import RunIdentity
 from deltalite.snapshot import Snapshot
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.find_run import earlier_result
@@ -62,7 +63,7 @@ class Writer:
         if base is None:
             mine = proposal(-1, PROTOCOL, metadata({"delta.checkpointInterval": "3"}), add(path), txn(self.app_id))
         else:
-            done = earlier_result(base, store.root, self.app_id, 0)
+            done = earlier_result(base, store.root, RunIdentity(app_id=self.app_id))
             if done is not None:
                 return -1 if done.version is None else done.version
             rules, gone, reads = (base.protocol, base.metadata), [], None

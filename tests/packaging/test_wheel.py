@@ -20,7 +20,8 @@ import pytest
 
 from deltalite.errors import TableNotFoundError
 from deltalite.requests import RunIdentity, Source, WriteRequest
-from deltalite.results import OperationResult, parse_marker
+from deltalite.results import OperationResult
+from tests.support.submitting import ends
 
 pytestmark = [pytest.mark.packaging, pytest.mark.slow]
 
@@ -153,7 +154,7 @@ def test_a_job_submitted_from_the_installed_wheel_writes_a_table(installed, clea
     options = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1"]
     printed = run(submit, "--master", "local[1]", *options, job, request_file, env=clean_env, cwd=tmp_path)
 
-    [result] = [marker for line in printed.splitlines() if (marker := parse_marker(line)) is not None]
+    [result] = ends(printed)
     assert isinstance(result, OperationResult)
     assert (result.version, result.committed, result.skipped) == (0, True, False)
     commit = (table / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")

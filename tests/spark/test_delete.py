@@ -110,13 +110,41 @@ def test_whole_files_leave_unread(spark, tmp_path):
     done = delete_rows(spark, table, "day = 'a' AND (id > 0 OR TRUE)")
     assert done.metrics["numRemovedFiles"] == 1 and done.metrics["numDeletedRows"] == 3
     assert not adds(table, 1) and not any("cdc" in action for action in actions(table, 1))
-    assert delete_rows(spark, table, "true").metrics["numDeletedRows"] == 4
+    assert delete_rows(spark, table, "true", confirm_all_rows=True).metrics["numDeletedRows"] == 4
     assert commit_info(table, 2)["operationParameters"] == {"predicate": '["true"]'}
     put(spark, table, values("id, x, day", "9, 9, 'z'"))
-    delete_rows(spark, table)
+    delete_rows(spark, table, confirm_all_rows=True)
     assert commit_info(table, 4)["operationParameters"] == {"predicate": "[]"}
     assert rows(table) == theirs(table) == []
-    assert not delete_rows(spark, table).committed and not delete_rows(spark, table, "id = 9").committed
+    assert not delete_rows(spark, table, confirm_all_rows=True).committed
+    assert not delete_rows(spark, table, "id = 9").committed
+
+
+ALWAYS = [
+    "day IS NULL OR day IS NOT NULL",
+    "true",
+    "1 = 1",
+    "NOT (1 = 2)",
+    "id > 0 OR TRUE",
+    "'2026-01-02' >= '2026-01-01'",
+    "coalesce(NULL, true)",
+]
+
+
+def test_a_delete_of_every_row_is_confirmed(spark, tmp_path):
+    table = made(spark, tmp_path / "t", partition_by=("day",))
+    before = everything(table)
+    for condition in ALWAYS:
+        with pytest.raises(InvalidRequestError, match=r"is true for every row.*confirm_all_rows=True"):
+            delete_rows(spark, table, condition)
+    with pytest.raises(InvalidRequestError, match=r"delete every row of .*confirm_all_rows=True"):
+        delete_rows(spark, table)
+    assert everything(table) == before
+    for condition in ("false", "1 = 2", "id > 1000", "day <> 'z' AND id < 0"):
+        assert not delete_rows(spark, table, condition).committed
+    assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True).metrics["numDeletedRows"] == len(OLD)
+    assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True, run="r").committed
+    assert delete_rows(spark, table, "1 = 1", run="r").skipped, "what was done before needs no confirmation"
 
 
 REFUSED = {
@@ -262,10 +290,10 @@ def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
 def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
     table = made(spark, tmp_path / "t", {"delta.appendOnly": "true"}, partition_by=("day",))
     before = everything(table)
-    for condition in (None, "day = 'a'", "id = 1"):
+    for condition in (None, "day = 'a'", "id = 1", "id = 99", "day = 'none'", "false"):
         with pytest.raises(AppendOnlyError, match="append-only"):
-            delete_rows(spark, table, condition)
-    assert not delete_rows(spark, table, "id = 99").committed and everything(table) == before
+            delete_rows(spark, table, condition, confirm_all_rows=True)
+    assert everything(table) == before
     with pytest.raises(TableNotFoundError):
         delete_rows(spark, tmp_path / "nowhere", "id = 1")
     assert not (tmp_path / "nowhere").exists()

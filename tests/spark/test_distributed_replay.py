@@ -10,15 +10,18 @@ from decimal import Decimal
 import pytest
 
 import deltalite.spark as delta
+from deltalite.errors import CorruptLogError
 from deltalite.protocol.actions import Protocol
+from deltalite.protocol.file_names import commit_name, compaction_name
 from deltalite.snapshot import Snapshot
 from deltalite.spark.distributed_replay import replayed_files, replayed_tombstones
 from deltalite.spark.session import settings
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.checksum import write_checksum
 from tests.support.golden import names
-from tests.unit.builders import NOON_MS, add, load, metadata, put, struct
+from tests.unit.builders import NOON_MS, add, create, load, metadata, put, remove, struct
 
 NTZ = Protocol(
     min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",), writer_features=("timestampNtz",)
@@ -76,3 +79,18 @@ def test_the_files_of_a_version_are_a_data_frame(spark, golden):
     files = delta.files(spark, f"{table}@v1")
     assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]
     assert files.count() == Snapshot.load(open_store(table), 1).files.num_rows
+
+
+def test_spark_does_not_use_a_compaction_that_was_never_reconciled(spark, tmp_path):
+    store = create(LocalLogStore(str(tmp_path)), add("a"))
+    for action in (remove("a"), add("b"), remove("b")):
+        put(store, action)
+    commits = [commit_name(version) for version in range(1, 4)]
+    store.write(compaction_name(1, 3), b"".join(store.read(name) or b"" for name in commits))
+    write_checksum(load(store))  # with it, nobody has replayed the log when Spark does
+    snapshot = load(store)
+    assert snapshot.segment.compactions
+    assert replayed_files(spark, store, snapshot.segment).count() == 0
+    store.delete(commits[0])
+    with pytest.raises(CorruptLogError, match="was never reconciled"):
+        replayed_files(spark, store, load(store).segment)

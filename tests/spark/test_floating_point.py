@@ -1,5 +1,6 @@
-"""DELETE, UPDATE, MERGE and replace_where find every row of floating point, as Spark's own scan of Parquet does not.
+"""Reads with a condition, DELETE, UPDATE, MERGE and replace_where find every row of floating point.
 
+Spark's own scan of Parquet does not:
 Spark asks a dictionary that has -0.0 for 0.0 and passes over its rows, and it passes over NaN above bounds that
 leave it out, as those of pyarrow do.
 """
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.commands.delete import delete
 from deltalite.commands.merge import merge
@@ -28,7 +30,7 @@ SCHEMA = schema_json(
 )  # fmt: skip
 
 
-def made(table, value):
+def made(table, value, **options):
     """A file of another writer, whose rows all have the value at each depth but for one that has 1."""
     floats = [value] * (ROWS - 1) + [1.0]
     table.mkdir()
@@ -38,7 +40,7 @@ def made(table, value):
         "s": pa.StructArray.from_arrays([pa.array(floats, pa.float32())], ["f"]),
     })  # fmt: skip
     pq.write_table(data, table / "f.parquet", use_dictionary=True)
-    hand_made(table, SCHEMA, [{"path": "f.parquet", "size": (table / "f.parquet").stat().st_size}])
+    hand_made(table, SCHEMA, [{"path": "f.parquet", "size": (table / "f.parquet").stat().st_size}], **options)
     return str(table)
 
 
@@ -52,6 +54,25 @@ def test_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way):
             done = delete(spark, DeleteRequest(table=table, condition=where))
             assert done.metrics["numDeletedRows"] == ROWS - 1, where
             assert DeltaTable(table).to_arrow()["id"].to_pylist() == [ROWS - 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "condition"),
+    [
+        (-0.0, "{} <=> CAST(0 AS FLOAT)"),
+        (-0.0, "{} = 0.0"),
+        (-0.0, "{} IN (0.0, 7.0)"),
+        (-0.0, "{} BETWEEN 0.0 AND 0.5"),
+        (math.nan, "{} > 5"),
+    ],
+)
+def test_a_read_with_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way, value, condition):
+    feed = {"delta.enableChangeDataFeed": "true"}
+    table = made(tmp_path / "t", value, features=("changeDataFeed",), configuration=feed)
+    for column in ("x", "s.f"):
+        assert delta.read(spark, table, where=condition.format(column)).count() == ROWS - 1, column
+    changes = {"readChangeFeed": True, "startingVersion": 0}
+    assert delta.read(spark, table, where=condition.format("x"), options=changes).count() == ROWS - 1
 
 
 def test_merge_and_replace_where_find_negative_zero(spark, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.errors import ConcurrentTransactionException, RerunRefusedError
+from deltalite.requests import RunIdentity
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from deltalite.txn.find_run import find_run
@@ -34,7 +35,7 @@ def test_a_retry_reports_what_the_first_try_wrote(spark, tmp_path):
         assert (again.skipped, again.committed) == (True, False)
         same = ("version", "read_version", "metrics", "timestamp", "operation", "app_id", "txn_version", "table")
         assert [getattr(again, name) for name in same] == [getattr(first, name) for name in same]
-        assert find_run(open_store(str(table)), run, 0) == again
+        assert find_run(open_store(str(table)), RunIdentity(app_id=run)) == again
         assert everything(table) == before
 
 

@@ -12,8 +12,8 @@ from deltalite.commands.write import write
 from deltalite.errors import SchemaMismatchError, error_class_for
 from deltalite.jobs.runner import run
 from deltalite.requests import WriteRequest
-from deltalite.results import JobError, OperationResult, parse_marker
-from tests.support.submitting import WRITE_JOB, submit
+from deltalite.results import JobError, OperationResult
+from tests.support.submitting import WRITE_JOB, ends, submit
 from tests.support.tables import commit, data_files, everything, hand_made, request, rows, schema_json, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -82,7 +82,7 @@ def test_every_error_has_a_code_and_a_marker(spark, tmp_path, capfd, made, kind)
     before = everything(table)
     code = run("write", WriteRequest.from_json, write, [str(file)])
     output, errors = capfd.readouterr()
-    (marker,) = [found for found in map(parse_marker, output.splitlines()) if found is not None]
+    (marker,) = ends(output)
     assert "Traceback" in errors and everything(table) == before
     assert (marker.kind, error_class_for(code).__name__) == (kind, kind)
 
@@ -92,7 +92,7 @@ def test_an_error_that_nobody_foresaw_may_be_tried_again(spark, tmp_path, capfd)
     file.write_text(request(tmp_path / "t", "SELECT 1 AS id").to_json())
     assert run("write", WriteRequest.from_json, lambda _spark, _request: 1 // 0, [str(file)]) == 1
     output, errors = capfd.readouterr()
-    (marker,) = [found for found in map(parse_marker, output.splitlines()) if found is not None]
+    (marker,) = ends(output)
     assert marker.kind == "ZeroDivisionError" and "Traceback" in errors
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_deltalite.quoting import sql_identifier, sql_literal
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
+from deltalite.spark.session import settings as spark_settings
 from deltalite.spark.sources import query_rows
+from tests.support.tables import delete_rows, put, rows
 
 pytestmark = pytest.mark.spark
 
@@ -45,15 +49,37 @@ def parsed(spark, sql):
     return spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.fixture(params=["false", "true"], ids=["escapes", "raw"])
+def parser(spark, request):
+    """The session with both readings of backslashes in text literals."""
+    with spark_settings(spark, {"spark.sql.parser.escapedStringLiterals": request.param}):
+        yield spark
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXTS)
-def test_a_text_comes_back_as_it_was_and_is_one_literal(spark, text):
-    node = parsed(spark, sql_literal(text))
+def test_a_text_comes_back_as_it_was_and_is_one_literal(parser, text):
+    node = parsed(parser, sql_literal(text))
+    if node.getClass().getSimpleName() == "Cast":
+        node = node.child()
+        assert bytes(node.value()).decode() == text
+    else:
+        assert node.value().toString() == text
     assert node.getClass().getSimpleName() == "Literal"
-    assert node.value().toString() == text
 
 
-def test_texts_that_were_made_to_break_out_do_not(spark):
+@pytest.mark.parametrize("name", ["O'Neil", "back\\slash", "\\u0027", "plain"])
+def test_a_delete_finds_the_text_however_the_session_reads_backslashes(parser, tmp_path, name):
+    table = tmp_path / "customers"
+    pq.write_table(pa.table({"name": [name, "other"]}), tmp_path / "source.parquet")
+    source = {"source": Source(format="parquet", path=str(tmp_path / "source.parquet"))}
+    put(parser, table, sources=source)
+    delete_rows(parser, table, f"name = {sql_literal(name)}")
+    assert rows(table) == [("other",)]
+
+
+def test_texts_that_were_made_to_break_out_do_not(parser):
+    spark = parser
     row = spark.sql("SELECT " + ", ".join(f"{sql_literal(text)} AS c{n}" for n, text in enumerate(NASTY))).first()
     assert list(row) == NASTY
 

@@ -8,8 +8,11 @@ from deltalite.errors import (
     ConstraintViolationError,
     InvalidRequestError,
     SchemaMismatchError,
+    SourceError,
+    SourceNotFoundError,
     UnsupportedFeatureError,
 )
+from deltalite.requests import Source
 from tests.support.tables import commit, everything, hand_made, put, rows, schema_json, values
 
 pytestmark = pytest.mark.spark
@@ -168,3 +171,29 @@ def test_what_may_be_null_around_not_null(spark, strict):
     with pytest.raises(SchemaMismatchError, match=r"'id' .* missing"):
         put(spark, strict, "SELECT array('x') AS list")
     assert "metaData" not in commit(strict, 2)
+
+
+def test_rows_without_the_partition_column_are_announced(spark, tmp_path, caplog):
+    table = tmp_path / "t"
+    put(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
+    assert not caplog.messages
+    put(spark, table, "SELECT id FROM VALUES (2), (3) AS rows(id)")
+    (message,) = [record.message for record in caplog.records if "partition column" in record.message]
+    assert "2 rows" in message and "day" in message and str(table) in message
+    put(spark, table, "SELECT CAST(id AS INT) AS id FROM range(0)")
+    assert len([record for record in caplog.records if "partition column" in record.message]) == 1
+    assert rows(table) == [(1, "a"), (2, None), (3, None)]
+
+
+def test_a_missing_input_is_worth_another_try(spark, tmp_path):
+    for source in (Source(format="csv", path=f"{tmp_path}/none/*.csv"), Source(format="parquet", path=f"{tmp_path}/x")):
+        with pytest.raises(SourceNotFoundError, match=r"'source' .* does not exist") as missing:
+            put(spark, tmp_path / "t", sources={"source": source})
+        assert missing.value.retryable and not (tmp_path / "t").exists()
+
+
+def test_a_cast_that_fails_shows_the_value_and_what_helps(spark, tmp_path):
+    for value, kind in (("'abc'", "INT"), ("3000000000L", "SMALLINT")):
+        with pytest.raises(SourceError, match=r"abc|3000000000") as failed:
+            put(spark, tmp_path / "t", f"SELECT CAST(v AS {kind}) AS id FROM VALUES ({value}) AS rows(v)")
+        assert f"try_cast(... AS {kind})" in failed.value.remedy

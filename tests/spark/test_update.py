@@ -147,7 +147,10 @@ REFUSED = {
     "another one each time, and never whole": ({"x": "rand() + 0.1"}, None, SourceError, "'x' is int"),
     "an error": ({"x": "10 / x"}, "x = 0", SourceError, "Division by zero"),
     "an error that was asked for": ({"x": "raise_error('boo')"}, "id = 1", SourceError, "boo"),
-    "text for a number": ({"x": "'5'"}, None, SchemaMismatchError, "'x' is int, and its value is string"),
+    "text that is no number": ({"x": "'5.5'"}, None, SourceError, r"'x' is int, and the value 5.5 \(string\)"),
+    "a date for a number": ({"x": "DATE'2026-01-01'"}, None, SchemaMismatchError, "'x' is int, and its value is date"),
+    "a default of a member": ({"s.p": "DEFAULT"}, None, InvalidRequestError, r"DEFAULT to s\.p, and only a whole"),
+    "a default in an expression": ({"x": "DEFAULT + 1"}, None, InvalidRequestError, "value of x .*DEFAULT"),
     "a struct without a member": ({"s": "named_struct('p', 1)"}, None, SchemaMismatchError, "members p, q"),
     "no column": ({"nope": "1"}, None, InvalidRequestError, "'nope', which is no column"),
     "no member": ({"s.z": "1"}, None, InvalidRequestError, r"'s\.z', which is no column"),
@@ -284,8 +287,9 @@ def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
     table = tmp_path / "t"
     put(spark, table, values("id, x", "1, 1"), properties={"delta.appendOnly": "true"})
     before = everything(table)
-    with pytest.raises(AppendOnlyError):
-        update_rows(spark, table, {"x": "0"})
+    for condition in (None, "id = 1", "id = 99", "false"):
+        with pytest.raises(AppendOnlyError, match="append-only"):
+            update_rows(spark, table, {"x": "0"}, condition)
     assert everything(table) == before
 
 

@@ -12,7 +12,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit as commit_proposal
 from deltalite.txn.proposal import Operation, Proposal
-from tests.support.tables import commit, data_files, put, rows, values
+from tests.support.tables import commit, data_files, everything, put, rows, values
 
 pytestmark = pytest.mark.spark
 
@@ -149,18 +149,25 @@ def test_files_of_any_attempt_stay_while_nobody_knows_of_the_commit(race, monkey
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    "options",
     [
-        ({"replace_where": "id BETWEEN 2 AND 3"}, [(1, "a"), (2, "a")]),
-        ({"partition_overwrite": "dynamic", "query": values("id, day", "3, 'b'")}, [(1, "a"), (3, "b")]),
+        {"replace_where": "id BETWEEN 2 AND 3"},
+        {"partition_overwrite": "dynamic", "query": values("id, day", "3, 'b'")},
     ],
 )
-def test_a_table_that_only_grows_takes_an_overwrite_of_nothing(spark, tmp_path, options, expected):
+def test_an_append_only_table_refuses_an_overwrite_that_would_replace_no_row(spark, tmp_path, options):
     table = tmp_path / "t"
     put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.appendOnly": "true"})
-    put(spark, table, **{"query": NEW, "mode": "overwrite", **options})
-    assert rows(table) == expected
-    before = data_files(table)
-    with pytest.raises(AppendOnlyError):
+    before = everything(table)
+    with pytest.raises(AppendOnlyError, match="append-only"):
         put(spark, table, **{"query": NEW, "mode": "overwrite", **options})
-    assert rows(table) == expected and data_files(table) == before
+    assert everything(table) == before
+
+
+def test_an_append_only_table_refuses_to_overwrite_its_first_rows(spark, tmp_path):
+    table = tmp_path / "t"
+    put(spark, table, f"{NEW} WHERE false", properties={"delta.appendOnly": "true"})
+    before = everything(table)
+    with pytest.raises(AppendOnlyError, match="append-only"):
+        put(spark, table, NEW, mode="overwrite")
+    assert everything(table) == before

@@ -81,7 +81,11 @@ def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
         ("SELECT 3, named_struct('x', 1), NULL", "'name' is NOT NULL"),
     ]
     for query, words in bad:
-        for options in ({}, {"mode": "overwrite"}, {"mode": "overwrite", "replace_where": "true"}):
+        for options in (
+            {},
+            {"mode": "overwrite"},
+            {"mode": "overwrite", "replace_where": "true", "confirm_all_rows": True},
+        ):
             refused(spark, table, ConstraintViolationError, words, more(query), **options)
     put(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
     assert [r[0] for r in rows(table)] == [1, 50]

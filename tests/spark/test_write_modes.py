@@ -12,9 +12,26 @@ import pytest
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
-from deltalite.errors import AppendOnlyError, ConstraintViolationError, InvalidRequestError, TableExistsError
+from deltalite.errors import (
+    AppendOnlyError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    TableExistsError,
+)
 from deltalite.requests import Source, WriteMode
-from tests.support.tables import commit, data_files, everything, hand_made, ordered, put, rows, schema_json, values
+from tests.support.tables import (
+    commit,
+    data_files,
+    delete_rows,
+    everything,
+    hand_made,
+    ordered,
+    put,
+    rows,
+    schema_json,
+    values,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -121,12 +138,42 @@ def test_provenance_is_as_spark_writes_it(spark, tmp_path):
 )
 def test_replace_where(spark, week, tmp_path, predicate, lines, expected, copied, deleted):
     query = days(*lines) if lines else days("0 1") + " WHERE id > 0"
-    done = put(spark, week, query, mode="overwrite", replace_where=predicate)
+    done = put(spark, week, query, mode="overwrite", replace_where=predicate, confirm_all_rows=predicate == "TRUE")
     assert by_day(week) == expected
     assert (done.metrics["numCopiedRows"], done.metrics["numDeletedRows"]) == (copied, deleted)
     assert done.metrics["numOutputRows"] == len(lines) + copied
     removed = {body["path"] for body in commit(week, 1)["remove"]}
     assert len(removed) == done.metrics["numRemovedFiles"]
+
+
+@pytest.mark.parametrize("predicate", ["TRUE", "1 = 1", "id = 1 OR 'a' < 'b'"])
+def test_a_predicate_that_replaces_every_row_is_confirmed(spark, week, tmp_path, predicate):
+    before = everything(week)
+    for table in (week, tmp_path / "new"):
+        with pytest.raises(InvalidRequestError, match=r"is true for every row.*confirm_all_rows=True"):
+            put(spark, table, days("9 2"), mode="overwrite", replace_where=predicate)
+    assert everything(week) == before and not (tmp_path / "new").exists()
+    put(spark, week, days("9 2"), mode="overwrite", replace_where=predicate, confirm_all_rows=True)
+    assert by_day(week) == {(9, 2)}
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.enableChangeDataFeed": "true"}], ids=["plain", "feed"])
+@pytest.mark.parametrize("vectors", [False, True], ids=["files", "vectors"])
+def test_replaced_rows_are_counted_without_statistics(spark, tmp_path, properties, vectors):
+    table = tmp_path / "t"
+    enabled = {"delta.enableDeletionVectors": "true"} if vectors else {}
+    put(spark, table, f"{days('1 1', '2 1', '3 2')} CLUSTER BY day", properties={**properties, **enabled})
+    if vectors:
+        delete_rows(spark, table, "id = 2")
+    for name in sorted((table / "_delta_log").glob("*.json")):
+        name.write_text(re.sub(r'"stats":"(?:[^"\\\\]|\\\\.)*",?', "", name.read_text()))
+    for name in (table / "_delta_log").glob("*.crc"):
+        name.unlink()
+    deleted = 1 if vectors else 2
+    done = put(spark, table, days("1 3"), mode="overwrite", replace_where="id < 3")
+    assert done.metrics["numDeletedRows"] == deleted
+    assert done.metrics["numOutputRows"] == 1 + done.metrics["numCopiedRows"]
+    assert by_day(table) == {(1, 3), (3, 2)}
 
 
 @pytest.fixture
@@ -296,6 +343,8 @@ def test_overwrite_schema_replaces_columns_and_partitioning(spark, tmp_path):
     assert metadata["partitionColumns"] == ["name"] and metadata["id"] == commit(table, 0)["metaData"]["id"]
     assert metadata["configuration"] == {"mine": "1", "yours": "2"}
     assert commit(table, 1)["add"][0]["path"].startswith("name=n/")
+    with pytest.raises(SchemaMismatchError, match=r"partitioned by \(name\), and the new schema has no column 'name'"):
+        put(spark, table, values("id", "5"), **change)
     put(spark, table, values("name, id", "'m', 5"), **change)
     assert commit(table, 2)["metaData"]["partitionColumns"] == ["name"]
     put(spark, table, values("id", "6"), partition_by=(), **change)

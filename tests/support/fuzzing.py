@@ -31,7 +31,7 @@ SEEDS = (
     "gen-deltalake/partition_special_strings", "delta-rs/cdf-table", "delta-kernel-rs/crc-full",
     "delta-golden/basic-with-inserts-deletes-checkpoint", "dat/multi_partitioned_2",
 )  # fmt: skip
-# For campaigns by hand: DELTALITE_FUZZ=50 runs fifty times as many examples.
+# `make campaign` sets it: 50 runs fifty times as many examples.
 _FACTOR = float(os.environ.get("DELTALITE_FUZZ", "1"))
 _HANGS_AFTER_SECONDS = 60
 

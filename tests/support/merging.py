@@ -42,7 +42,7 @@ def merge_into(
             when_matched=tuple(MergeClause(**one) for one in matched),
             when_not_matched=tuple(MergeClause(**one) for one in inserts),
             when_not_matched_by_source=tuple(MergeClause(**one) for one in by_source),
-            identity=None if run is None else RunIdentity(app_id=run),
+            **({} if run is None else {"identity": RunIdentity(app_id=run)}),
             **options,
         ),
     )

@@ -10,7 +10,7 @@ APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 
 SAYS_ITS_RESULT = f"""
 from deltalite.results import OperationResult, result_marker
-print("26/01/01 INFO SparkContext: Running")
+print("26/01/01 00:00:00 WARN SparkContext: Running")
 print(result_marker(OperationResult(
     table="/t", operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
     app_id={APP_ID!r}, txn_version=0, timestamp=5, metrics={{"numOutputRows": 2}},

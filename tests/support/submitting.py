@@ -47,5 +47,11 @@ def submit(
     """Run a job to its end."""
     command = submission(folder, request, script=script, conf=conf)
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
-    markers = [marker for marker in map(parse_marker, done.stdout.splitlines()) if marker is not None]
+    markers = ends(done.stdout)
     return Ended(code=done.returncode, marker=markers[-1] if markers else None, output=done.stdout, errors=done.stderr)
+
+
+def ends(output: str) -> list[OperationResult | JobError]:
+    """The markers in a job's output that say how it ended."""
+    markers = map(parse_marker, output.splitlines())
+    return [marker for marker in markers if isinstance(marker, OperationResult | JobError)]

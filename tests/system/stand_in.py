@@ -14,7 +14,8 @@ from deltalite.requests import WriteRequest
 from tests.faults.programs import plain
 with open(sys.argv[-1]) as file:
     request = WriteRequest.from_json(file.read())
-plain(None, request.table, run=request.identity.app_id, ids=[int(request.user_metadata)])
+identity = request.identity
+plain(None, request.table, run=identity.app_id, ids=[int(request.user_metadata)], identity=identity)
 """
 
 

@@ -12,13 +12,14 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 STAND_IN = f"""\
 #!{sys.executable}
 import os, sys
-from deltalite.results import OperationResult, error_marker, result_marker
+from deltalite.results import OperationResult, error_marker, nonce_of, result_marker
+nonce = nonce_of(open(sys.argv[-1]).read())
 if not os.path.exists(os.environ["TRIED"]):
     open(os.environ["TRIED"], "w").close()
-    print(error_marker(os.environ["KIND"], "said by the job"), flush=True)
+    print(error_marker(os.environ["KIND"], "said by the job", nonce=nonce), flush=True)
     sys.exit(int(os.environ["CODE"]))
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=1, read_version=0, committed=True,
-    skipped=False, app_id="a", txn_version=0, timestamp=5)))
+    skipped=False, app_id="a", txn_version=0, timestamp=5), nonce))
 """
 ERRORS = {
     "conflict": ("ConcurrentAppendException", 84),
@@ -45,7 +46,7 @@ with DAG("policy", schedule=None, default_args={{
             spark_binary={program!r},
             env_vars={{"KIND": kind, "CODE": str(code), "TRIED": {lake!r} + "/tried-" + name}},
         )
-    DeltaWriteOperator(task_id="invalid", table="/t", source={{"format": "csv", "path": "/in"}}, mode="x")
+    DeltaWriteOperator(task_id="invalid", table="/t", source={{"format": "csv", "path": "/in"}}, mode="{{{{ 'x' }}}}")
 """
 
 

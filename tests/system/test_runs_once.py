@@ -216,7 +216,7 @@ def test_the_commit_is_linked_and_an_application_that_is_gone_is_not(whole_airfl
     place = "dags/runs_once/dagRuns/once/taskInstances/driver_before/links"
     links = whole_airflow.ask("GET", place)["extra_links"]
     version = whole_airflow.xcom("runs_once", "once", "driver_before")["version"]
-    assert links["Delta commit"] == f"file://{lake}/runs/_delta_log/{version:020}.json"
+    assert links["Delta commit"] == f"https://files.example{lake}/runs/_delta_log/{version:020}.json"
     assert not links["Spark application"]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError, StorageError, StoragePermissionError, VersionGapError
 from deltalite.log import action_files
-from deltalite.log.action_files import FileTableBuilder, read_actions, read_blocks
+from deltalite.log.action_files import FileTableBuilder, actions_in, read_actions, read_blocks
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
 from deltalite.protocol.actions import AddFile, RemoveFile, iter_raw_actions
 from tests.unit.builders import Requests, new_store
@@ -138,6 +138,7 @@ ODD = [
     b'{"a":{},"b":{}}', b'{"a":null}', b'{"a":null,"b":{}}', b"{}", b'\xef\xbb\xbf{"a":{}}',
     b'{"a":{"x":"\xed\xa0\x80"}}', b'{"a":\n{}}', b'{"a":{}}{"b":{}}', b'{"a":{}},{"b":{}}', b'[{"a":{}}]', b'{"a":[]}',
     b'{"a":1}', b"1", b"x", b"{", b'{"a":{}}\n{', b"\xff", b'{"a":' + b"[" * 100_000, b'{"a":{}}\x00',
+    b'{"add":1}', b'{"txn":[]}\n{"a":{}}', b'{"a":1}\n{"add":{}}',
 ]  # fmt: skip
 
 
@@ -152,6 +153,7 @@ def outcome(read):
 def test_odd_lines_are_tolerated_or_refused_as_everywhere(data):
     expected = outcome(lambda: iter_raw_actions(data, "_delta_log/x.json"))
     assert outcome(lambda: read_actions(stored(data), "_delta_log/x.json")) == expected
+    assert outcome(lambda: actions_in(data, "_delta_log/x.json")) == expected
 
 
 @pytest.mark.parametrize(

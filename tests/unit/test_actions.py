@@ -140,12 +140,20 @@ def test_a_value_of_another_type_is_refused(kind, change):
         (b"[1]", "Line 1 of f.json is not a JSON object"),
         (b'"add"', "Line 1 of f.json is not a JSON object"),
         (b'{"add": 5}', "The add in line 1 of f.json is not an object"),
+        (b'{"commitInfo": "x"}', "The commitInfo in line 1 of f.json is not an object"),
+        (b'{"checkpointMetadata": []}', "The checkpointMetadata in line 1 of f.json is not an object"),
         (b"\xff\xfe\xff", "Line 1 of f.json is not JSON"),
         (b"[" * 100_000, "Line 1 of f.json is not JSON"),
         (b'{"txn": {"appId": "a", "version": 1}}x', "Line 1 of f.json is not JSON"),
     ],
-    ids=["cut", "second line", "array", "text", "number", "bytes", "deep", "trailing"],
+    ids=["cut", "second line", "array", "text", "number", "provenance", "of a checkpoint", "bytes", "deep", "trailing"],
 )
 def test_a_line_that_is_no_action_is_named_by_file_and_number(data, says):
     with pytest.raises(CorruptLogError, match=says):
         parse_commit(data, "f.json")
+
+
+@pytest.mark.parametrize("value", ["5", '"x"', "[]", '[{"path": "a"}]', "true", "null", "{}"])
+def test_an_unknown_action_is_ignored_whatever_its_value_is(value):
+    data = b'{"some": %s}\n{"txn": {"appId": "a", "version": 1}, "more": %s}' % ((value.encode(),) * 2)
+    assert parse_commit(data, "f.json") == [SetTransaction(app_id="a", version=1)]

@@ -75,6 +75,7 @@ def test_two_spellings_of_a_path_are_one_file():
     assert changed(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW)) == [
         (DELETE, "file:///t/a", None, NEW),
     ]
+    assert changed(remove("d//./x"), add("d/x", deletion_vector=NEW)) == [(DELETE, "d/x", None, NEW)]
 
 
 def test_a_pair_of_which_only_one_changes_data_is_that_one():

@@ -25,7 +25,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from deltalite.storage.local import LocalLogStore
 from tests.support.sound import path_of, sound_table
-from tests.unit.builders import PROTOCOL, add, metadata, put, struct
+from tests.unit.builders import PROTOCOL, add, create, metadata, put, struct
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,47 @@ def test_history_is_newest_first_with_what_the_commits_say(sound, people, lines)
     heading, _, newest, *_ = people("history", sound.root)
     assert heading.split() == ["version", "time", "operation", "parameters", "metrics", "by"]
     assert newest.split()[0] == "5" and "WRITE" in newest and "mode=Append" in newest
+
+
+RUN = {"dag_id": "orders", "task_id": "load", "run_id": "scheduled__2026-01-01", "map_index": 3, "try_number": 2}
+WRITERS = [  # commitInfo, what people read, what programs read
+    (
+        {"engineInfo": "deltalite/0.1.0", "userMetadata": json.dumps(RUN)},
+        "orders.load[3] scheduled__2026-01-01 try 2",
+        {"dagId": "orders", "taskId": "load", "runId": "scheduled__2026-01-01", "mapIndex": 3, "tryNumber": 2},
+    ),
+    (
+        {"engineInfo": "deltalite/0.1.0", "userMetadata": json.dumps({**RUN, "map_index": -1, "run_id": None})},
+        "orders.load try 2",
+        {"dagId": "orders", "taskId": "load", "runId": None, "mapIndex": -1, "tryNumber": 2},
+    ),
+    (
+        {"engineInfo": "Apache-Spark/3.5 Delta-Lake/3.2", "userName": "alice"},
+        "alice, Apache-Spark/3.5 Delta-Lake/3.2",
+        None,
+    ),
+    ({"engineInfo": "delta-rs:1.0", "userMetadata": "nightly"}, "delta-rs:1.0", None),
+    ({"engineInfo": "x", "userMetadata": '{"dag_id": 1, "task_id": "load"}'}, "x", None),
+    ({"engineInfo": "x", "userMetadata": "[" * 100_000}, "x", None),
+    ({"engineInfo": "x", "userMetadata": {"dag_id": "orders", "task_id": "load"}}, "x", None),
+    ({"engineInfo": 7, "userName": None}, "", None),
+]
+
+
+@pytest.mark.parametrize(("info", "text", "run"), WRITERS)
+def test_history_names_the_task_behind_a_commit_or_the_user_and_engine_of_others(
+    tmp_path, people, lines, info, text, run
+):
+    create(LocalLogStore(str(tmp_path)))
+    (commit,) = (tmp_path / "_delta_log").glob("*0.json")
+    _, *others = commit.read_text("utf-8").splitlines()
+    provenance = json.dumps({"commitInfo": {"timestamp": 0, "operation": "WRITE", **info}})
+    commit.write_text("\n".join([provenance, *others, ""]), "utf-8")
+    (entry,) = lines("history", tmp_path)
+    assert entry["run"] == run
+    assert {**entry, **info} == entry  # fields that were there keep their names and values
+    *_, newest = people("history", tmp_path)
+    assert newest.split("WRITE", 1)[1].split() == text.split()
 
 
 def test_people_get_a_bounded_number_of_lines_and_programs_all(tmp_path, people, lines):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from deltalite.cli import main as main_module
-from deltalite.cli.main import BROKEN_PIPE, INTERRUPTED, main
+from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, FOUND_ERRORS, INTERRUPTED
+from deltalite.cli.main import main
 from deltalite.cli.progress import shown_progress
-from deltalite.cli.verify import FOUND_ERRORS
 from deltalite.errors import DeltaLiteError, error_class_for
 from deltalite.table import DeltaTable
 from tests.support.sound import sound_table
@@ -37,6 +38,23 @@ def test_a_wrong_usage_ends_with_2_and_says_what_is_right(capsys):
 def test_what_verify_finds_has_a_code_that_no_error_has():
     assert error_class_for(FOUND_ERRORS) is None and FOUND_ERRORS not in (0, 1, 2)
     assert (INTERRUPTED, BROKEN_PIPE) == (130, 141)
+
+
+def test_help_and_documentation_show_the_same_exit_codes(capsys):
+    assert main(["--help"]) == 0
+    help_text = capsys.readouterr().out.split("exit codes:")[1]
+    shown = [tuple(re.split(r"\s{2,}", line.strip(), maxsplit=1)) for line in help_text.strip().splitlines()]
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    table = page.split("| exit code | meaning |")[1].split("\n\n")[0]
+    documented = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table.strip().splitlines()[1:]]
+    plain = [(code, meaning.replace("`", "")) for code, meaning in documented]
+    assert shown == list(EXIT_CODES) == plain
+
+
+def test_every_error_class_is_in_the_documented_range_of_exit_codes():
+    (lowest,) = [int(code.split()[0]) for code, _ in EXIT_CODES if code.endswith("and up")]
+    assert error_class_for(lowest) is DeltaLiteError
+    assert [code for code, _ in EXIT_CODES if code.isdigit() and error_class_for(int(code))] == []
 
 
 def test_an_interrupt_ends_quietly(table, monkeypatch, capsys):

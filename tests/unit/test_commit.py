@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 
 import pytest
@@ -17,7 +18,7 @@ from deltalite.errors import (
     ProtocolChangedException,
 )
 from deltalite.log.file_table import ADD_TYPES, removes_of, table_of
-from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, parse_commit
+from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, RemoveFile, commit_to_bytes, parse_commit
 from deltalite.protocol.file_names import commit_name
 from deltalite.txn.commit import ENGINE_INFO, Committed, DoneByAnotherTry, commit
 from deltalite.txn.proposal import ReadSet
@@ -195,6 +196,35 @@ def test_what_was_read_is_followed_from_winner_to_winner(store):
     rival(store, OPTIMIZE, [info(operation="DELETE"), remove("theirs")])
     with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
         played(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
+
+
+class LiveFileCounter:
+    """A row test that no file matches, and that counts the actions about files that are in memory when it is asked."""
+
+    def __init__(self):
+        self.asked = self.most_values = self.most_bodies = 0
+
+    def may_match(self, _partition_values, _stats):
+        self.asked += 1
+        if self.asked % 2_500 == 0:
+            objects = gc.get_objects()
+            self.most_values = max(self.most_values, sum(type(o) in (AddFile, RemoveFile) for o in objects))
+            self.most_bodies = max(self.most_bodies, sum(type(o) is dict and "dataChange" in o for o in objects))
+        return False
+
+
+@pytest.mark.parametrize("removes_too", [False, True])
+def test_the_files_of_a_large_winner_are_read_a_block_at_a_time(store, removes_too):
+    count, test = 10_000, LiveFileCounter()
+    files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
+    if removes_too:
+        files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
+    rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
+    del files
+    ours = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(test,)))
+    assert played(store, ours)[0].version == 3
+    assert test.asked == count
+    assert test.most_values < count / 10 and test.most_bodies < count / 2
 
 
 def test_another_try_of_the_same_run_is_the_result_and_nothing_is_written(store):

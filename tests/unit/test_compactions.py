@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError
+from deltalite.protocol.actions import DomainMetadata
 from deltalite.protocol.file_names import checkpoint_name, commit_name, compaction_name
 from deltalite.upkeep import compaction
 from deltalite.upkeep.checkpoint import write_checkpoint
@@ -31,7 +32,7 @@ from tests.unit.builders import (
     txn,
     vector,
 )
-from tests.unit.logs import facts, uuid_name, write_compaction, write_v2
+from tests.unit.logs import facts, uuid_name, write_checksum, write_compaction, write_v2
 
 KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "v")]
 
@@ -88,7 +89,7 @@ EXPECTED = ["f2", "f4", "f6"]
 def test_a_compaction_is_read_and_its_commits_are_not(log):
     requests = Requests(log)
     assert paths(load(log)) == EXPECTED
-    read = [name for operation, name in requests.seen if operation in ("read", "open")]
+    read = [name for operation, name in requests.seen if operation in ("read", "read_start", "open")]
     compaction = compaction_name(2, 5).rpartition("/")[2]
     assert read == ["_last_checkpoint", f"{6:020d}.json", compaction, f"{1:020d}.json", f"{0:020d}.json"]
 
@@ -199,3 +200,44 @@ def test_checkpoints_that_are_far_apart_have_compactions_between_them(interval, 
         after_commit(store, version, clock_ms=lambda: NOON_MS)
     assert sorted(name for name in store.files if "compacted" in name) == [compaction_name(*ends) for ends in made]
     assert len(paths(load(store))) == 36
+
+
+UNRECONCILED = {
+    "an add and a remove": [add("a"), remove("a")],
+    "a remove and an add": [remove("a"), add("a")],
+    "in another spelling": [add("d/x"), remove("d//x")],
+    "with a vector": [add("a", deletion_vector=vector("v")), remove("a", deletion_vector=vector("v"))],
+    "an add twice": [add("a"), add("a", size_bytes=11)],
+    "a remove twice": [remove("a"), remove("a")],
+    "a transaction twice": [txn("app", 1), txn("app", 2)],
+    "two metadata": [metadata({"k": "1"}), metadata({"k": "2"})],
+    "two protocols": [PROTOCOL, PROTOCOL],
+    "a domain twice": [DomainMetadata(domain="d", configuration=text, removed=False) for text in "12"],
+}
+
+
+@pytest.mark.parametrize("has_checksum", [False, True])
+@pytest.mark.parametrize("actions", UNRECONCILED.values(), ids=UNRECONCILED)
+def test_a_compaction_that_was_never_reconciled_is_not_used_while_its_commits_are_there(actions, has_checksum, caplog):
+    store = create(new_store(), add("f0"))
+    for version, action in enumerate(actions, 1):
+        put_raw(store, version, [action])
+    expected = facts(load(store))
+    if has_checksum:
+        write_checksum(store, 2)
+    lines = b"".join(store.files[commit_name(version)][0] for version in range(1, 3))
+    store.files[compaction_name(1, 2)] = (lines, 0)
+    caplog.set_level(logging.WARNING)
+    assert facts(load(store)) == expected
+    assert "was never reconciled" in caplog.text
+    del store.files[commit_name(1)]
+    with pytest.raises(CorruptLogError, match="was never reconciled"):
+        facts(load(store))
+
+
+def test_a_file_with_two_vectors_is_two_subjects_of_a_compaction():
+    store = appended(create(new_store(), add("f0")), 1)
+    put_raw(store, 2, [remove("a"), add("a", deletion_vector=vector("v"))])
+    write_compaction(store, 1, 2)
+    assert len(load(store).segment.compactions) == 1
+    assert paths(load(store)) == ["a", "f0", "f1"]

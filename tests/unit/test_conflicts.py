@@ -255,3 +255,9 @@ def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():
     assert [a.path for a in winner.new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
     assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), winner, "mine"), Stands)
     assert isinstance(judge(proposed("append that read all"), winner, "mine"), ConcurrentAppendException)
+
+
+@pytest.mark.parametrize("spelled", ["d//x", "./d/x", "e/../d/x", "d%2Fx"])
+def test_a_file_that_both_remove_is_one_file_however_they_spell_it(spelled):
+    ours, winner = proposal(0, remove("d/x")), Winner(version=1, actions=[remove(spelled)])
+    assert isinstance(judge(ours, winner, "t"), ConcurrentDeleteDeleteException)

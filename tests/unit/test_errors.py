@@ -40,7 +40,7 @@ def test_a_code_of_another_program_is_no_error_of_ours(code):
 def test_what_another_try_can_mend_is_retryable_and_nothing_else():
     retryable = {cls.__name__ for cls in CLASSES if cls.retryable}
     conflicts = {cls.__name__ for cls in CLASSES if issubclass(cls, errors.ConcurrentModificationException)}
-    assert retryable == {"StorageError"} | conflicts
+    assert retryable == {"SourceNotFoundError", "StorageError"} | conflicts
 
 
 def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():

@@ -7,6 +7,7 @@ import pytest
 from deltalite.errors import CommitStateUnknownError, CorruptLogError
 from deltalite.log import action_files
 from deltalite.protocol.file_names import commit_name
+from deltalite.requests import RunIdentity
 from deltalite.results import OperationResult
 from deltalite.txn.find_run import earlier_result, find_run, find_run_commit, result_of_version
 from deltalite.upkeep.checkpoint import write_checkpoint
@@ -25,7 +26,7 @@ def store():
 
 
 def test_the_result_of_an_earlier_try_is_its_commit_s_own(store):
-    assert find_run(store, RUN, 0) == OperationResult(
+    assert find_run(store, RunIdentity(app_id=RUN)) == OperationResult(
         table="memory://table", operation="WRITE", version=2, read_version=1, committed=False, skipped=True,
         app_id=RUN, txn_version=0, timestamp=NOON_MS + 1000, metrics={"numFiles": 1, "numOutputRows": 7},
     )  # fmt: skip
@@ -40,17 +41,16 @@ def test_the_result_of_an_earlier_try_is_its_commit_s_own(store):
         ("another", 5, 3),
         ("another", 6, None),
         ("nobody", 0, None),
-        ("", 0, None),
     ],
 )
 def test_a_stored_version_at_or_above_ours_means_done(store, app_id, txn_version, version):
-    result = find_run(store, app_id, txn_version)
+    result = find_run(store, RunIdentity(app_id=app_id, txn_version=txn_version))
     assert (result and result.version) == version
 
 
 def test_a_snapshot_before_the_commit_does_not_know_the_run(store):
-    assert earlier_result(load(store, 1), "t", RUN, 0) is None
-    assert earlier_result(load(store, 2), "t", RUN, 0).table == "t"
+    assert earlier_result(load(store, 1), "t", RunIdentity(app_id=RUN)) is None
+    assert earlier_result(load(store, 2), "t", RunIdentity(app_id=RUN)).table == "t"
     assert find_run_commit(store, RUN, at_or_below=1) is None
 
 
@@ -58,7 +58,7 @@ def test_the_newest_generation_is_the_answer(store):
     put(store, add("again"), add("and again"), txn(RUN, 1))
     found = find_run_commit(store, RUN, at_or_below=10)
     assert (found.version, found.txn.version, found.added_paths) == (6, 1, {"again", "and again"})
-    assert find_run(store, RUN, 0).txn_version == 1
+    assert find_run(store, RunIdentity(app_id=RUN)).txn_version == 1
     assert find_run_commit(store, RUN, at_or_below=5).version == 2
 
 
@@ -119,22 +119,22 @@ def test_a_run_whose_commit_was_cleaned_is_still_done(store):
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(5):
         del store.files[commit_name(version)]
-    result = find_run(store, RUN, 0)
+    result = find_run(store, RunIdentity(app_id=RUN))
     assert (result.version, result.operation, result.skipped, result.timestamp) == (None, "UNKNOWN", True, NOON_MS)
 
 
 def test_an_expired_transaction_is_no_longer_done():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
     put(store, add("mine"), txn(RUN, 0, last_updated_ms=NOON_MS))
-    assert find_run(store, RUN, 0) is None
+    assert find_run(store, RunIdentity(app_id=RUN)) is None
 
 
 def test_a_table_that_does_not_exist_has_no_runs():
-    assert find_run(new_store(), RUN, 0) is None
+    assert find_run(new_store(), RunIdentity(app_id=RUN)) is None
 
 
 @pytest.mark.parametrize("metrics", [None, {}, {"a": "x", "b": "", "c": None, "d": "1.5"}])
 def test_provenance_that_says_little_is_enough(metrics):
     store = create(new_store())
     put_raw(store, 1, [txn(RUN, 0), info(operationMetrics=metrics) if metrics is not None else add("a")])
-    assert find_run(store, RUN, 0).metrics == {}
+    assert find_run(store, RunIdentity(app_id=RUN)).metrics == {}

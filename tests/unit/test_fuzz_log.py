@@ -15,6 +15,7 @@ from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import DeltaLiteError
 from deltalite.inspection.findings import FindingKind, Severity
 from deltalite.inspection.verify import verify
+from deltalite.requests import RunIdentity
 from deltalite.snapshot import Snapshot
 from deltalite.table import DeltaTable
 from tests.support.fuzzing import SEEDS, attempt, examples, seed_files, state_of, store_of
@@ -154,7 +155,7 @@ def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, r
         lambda: watch.latest_version(store),
         lambda: watch.version_at(store, 1_700_000_000_005),
         *(lambda c=c: watch.poll(store, Place(version=-1), c) for c in conditions),
-        lambda: watch.find_run(store, "nobody", 0),
+        lambda: watch.find_run(store, RunIdentity(app_id="nobody")),
     ):
         attempt(call)
 

@@ -49,6 +49,7 @@ def test_a_listing_is_sorted_begins_at_the_name_and_shows_files_alone(store, tmp
     os.utime(tmp_path / "_delta_log/10", ns=(0, 1_700_000_000_123_999_999))
     assert [f.name for f in store.list_from("_delta_log/10")] == ["_delta_log/10", "_delta_log/2"]
     assert next(store.list_from("_delta_log/")).name == "_delta_log/1"
+    assert next(store.list_from("_delta_log/.")).name == "_delta_log/.2.tmp"
     ten = next(store.list_from("_delta_log/10"))
     assert (ten.size_bytes, ten.modified_ms) == (2, 1_700_000_000_123)
     assert list(store.list_from("nowhere/1")) == []

@@ -173,3 +173,15 @@ def test_a_file_of_the_log_on_another_storage_is_no_missing_file(tmp_path, path)
 def test_an_address_is_a_text(address):
     with pytest.raises(InvalidTableAddressError, match="not a str"):
         parse_versioned_path(address)
+
+
+@pytest.mark.parametrize("address", ["s3://key:planted-secret@bucket/t", "hdfs://u:planted-secret@nn/t"])
+def test_an_address_with_a_password_is_refused_without_repeating_it(address):
+    with pytest.raises(InvalidTableAddressError, match="holds a password") as caught:
+        parse_location(address)
+    assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["abfss://container@lake.dfs.core.windows.net/t", "s3://bucket/a:b@c/t", "/a:b@c"])
+def test_an_at_sign_alone_is_no_password(address):
+    assert parse_location(address).path == address

@@ -263,3 +263,34 @@ def test_every_version_inside_the_retention_reads_as_before(removed, kinds, comp
     clean(store, day)
     for version in range(max(0, min(last, day - 8)), last + 1):
         assert facts(Snapshot.load(store, version)) == expected[version]
+
+
+TMP = "80a083e8-7026-4e79-81be-64bd76c43a11.tmp"
+TEMPORARY = (
+    f"_delta_log/.{3:020d}.json.{TMP}",
+    f"_delta_log/..{3:020d}.json.{TMP}.crc",
+    f"_delta_log/.{3:020d}.checkpoint.parquet.{TMP}",
+    f"_delta_log/._last_checkpoint.{TMP}",
+    f"{SIDECAR_DIR}/.x.parquet.{TMP}",
+)
+OTHERS = (
+    f"_delta_log/.{3:020d}.json.crc",  # of a commit
+    f"_delta_log/.{3:020d}.json.tmp",
+    "_delta_log/.nfs000001",
+    f"_delta_log/{3:020d}.json.{TMP}",
+    f".{3:020d}.json.{TMP}",
+)
+
+
+@pytest.mark.parametrize(
+    ("retention", "age_days", "goes"), [(7, 8, True), (7, 6, False), (0, 2, True), (0, 0.4, False)]
+)
+def test_temporary_files_of_killed_writers_go_by_age_though_nothing_else_has_expired(retention, age_days, goes):
+    store = create(new_store(), configuration={"delta.logRetentionDuration": f"{retention} days"})
+    now_ms = MIDNIGHT_MS + DAY_MS * 2 // 3
+    for name in (*TEMPORARY, *OTHERS):
+        store.files[name] = (b"x", int(now_ms - age_days * DAY_MS))
+    store.files[commit_name(0)] = (store.files[commit_name(0)][0], now_ms)
+    assert clean_log(load(store), now_ms=now_ms) == Cleaned(temporary=len(TEMPORARY) if goes else 0)
+    assert set(OTHERS) <= set(store.files)
+    assert set(TEMPORARY).isdisjoint(store.files) is goes

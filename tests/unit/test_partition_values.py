@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.arrow_schema import type_to_arrow
-from deltalite.protocol.partition_values import parse_partition_value, partition_scalar, partition_text
+from deltalite.protocol.partition_values import canonical_text, parse_partition_value, partition_scalar, partition_text
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructType
 
 PRIMITIVE_NAMES = ["string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date"]
@@ -67,9 +67,13 @@ def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
         ("yesterday", "timestamp"), ("2026-01-01 25:00:00", "timestamp_ntz"), ("1,5", "decimal"), ("1,5", "double"),
         ("NaN", "decimal"), ("Infinity", "decimal"), ("1_000", "long"), (" 1", "long"), ("1_0.5", "double"),
         ("\u0661", "long"),
-        ("20260101", "date"), ("2026-W01-1", "date"), ("2026-01-01 10:00:00", "date"), ("2026-02-30", "date"),
+        ("20260101", "date"), ("2026-W01-1", "date"), ("2026-01-01x", "date"), ("2026-02-30", "date"),
         ("-2026-02-29", "date"), ("-0001-13-01 00:00:00", "timestamp"), ("10000-01-01 24:00:00", "timestamp_ntz"),
-        ("2026-01-01 10:20:30 Europe/Berlin", "timestamp"), ("1000000000-01-01", "date"),
+        ("1000000000-01-01", "date"), ("2026-001-01", "date"), ("226-01-01", "date"), (" ", "date"),
+        ("2026-01-01 10:20:30 Mars/Olympus", "timestamp"), ("2026-01-01 10:20:30 ../etc/passwd", "timestamp"),
+        ("2026-01-01 10:20:30 localtime", "timestamp"), ("2026-01-01 10:20:30+19:00", "timestamp"),
+        ("2026-01-01 10:20:30 Mars/Olympus", "timestamp_ntz"), ("10:20:30", "timestamp"), ("T10:20:30", "timestamp"),
+        ("9999-12-31 23:59:59 Europe/Berlin" * 2, "timestamp"), ("12000-01-01 00:00:00 Europe/Berlin", "timestamp"),
     ],
 )  # fmt: skip
 def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
@@ -161,3 +165,27 @@ def test_a_text_is_found_under_its_columns_name_or_another_case_of_it():
     assert partition_text({"day": "x"}, "Day") == "x"
     assert partition_text({"Day": None, "day": "x"}, "Day") is None
     assert partition_text({}, "Day") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "canonical"),
+    [
+        ("2020-1-1", "date", "2020-01-01"),
+        ("-1-01-01", "date", None),
+        ("-0001-1-1T", "date", "-0001-01-01"),
+        ("99999-12-31", "date", "+99999-12-31"),
+        ("0000-02-29", "date", "0000-02-29"),
+        ("2020-1-1 1:2:3 UTC", "timestamp", "2020-01-01 01:02:03.000000Z"),
+        ("1969-12-31 23:59:59.9999999", "timestamp", "1969-12-31 23:59:59.999999Z"),
+        ("2020-1-1 1:2:3 +0130", "timestamp_ntz", "2020-01-01 01:02:03.000000"),
+        ("x y", "string", "x y"),
+        ("1.2345", "decimal", "1.2345"),
+        ("", "string", None),
+    ],
+)
+def test_each_value_has_one_canonical_spelling(text, name, canonical):
+    if canonical is None and text:
+        with pytest.raises(CorruptLogError):
+            canonical_text(text, kind(name))
+    else:
+        assert canonical_text(text, kind(name)) == canonical

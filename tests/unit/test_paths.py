@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deltalite.protocol.paths import (
+    NOT_CANONICAL,
     canonical_path,
     decode_path,
     encode_path,
     is_absolute,
+    is_plain,
     partition_dir,
     partition_values_of_dir,
 )
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
+SEGMENTS = st.text(st.characters(exclude_characters="\x00/", exclude_categories=["Cs"]), min_size=1)
+PATHS = st.lists(SEGMENTS.filter(lambda segment: segment not in (".", "..")), min_size=1).map("/".join)
 NAMES = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1)
 
 
-@given(path=TEXT)
+@given(path=PATHS)
+@example(path="a:b/.x")
 def test_a_path_comes_back_from_the_log_as_it_was(path):
     encoded = encode_path(path)
     assert decode_path(encoded) == path
@@ -70,6 +77,8 @@ def test_directories_are_spelled_and_read_as_spark_spells_them(value, directory,
         ("p=ü/f.parquet", "p=ü/f.parquet"),  # Spark leaves letters beyond ASCII alone
         ("a+b%2Bc", "a+b+c"),  # a plus is no blank
         ("a%20b%2520c", "a b%20c"),
+        ("p=1//a%20b", "p=1/a b"),  # on Hadoop, one slash is as good as two
+        ("file:////a//b", "file:///a/b"),
     ],
 )
 def test_paths_of_other_writers_are_decoded_once(in_log, real):
@@ -82,10 +91,37 @@ def test_paths_of_other_writers_are_decoded_once(in_log, real):
         (["/a/b c", "file:/a/b%20c", "file:///a/b%20c", "/a/b%20c"], "/a/b c"),
         (["a/b", "a%2Fb"], "a/b"),
         (["s3://b/%25x"], "s3://b/%x"),
+        (["d/x", "d//x", "./d/x", "d/./x", "e/../d/x", "./d//e/..//x"], "d/x"),
+        (["s3://b/d/x", "s3://b//d/x", "s3://b/./d/e/../x"], "s3://b/d/x"),
+        (["hdfs:/d/x", "hdfs:///d//x"], "hdfs:/d/x"),
+        (["../x", "d/../../x"], "../x"),  # a place beside the table stays one
+        (["./a:b/x", "e/../a:b/x"], "./a:b/x"),  # which without the dot would name a storage
+        (["d/%2E/x"], "d/./x"),
     ],
 )
 def test_each_file_has_one_canonical_spelling(spellings, canonical):
     assert {canonical_path(s) for s in spellings} == {canonical}
+
+
+PARTS = st.sampled_from(
+    ["/", ".", "..", "a", "b%20", "%2F", "+", " ", "ü", "file:", "s3://", "c:", "=", ":", "host", "~"]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(PARTS, max_size=8).map("".join))
+@example("/lake/s3://d:a")
+@example("url=s3://a/x")
+@example("://a/x")
+def test_the_fast_tests_miss_no_path_that_differs_from_its_canonical_spelling(path):
+    if canonical_path(path) != path:
+        assert re.search(NOT_CANONICAL, path) and not is_plain(path)
+        assert pc.match_substring_regex(pa.array([path]), NOT_CANONICAL)[0].as_py()
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/day=1/a+b.parquet", "day=1/part-0.c000.snappy.parquet", "hdfs:/d/x"])
+def test_the_fast_tests_know_paths_that_are_as_usual(path):
+    assert canonical_path(path) == path and not re.search(NOT_CANONICAL, path)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +130,9 @@ def test_each_file_has_one_canonical_spelling(spellings, canonical):
 )
 def test_absolute_paths_name_a_place_of_their_own(path, absolute):
     assert is_absolute(path) is absolute
+
+
+def test_the_host_of_a_local_path_may_be_this_one():
+    assert decode_path("file://localhost/lake/a%20b") == "file:///lake/a b"
+    assert canonical_path("file://localhost/lake/a%20b") == canonical_path("/lake/a b") == "/lake/a b"
+    assert is_absolute(decode_path("file://localhost/lake/x"))

@@ -11,29 +11,6 @@ DAY = 86_400_000
 
 
 @pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("interval 7 days", 7 * DAY),
-        ("30 days", 30 * DAY),
-        ("INTERVAL 1 WEEK", 7 * DAY),
-        ("interval 1 week 2 hours", 7 * DAY + 7_200_000),
-        ("interval 1 day 1 minute 1 second 1 millisecond", DAY + 61_001),
-        ("168 hours", 7 * DAY),
-        ("0 days", 0),
-        ("interval 5000000 microseconds", 5_000),
-    ],
-)
-def test_intervals_are_read_as_spark_writes_them(text, milliseconds):
-    assert props.parse_interval_ms(text) == milliseconds
-
-
-@pytest.mark.parametrize("text", ["", "interval", "7", "days", "1 month", "1 year", "-1 days", "1.5 days", "7days x"])
-def test_intervals_without_a_fixed_length_are_refused(text):
-    with pytest.raises(ValueError, match="no interval"):
-        props.parse_interval_ms(text)
-
-
-@pytest.mark.parametrize(
     ("prop", "default", "text", "value"),
     [
         (props.APPEND_ONLY, False, "TRUE", True),
@@ -44,6 +21,7 @@ def test_intervals_without_a_fixed_length_are_refused(text):
         (props.SET_TRANSACTION_RETENTION_MS, None, "interval 1 day", DAY),
         (props.NUM_INDEXED_COLUMNS, 32, "-1", -1),
         (props.STRING_PREFIX_LENGTH, 32, "8", 8),
+        (props.STRING_PREFIX_LENGTH, 32, "0", 0),
         (props.STATS_COLUMNS, None, "a,b.c", "a,b.c"),
         (props.TARGET_FILE_SIZE, None, "134217728", 134_217_728),
         (props.TARGET_FILE_SIZE, None, "128mb", 128 * 1024**2),
@@ -67,6 +45,7 @@ def test_a_property_is_its_text_or_its_default(prop, default, text, value):
         ("delta.checkpointInterval", "0"),
         ("delta.checkpointInterval", "ten"),
         ("delta.dataSkippingNumIndexedCols", "-2"),
+        ("delta.dataSkippingStringPrefixLength", "-1"),
         ("delta.logRetentionDuration", "1 month"),
         ("delta.isolationLevel", "None"),
         ("delta.isolationLevel", "SnapshotIsolation"),

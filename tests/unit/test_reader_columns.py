@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltalite.columnar import file_columns
 from deltalite.columnar.casts import LossyCastError, fit
-from deltalite.columnar.file_columns import FileColumns, fields_of
+from deltalite.columnar.file_columns import FileColumns, Layout, fields_of
 from deltalite.columnar.predicate import Comparison, IsNull, Operator
 from deltalite.columnar.projection import MetadataColumn, project
-from deltalite.errors import CorruptDataFileError, InvalidRequestError, UnsupportedFeatureError
+from deltalite.errors import CorruptDataFileError, InvalidRequestError
 from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
@@ -323,15 +324,6 @@ def test_a_variant_is_its_two_binaries_by_name(lake):
     assert lake.rows_of(schema) == [{"id": 1, "v": value, "n": {"v": value}}, {"id": 2, "v": None, "n": {"v": None}}]
 
 
-@pytest.mark.parametrize(("columns", "named"), [(["v"], "'v'"), (["n"], r"'n\.v'")])
-def test_a_shredded_variant_is_refused_by_name_and_the_other_columns_are_read(lake, columns, named):
-    lake.add(variant_file("metadata", "value", "typed_value"))
-    schema = struct_of(id=LONG, v=VARIANT, n=struct_of(v=VARIANT))
-    with pytest.raises(UnsupportedFeatureError, match=f"variant column {named} is shredded.*variantShredding"):
-        lake.read(schema, columns=columns)
-    assert lake.rows_of(schema, columns=["id"]) == [{"id": 1}, {"id": 2}]
-
-
 # What the reader knows of a row.
 def test_facts_about_rows_stand_where_they_are_asked_for(lake):
     lake.add(pa.table({"a": [5, 6, 7]}), "x y.parquet", row_group_size=2)
@@ -394,8 +386,36 @@ def test_finding_all_columns_takes_a_few_steps_a_column(spell, nested):
     wanted = StructType(tuple(StructField(Counted(name), LONG) for name in names))
     if nested:
         stored, wanted = pa.schema([("s", pa.struct(list(stored)))]), struct_of(s=wanted)
-    columns = FileColumns(fields=fields_of(stored), mode=MappingMode.NONE, file="f", leaf=lambda _field, _target: None)
+    layout = Layout(fields=fields_of(stored))
+    columns = FileColumns(layout=layout, mode=MappingMode.NONE, file="f", leaf=lambda _field, _target: None)
     Counted.steps = 0
     found = [columns.find(f, f) for f in wanted]
     assert [leaf for column in found for leaf in column.leaves] == list(range(count))
     assert count <= Counted.steps < 10 * count
+
+
+def test_files_of_one_schema_are_searched_for_columns_once_and_others_by_their_own(lake, monkeypatch):
+    searched = []
+
+    def counted(schema):
+        searched.append(schema.names)
+        return fields_of(schema)
+
+    monkeypatch.setattr(file_columns, "fields_of", counted)
+    rows = pa.table({"a": [1], "b": [2]})
+    for number in range(3):
+        # What a file says of itself is not part of its columns.
+        lake.add(rows.replace_schema_metadata({"written": str(number)}), f"{number}.parquet")
+    lake.add(pa.table({"x": [0], "b": [4], "a": [3]}), "other.parquet")
+    lake.add(pa.table({"b": [6], "a": [5]}), "swapped.parquet")
+    expected = [*[{"a": 1, "b": 2}] * 3, {"a": 3, "b": 4}, {"a": 5, "b": 6}]
+    assert lake.rows_of(struct_of(a=LONG, b=LONG)) == expected
+    assert searched == [["a", "b"], ["x", "b", "a"], ["b", "a"]]
+
+
+def test_files_that_differ_in_field_ids_alone_are_searched_apart(lake):
+    for number, ids in enumerate(((1, 2), (2, 1))):
+        schema = pa.schema([with_id(name, pa.int64(), own) for name, own in zip("xy", ids, strict=True)])
+        lake.add(pa.table([[10], [20]], schema=schema), f"{number}.parquet")
+    columns = StructType((field_with("a", LONG, physical="p", id=1),))
+    assert lake.rows_of(TableSchema(logical=columns, mode=MappingMode.ID)) == [{"a": 10}, {"a": 20}]

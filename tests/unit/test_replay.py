@@ -77,6 +77,16 @@ FILES = {
     "upper and lower hex": ([[add("p=%C3%BC")], [remove("p=%c3%bc")]], [], ["p=%c3%bc"]),
     "raw and encoded letters": ([[add("p=ü")], [remove("p=%C3%BC")]], [], ["p=%C3%BC"]),
     "absolute spellings": ([[add("file:/x/a"), add("/x/b")], [remove("/x/a"), remove("file:///x/b")]], [], ["/x/a", "file:///x/b"]),
+    "not normalised": (
+        [[add("d//x"), add("./y"), add("e/../z")], [remove("d/x"), remove("y"), remove("z")]],
+        [],
+        ["d/x", "y", "z"],
+    ),
+    "not normalised, and with a vector": (
+        [[add("d//x")], [remove("d/x"), add("d/x", deletion_vector=vector("v"))]],
+        ["d/x\nuv"],
+        ["d/x"],
+    ),
     "a vector makes another file": (
         [[add("a")], [remove("a"), add("a", deletion_vector=vector("v"))]],
         ["a\nuv"],

@@ -190,14 +190,14 @@ EVERY_CLAUSE = {
         MergeClause(update={"stale": "true"}, condition="target.day < DATE'2026-01-01'"),
         MergeClause(delete=True),
     ),
-    "schema_evolution": True,
+    "merge_schema": True,
 }
 
 
 @pytest.mark.parametrize(
     "request_",
     [
-        DeleteRequest(table="/lake/t"),
+        DeleteRequest(table="/lake/t", confirm_all_rows=True),
         DeleteRequest(table="/lake/ü t", condition="id = 'ü'", single_writer=True, **COMMITTED),
         UpdateRequest(table="/lake/t", set={"a.b": "a.b + 1", "c": "NULL"}),
         UpdateRequest(table="/lake/t", set={"c": "'*'"}, condition="c IS NULL", **COMMITTED),
@@ -225,7 +225,7 @@ REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda **more: DeleteRequest(**{"table": "/t", **more}), "operation is 'delete'"),
+        (lambda **more: DeleteRequest(**{"table": "/t", "condition": "a = 1", **more}), "operation is 'delete'"),
         (lambda **more: UpdateRequest(**{"table": "/t", "set": {"a": "1"}, **more}), "operation is 'update'"),
         (lambda **more: MergeRequest(**UPSERT | more), "operation is 'merge'"),
     ],
@@ -264,6 +264,10 @@ INSERT = MergeClause(insert="*")
     [
         (lambda: DeleteRequest(table="/t", condition=""), "condition is empty. .*to delete every row"),
         (lambda: DeleteRequest(table="/t", condition=" \n"), "condition is empty"),
+        (
+            lambda: DeleteRequest(table="/t"),
+            "no condition, .* delete every row of /t. .*confirm_all_rows=True",
+        ),
         (update(condition=" "), "condition is empty. .*to update every row"),
         (update(set={}), "set names no column"),
         (update(set={" ": "1"}), "set has ' ': '1'"),

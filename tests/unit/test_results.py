@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+import zlib
+from base64 import b64encode
 from dataclasses import replace
 
 import pytest
@@ -15,8 +18,8 @@ from deltalite.results import (
     JobStarted,
     OperationResult,
     error_marker,
+    nonce_of,
     parse_marker,
-    parse_started,
     result_marker,
     started_marker,
 )
@@ -33,11 +36,101 @@ def test_a_result_survives_the_line_and_json():
     assert OperationResult.from_dict(json.loads(json.dumps(RESULT.as_dict()))) == RESULT
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_the_end_of_the_line_does_not_matter(end):
+    assert parse_marker(result_marker(RESULT) + end) == RESULT
+
+
+@pytest.mark.parametrize("begin", [" ", "26/01/01 12:00:00 INFO SparkSubmitHook: ", "DELTALITE-RESULT ", "id,"])
+def test_a_marker_begins_its_line(begin):
+    assert parse_marker(begin + result_marker(RESULT)) is None
+
+
+STARTED = JobStarted(application_id="application_1_2", ui_url="http://w:4040")
+
+
 @pytest.mark.parametrize(
-    "around", ["{}\n", "26/01/01 12:00:00 INFO SparkSubmitHook: {}", "{}  \r\n", "DELTALITE-RESULT {}"]
+    "make",
+    [
+        lambda nonce: result_marker(RESULT, nonce),
+        lambda nonce: error_marker("SourceError", "m", nonce=nonce),
+        lambda nonce: started_marker(STARTED, nonce),
+    ],
+    ids=["result", "error", "started"],
 )
-def test_what_stands_around_the_marker_does_not_matter(around):
-    assert parse_marker(around.format(result_marker(RESULT))) == RESULT
+def test_a_marker_counts_only_with_the_nonce_of_the_request(make):
+    assert parse_marker(make("a1b2"), "a1b2") is not None
+    for other in ("-", "a1b", "a1b22", "ü"):
+        assert parse_marker(make("a1b2"), other) is None
+        assert parse_marker(make(other), "a1b2") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no JSON", "[]", "{}", '{"nonce": 1}', '{"nonce": ""}', '{"nonce": "a b"}', "[" * 9999]
+)
+def test_a_request_without_a_nonce_has_none(text):
+    assert nonce_of(text) == "-"
+
+
+def test_the_nonce_of_a_request_is_read_from_its_json():
+    assert nonce_of('{"table": "/t", "nonce": "a1b2"}') == "a1b2"
+
+
+def forged(prefix: str, text: str) -> str:
+    """A marker that somebody made who knows everything."""
+    return f"{prefix} - {zlib.crc32(text.encode()):08x} {text}"
+
+
+def packed(text: bytes) -> str:
+    return b64encode(zlib.compress(text, 9)).decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        forged("DELTALITE-RESULT", packed(b" " * 600_000)),
+        forged("DELTALITE-RESULT", packed(json.dumps(RESULT.as_dict() | {"metrics": {"n" * 70_000: 1}}).encode())),
+        forged("DELTALITE-RESULT", b64encode(b"not zlib").decode()),
+        forged("DELTALITE-RESULT", packed(b"x")[:-8] + "===="),
+        forged("DELTALITE-RESULT", packed(b"[" * 60_000)),
+        forged("DELTALITE-RESULT", "{" + '"a":[' * 100),
+        forged("DELTALITE-RESULT", "{}"),
+        forged("DELTALITE-RESULT", '{"table": "/t"}'),
+        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"version": "4"})),
+        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"committed": 1})),
+        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"metrics": {"numFiles": "1"}})),
+        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"metrics": [1]})),
+        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"table": None})),
+        forged("DELTALITE-ERROR", '{"kind": "E"}'),
+        forged("DELTALITE-ERROR", '{"kind": ["E"], "message": "m"}'),
+        forged("DELTALITE-ERROR", '{"kind": "E", "message": "m", "more": 1}'),
+        forged("DELTALITE-STARTED", '{"application_id": "a"}'),
+        forged("DELTALITE-STARTED", '{"application_id": "../../logout", "ui_url": null}'),
+        forged("DELTALITE-STARTED", '{"application_id": "app-1", "ui_url": 4}'),
+        forged("DELTALITE-STARTED", '"app-1"'),
+        forged("DELTALITE-STARTED", "null"),
+        result_marker(RESULT) + " " * MARKER_BYTES,
+    ],
+)
+def test_a_marker_of_another_shape_is_an_ordinary_line(line):
+    assert parse_marker(line) is None
+
+
+def test_a_line_that_unpacks_to_megabytes_is_not_unpacked():
+    bomb = packed(b" " * 50_000_000)
+    tracemalloc.start()
+    try:
+        for line in (forged("DELTALITE-RESULT", bomb), forged("DELTALITE-RESULT", packed(b" " * 600_000))):
+            assert parse_marker(line) is None
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.text(max_size=MARKER_BYTES), st.sampled_from(["DELTALITE-RESULT", "DELTALITE-ERROR", "DELTALITE-STARTED"]))
+def test_no_line_raises(text, prefix):
+    for line in (text, forged(prefix, text.encode("utf-8", "replace").decode())):
+        assert parse_marker(line) is None
 
 
 @given(cut=st.data())
@@ -78,7 +171,7 @@ def test_a_merge_of_a_large_table_still_says_all_its_metrics():
     )
     line = result_marker(merged)
     assert len(line.encode()) <= MARKER_BYTES < len(json.dumps(merged.as_dict()))
-    assert parse_marker(line) == parse_marker(f"26/01/01 INFO Hook: {line}\r\n") == merged
+    assert parse_marker(line) == parse_marker(f"{line}\r\n") == merged
     assert parse_marker(line[:-1]) is None
 
 
@@ -102,16 +195,23 @@ def test_a_message_of_megabytes_is_cut_at_once():
     assert len(parse_marker(error_marker("SourceError", "ü" * 5_000_000)).message) > 50
 
 
+def test_the_remedy_of_an_error_stays_whole_before_its_message():
+    error = parse_marker(error_marker("SourceError", "x" * 2000 + " Do this.", remedy="Do this."))
+    assert error.remedy == "Do this." and error.message.endswith(" ...")
+    assert parse_marker(error_marker("SourceError", "m", remedy="y" * 2000)) == JobError(
+        kind="SourceError", message="m"
+    )
+
+
 def test_an_error_that_quotes_a_marker_is_still_one_error():
     quoted = f"The job said {result_marker(RESULT)[:200]}"
     assert parse_marker(error_marker("SourceError", quoted)) == JobError(kind="SourceError", message=quoted)
     assert parse_marker(error_marker("DELTALITE-RESULT", "DELTALITE-ERROR")).message == "DELTALITE-ERROR"
 
 
-def test_a_job_tells_its_application_in_a_line_that_is_no_result():
+def test_a_job_tells_its_application_in_a_line():
     started = JobStarted(application_id="application_1_2", ui_url=None)
     line = started_marker(started)
-    assert parse_started(f"noise {line}\n") == started
-    assert parse_marker(line) is None
-    assert parse_started(line.replace("_1_2", "_1_3")) is None, "a torn line is none"
-    assert parse_started("DELTALITE-STARTED") is None
+    assert parse_marker(f"{line}\n") == started
+    assert parse_marker(line.replace("_1_2", "_1_3")) is None, "a torn line is none"
+    assert parse_marker("DELTALITE-STARTED") is None

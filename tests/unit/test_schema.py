@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.schema import (
+    CHAR_VARCHAR,
     PRIMITIVES,
     ArrayType,
     DecimalType,
@@ -18,6 +19,7 @@ from deltalite.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    all_fields,
     contains_type,
     leaves,
     parse_schema,
@@ -96,7 +98,7 @@ def test_what_a_field_leaves_out_has_a_default():
     assert field == StructField("a", PrimitiveType("long"), nullable=True, metadata={})
 
 
-@pytest.mark.parametrize("name", ["interval day", "geometry(OGC:CRS84)", "timestamp_ns", "char(5)"])
+@pytest.mark.parametrize("name", ["interval day", "geometry(OGC:CRS84)", "timestamp_ns", "char(x)"])
 def test_a_type_of_another_release_is_refused_by_name(name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         parse_schema(json.dumps({"type": "struct", "fields": [{"name": "a", "type": name}]}))
@@ -200,3 +202,28 @@ def test_a_schema_is_its_fields_alone():
     plain = StructType((StructField("a", PrimitiveType("long"), metadata=None),))
     assert hash(plain) == hash(StructType(plain.fields))
     assert (plain.place_of("A"), plain.place_of("b")) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("null", "void"), ("timestamp_ltz", "timestamp"), ("char(3)", "string"), ("varchar( 7 )", "string")],
+)
+def test_other_names_of_types_are_those_that_spark_reads(text, name):
+    assert parse_type(text) == PrimitiveType(name)
+
+
+def test_the_length_of_a_text_is_kept_where_spark_keeps_it():
+    lists = {"type": "array", "containsNull": True, "elementType": "varchar(5)"}
+    maps = {"type": "map", "keyType": "char(2)", "valueType": "long", "valueContainsNull": True}
+    inner = {"type": "struct", "fields": [{"name": "x", "type": "char(1)", "nullable": True, "metadata": {}}]}
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in {"a": "varchar(5)", "l": lists, "m": maps, "s": inner, "t": "string"}.items()
+    ]
+    schema = parse_schema(json.dumps({"type": "struct", "fields": fields}))
+    own = {f.name: dict(f.metadata) for f in all_fields(schema)}
+    assert own == {
+        "a": {CHAR_VARCHAR: "varchar(5)"}, "l": {CHAR_VARCHAR: "array<varchar(5)>"},
+        "m": {CHAR_VARCHAR: "map<char(2),bigint>"}, "s": {}, "x": {CHAR_VARCHAR: "char(1)"}, "t": {},
+    }  # fmt: skip
+    assert parse_schema(schema_to_json(schema)) == schema

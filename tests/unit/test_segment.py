@@ -74,7 +74,7 @@ def test_a_version_is_the_newest_checkpoint_at_or_below_it_and_the_commits_after
 def test_with_a_good_hint_the_log_before_it_is_not_listed(store):
     requests = Requests(store)
     find_segment(store)
-    assert requests.seen == [("read", "_last_checkpoint"), ("list", f"{10:020d}")]
+    assert requests.seen == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")]
 
 
 def entry(first, last):
@@ -317,7 +317,7 @@ def test_the_checksum_of_the_version_comes_from_the_same_listing(store):
     requests = Requests(store)
     assert find_segment(store).checksum.name == checksum_name(12)
     assert find_segment(store, 11).checksum is None
-    assert requests.seen == [("read", "_last_checkpoint"), ("list", f"{10:020d}")] * 2
+    assert requests.seen == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")] * 2
 
 
 def test_other_files_in_the_log_are_nobody_s_business(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +11,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltalite.columnar.outcomes import FALSE, TRUE
+from deltalite.columnar.masks import Masks
+from deltalite.columnar.outcomes import FALSE, NULL, TRUE, combined
 from deltalite.columnar.predicate import (
     And,
     Comparison,
@@ -167,12 +169,19 @@ def test_a_partition_of_32_bit_floats_has_the_value_of_the_float():
         ("x" * 31 + "\ud83d", "x" * 31 + "\U0001f600y"),
         ("\U0001f600" * 16, "\U0001f600" * 16 + "y"),
         ("\U0001f600" * 16 + "\ufffd", "\U0001f600" * 17),
+        ("xyz\ufffd", "xyz\U0001f600"),
+        ("xyz?\ufffd", "xyz\U0001f600y"),
+        ("xyz\x7f", "xyz\x80"),
+        ("xyz\U0010ffff", "xyz\U0010ffff\U0010ffff"),
+        ("\ufffd", "\U0001f600"),
     ],
 )
-def test_a_maximum_that_was_cut_at_32_utf16_units_bounds_all_that_begins_like_it(high, value):
+def test_a_maximum_that_was_cut_at_any_length_bounds_all_values_with_its_prefix(high, value):
     for predicate in (compared("s", "=", value), compared("s", ">=", value), StartsWith(("s",), value)):
         assert file_test(predicate).may_match(NO_PARTITION, stats_with("s", "a", high))
-    assert not file_test(compared("s", "=", "\U0010ffff" + value)).may_match(NO_PARTITION, stats_with("s", "a", high))
+    if high != "\ufffd":
+        above = "\U0010ffff" + value
+        assert not file_test(compared("s", "=", above)).may_match(NO_PARTITION, stats_with("s", "a", high))
 
 
 @pytest.mark.parametrize("tight", [True, False])
@@ -307,3 +316,122 @@ def test_pruning_no_files_gives_no_files():
 def test_pruning_works_on_a_table_of_several_chunks():
     twice = pa.concat_tables([FILES, FILES])
     assert prune(twice, And((compared("p", "=", "b"), compared("i", ">", 2))), TABLE).num_rows == 2
+
+
+class Counted(str):
+    """A string that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __lt__(self, other):
+        Counted.comparisons += 1
+        return str.__lt__(self, other)
+
+    def __gt__(self, other):
+        Counted.comparisons += 1
+        return str.__gt__(self, other)
+
+
+def test_a_file_is_compared_with_few_values_of_a_long_list():
+    test = file_test(In(("s",), tuple(Counted(f"{number:036}") for number in range(4096))))
+    Counted.comparisons = 0
+    assert test.may_match(NO_PARTITION, stats_with("s", f"{5:036}", f"{5:036}"))
+    assert not test.may_match(NO_PARTITION, stats_with("s", f"{5:036}x", f"{5:036}y"))
+    assert Counted.comparisons < 50
+
+
+USUAL = [
+    ("long", In(("c",), (7, 3)), 4, 5, False),
+    ("long", In(("c",), (7, 3)), 1, 9, True),
+    ("double", compared("c", "<", 1.0), 1.5, 2, False),
+    ("double", compared("c", ">", 5.0), 1.5, "NaN", True),
+    ("float", In(("c",), (0.25, math.nan)), 1.5, 2.5, True),
+    ("boolean", compared("c", "=", True), False, False, False),
+    ("date", compared("c", "<", date(2026, 1, 1)), "2026-01-02", "2026-01-03", False),
+    ("timestamp", compared("c", ">", datetime(2026, 1, 1, tzinfo=UTC)), "2025-01-01T00:00:00.000Z",
+     "2026-01-01T00:00:00.000Z", True),
+    ("timestamp_ntz", In(("c",), (EPOCH,)), "1970-01-01T00:00:00.001", "1970-01-02T00:00:00.000", False),
+    ("string", In(("c",), ("b", "x" * 32 + "y")), "c", "x" * 32 + "\x7f", True),
+    ("string", Not(StartsWith(("c",), "xy")), "xya", "xyb", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "predicate", "low", "high", "kept"), USUAL)
+def test_usual_statistics_are_asked_for_all_files_at_once(monkeypatch, kind, predicate, low, high, kept):
+    def one_by_one(*_arguments):
+        pytest.fail("a file was asked alone")
+
+    monkeypatch.setattr(FileTest, "may_match", one_by_one)
+    files = files_table(*[({}, stats_with("c", low, high)), ({}, None)] * 3)
+    table = TableSchema(logical=StructType((StructField("c", PrimitiveType(kind)),)))
+    assert prune(files, predicate, table)["path"].to_pylist() == [
+        name for name in files["path"].to_pylist() if kept or int(name[1:]) % 2
+    ]
+
+
+def test_unusual_statistics_of_a_file_leave_the_answers_for_other_files_as_they_are():
+    usual = [({}, stats_with("i", number, number)) for number in range(300)]
+    unusual = [
+        ({}, "not json"),
+        ({}, '{"minValues":{"i":5}}}{"minValues":{"i":7}'),
+        ({}, stats_with("i", 2**70, 2**70)),
+        ({}, stats_with("i", "1", "4")),
+        ({}, stats_with("i", 1.5, 1.5)),
+        ({}, "[]"),
+        ({}, ""),
+    ]
+    files = files_table(*usual[:100], *unusual, *usual[100:])
+    table = TableSchema(logical=StructType((StructField("i", PrimitiveType("long")),)))
+    predicate = In(("i",), (17, 250, 2**70))
+    kept = prune(files, predicate, table)["stats"].to_pylist()
+    in_doubt = [stats for _, stats in unusual]
+    assert kept == [usual[17][1], *in_doubt, usual[250][1]]
+    assert prune(files, In(("i",), (17, 250)), table)["stats"].to_pylist() == [
+        stats for stats in kept if stats != unusual[2][1]
+    ]
+
+
+@pytest.mark.parametrize("kind", [DecimalType(12, 2), DecimalType(38, 10)])
+def test_decimals_are_asked_for_all_files_at_once_and_never_too_narrowly(monkeypatch, kind):
+    table = TableSchema(logical=StructType((StructField("c", kind),)))
+    bounds = ((1, 4.25), (4.26, 5), (-3, 2**63 - 1), (-(2**63), -1))
+    files = files_table(*(({}, stats_with("c", low, high)) for low, high in bounds))
+    above = compared("c", ">", Decimal("4.25"))
+    test = FileTest(above, table)
+    texts = files.select(["path", "stats"]).to_pylist()
+    expected = [each["path"] for each in texts if test.may_match({}, each["stats"])]
+    monkeypatch.setattr(FileTest, "may_match", lambda *_arguments: pytest.fail("a file was asked alone"))
+    assert prune(files, above, table)["path"].to_pylist() == expected
+
+
+SETS = range(1, (TRUE | FALSE | NULL) + 1)
+TRUTH_OF = {TRUE: True, FALSE: False, NULL: None}
+
+
+@pytest.mark.parametrize("both", [And, Or])
+def test_sets_of_truths_combine_as_their_truths_do(both):
+    left, right = IsNull(("left",)), IsNull(("right",))
+    for sets in itertools.product(SETS, SETS):
+        pairs = itertools.product(*([truth for mask, truth in TRUTH_OF.items() if mask & each] for each in sets))
+        expected = {kleene(pair) if both is And else negated(kleene(map(negated, pair))) for pair in pairs}
+        of_one = dict(zip((left, right), sets, strict=True))
+        of_many = {leaf: Masks(pa.array([mask], pa.uint8())) for leaf, mask in of_one.items()}
+        predicate = both((left, right))
+        for masks in (of_one, of_many):
+            assert truths_in(combined(predicate, masks.__getitem__)) == expected
+            assert truths_in(combined(Not(predicate), masks.__getitem__)) == set(map(negated, expected))
+
+
+def truths_in(mask):
+    value = mask if isinstance(mask, int) else mask.array[0].as_py()
+    return {truth for bit, truth in TRUTH_OF.items() if value & bit}
+
+
+def kleene(truths):
+    truths = set(truths)
+    return False if False in truths else None if None in truths else True
+
+
+def negated(truth):
+    return None if truth is None else not truth

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from deltalite.columnar.data_file import DataFile
 from deltalite.columnar.outcomes import FALSE, NULL, TRUE
-from deltalite.columnar.predicate import And, Comparison, Not, Operator, Or, Predicate, Unknown
+from deltalite.columnar.predicate import And, Comparison, In, Not, Operator, Or, Predicate, Unknown
 from deltalite.columnar.projection import MetadataColumn
 from deltalite.columnar.reader import read_files
 from deltalite.columnar.skipping import FileTest, prune
@@ -28,6 +28,7 @@ from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.storage.memory import MemoryLogStore
+from tests.support.fuzzing import examples
 from tests.support.skipping import DELTA, DIGITS, KINDS, WIDENED, WRITERS, Kind, nullable, predicates, to_json, truth
 
 NAMES = ("a", "b", "with.dot")
@@ -258,7 +259,7 @@ def partitioned_by(kind):
 
 @pytest.mark.parametrize("name", KINDS | WIDENED)
 def test_a_file_with_a_selected_row_is_kept_whatever_its_column_s_type_and_writer(name):
-    @settings(max_examples=20, deadline=None)
+    @examples(20)
     @given(cases(foreign_stats, of_one_kind((KINDS | WIDENED)[name])))
     def holds(case):
         check(*case)
@@ -268,7 +269,7 @@ def test_a_file_with_a_selected_row_is_kept_whatever_its_column_s_type_and_write
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_file_with_a_selected_row_is_kept_by_our_own_statistics(name):
-    @settings(max_examples=10, deadline=None)
+    @examples(10)
     @given(cases(own_stats, of_one_kind(KINDS[name])))
     def holds(case):
         check(*case)
@@ -278,7 +279,7 @@ def test_a_file_with_a_selected_row_is_kept_by_our_own_statistics(name):
 
 @pytest.mark.parametrize("name", PARTITION_KINDS)
 def test_a_file_with_a_selected_row_is_kept_however_its_partition_value_is_spelled(name):
-    @settings(max_examples=10, deadline=None)
+    @examples(10)
     @given(cases(foreign_stats, partitioned_by(PARTITION_KINDS[name])))
     def holds(case):
         check(*case)
@@ -286,15 +287,44 @@ def test_a_file_with_a_selected_row_is_kept_however_its_partition_value_is_spell
     holds()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.one_of(cases(foreign_stats, shapes()), cases(own_stats, shapes())))
 def test_a_file_with_a_selected_row_is_kept_in_any_table(case):
     check(*case)
 
 
+@st.composite
+def cases_of_lists(draw, shapes):
+    """A long list of values, with nulls and NaN, or its negation; most of the values are in no file."""
+    shape = draw(shapes)
+    files = draw(st.lists(files_of(shape, foreign_stats), min_size=1, max_size=3))
+    column, kind = draw(st.sampled_from([item for item in shape.columns.items() if item[1] and item[1].compares]))
+    met = [row[column] for file in files for row in file.rows if row[column] is not None]
+    values = draw(st.lists(st.none() | kind.literals, max_size=20)) + draw(st.lists(st.sampled_from(met or [None])))
+    among = In(column, tuple(draw(st.permutations(values))))
+    return shape, files, Not(among) if draw(st.booleans()) else among
+
+
+def nested_of_one_kind(kind):
+    return shapes_of({("st", "a"): kind}, {})
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.compares])
+def test_a_file_with_a_value_of_a_list_or_of_its_negation_is_kept(name):
+    kind = KINDS[name]
+    places = [of_one_kind(kind), nested_of_one_kind(kind), *([partitioned_by(kind)] if kind.texts else [])]
+
+    @examples(15)
+    @given(cases_of_lists(st.one_of(*places)))
+    def holds(case):
+        check(*case)
+
+    holds()
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_row_groups_are_passed_over_only_without_a_selected_row(name):
-    @settings(max_examples=10, deadline=None)
+    @examples(10)
     @given(cases(no_stats, of_one_kind(KINDS[name])).filter(lambda case: case[0].table.mode is not MappingMode.ID))
     def holds(case):
         shape, files, predicate = case

@@ -48,7 +48,7 @@ def log():
 
 
 FILES = [f"f{v}" for v in range(1, 7)]
-BEGIN = [("read", "_last_checkpoint"), ("list", f"{4:020d}"), ("read", f"{6:020d}.crc")]
+BEGIN = [("read_start", "_last_checkpoint"), ("list", f"{4:020d}"), ("read", f"{6:020d}.crc")]
 
 
 def test_a_table_is_opened_from_its_checksum_without_reading_commits_or_checkpoints(log):
@@ -230,3 +230,44 @@ def test_spellings_of_one_metadata_do_not_contradict(log):
     described["schemaString"] = json.dumps(json.loads(described["schemaString"]), indent=2)
     write_checksum(log, 6, metadata={**described, "format": {"provider": "parquet"}, "createdTime": 1, "novelty": 1})
     assert paths(load(log)) == FILES
+
+
+def without_its_beginning(log):
+    """The table after its old commits were cleaned up: one checkpoint leads to its newest version."""
+    log.files.pop(checkpoint_name(2))
+    for version in range(5):
+        log.files.pop(commit_name(version))
+
+
+WRONG = [{"numFiles": 99}, {"tableSizeBytes": 1}]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_checkpoint_that_is_as_it_was_announced_overrules_the_checksum_aloud(log, wrong, caplog):
+    without_its_beginning(log)
+    write_checksum(log, 6, **wrong)
+    with caplog.at_level(logging.WARNING):
+        assert paths(load(log)) == FILES
+    assert checksum_name(6) in caplog.text and str(next(iter(wrong.values()))) in caplog.text
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("has_compaction", [False, True])
+def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wrong, has_compaction, caplog):
+    put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
+    if has_compaction:
+        write_compaction(log, 5, 6)
+    without_its_beginning(log)
+    log.files.pop("_delta_log/_last_checkpoint")
+    write_checksum(log, 6, **wrong)
+    with caplog.at_level(logging.WARNING):
+        assert paths(load(log)) == FILES
+    assert "The checksum is not used" in caplog.text
+
+
+def test_a_checkpoint_that_is_not_as_it_was_announced_is_an_error_whoever_committed(log):
+    put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
+    rewritten(log, 4, without_a_file)
+    without_its_beginning(log)
+    with pytest.raises(CorruptLogError, match="6 files, but the log gives 5"):
+        assert load(log).files

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltalite.columnar.statistics import indexed_columns
-from deltalite.errors import CorruptLogError
 from deltalite.log.parsed_stats import stats_texts
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType
@@ -143,6 +142,6 @@ def test_a_partition_value_beyond_python_s_calendar_is_kept():
     assert found.cast(pa.struct([("p", pa.int32())])).to_pylist() == [{"p": 2_932_897}]
 
 
-def test_a_partition_value_that_is_none_is_an_error():
-    with pytest.raises(CorruptLogError, match="'x', which is no"):
-        partitions("long", [("p", "x")])
+def test_a_partition_value_that_is_none_is_null_and_the_others_are_kept():
+    found = partitions("date", [("p", "yesterday")], [("p", "2026-1-2")])
+    assert found.to_pylist() == [{"p": None}, {"p": date(2026, 1, 2)}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -39,7 +40,8 @@ def test_a_checksum_says_what_the_table_is():
 
 @pytest.mark.parametrize("absent", [..., None])
 def test_what_is_optional_may_be_absent(absent):
-    assert parsed(inCommitTimestampOpt=absent, setTransactions=absent, domainMetadata=absent, txnId=absent) == parsed()
+    assert parsed(inCommitTimestampOpt=absent, setTransactions=absent, domainMetadata=absent) == parsed()
+    assert replace(parsed(), txn_id=None) == parsed(txnId=absent)
 
 
 @pytest.mark.parametrize("key", ["tableSizeBytes", "numFiles", "numMetadata", "numProtocol", "metadata", "protocol"])

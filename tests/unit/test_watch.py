@@ -9,11 +9,11 @@ import pytest
 
 from deltalite.conditions import CommitCondition, Place
 from deltalite.errors import CorruptLogError, InvalidRequestError
-from deltalite.log import action_files, following
+from deltalite.log import bounded_actions, following
 from deltalite.protocol.actions import AddCDCFile, to_json
 from deltalite.protocol.file_names import LAST_CHECKPOINT, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
-from deltalite.watch import PollResult, latest_version, place_at, poll, summarize, table_id, version_at
+from deltalite.watch import PollResult, follow, latest_version, place_at, poll, summarize, table_id, version_at
 from tests.unit.builders import (
     NOON_MS,
     Requests,
@@ -32,7 +32,7 @@ from tests.unit.builders import (
 ANY = CommitCondition(data_change_only=False)
 
 
-HINT = ("read", "_last_checkpoint")
+HINT = ("read_start", "_last_checkpoint")
 LISTING = ("list", f"{0:020d}")
 
 
@@ -167,14 +167,14 @@ def test_a_corrupt_commit_is_an_error_and_not_silence():
 
 
 def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kept_once(monkeypatch):
-    monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(bounded_actions, "_CHUNK_BYTES", 500)
     monkeypatch.setattr(following, "_START_BYTES", 400)
     store = create(new_store())
     put_raw(store, 1, [*(add(f"f{n}", partition_values={"day": str(n % 3)}) for n in range(99)), txn("run")])
     requests = Requests(store)
-    found = poll(store, Place(version=0), CommitCondition(app_id="run")).match
-    assert found.partitions == tuple({"day": day} for day in "012")
-    assert requests.seen == [commit_file(1), ("open", commit_file(1)[1])]
+    (step,) = follow(store, Place(version=0))
+    assert step.summary.partitions == tuple({"day": day} for day in "012")
+    assert requests.seen == [commit_file(1), ("open", commit_file(1)[1]), commit_file(2)]
 
 
 def test_the_version_at_a_moment_is_the_newest_that_was_there():
@@ -188,7 +188,8 @@ APPEND = [info(operation="WRITE", timestamp=5), add("a", partition_values={"day"
 DELETE = [info(operation="DELETE"), remove("a", partition_values={"day": "2"})]
 OPTIMIZE = [info(operation="OPTIMIZE"), remove("a", data_change=False), add("b", data_change=False)]
 PROPERTIES = [info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})]
-NO_ROWS = [info(operation="WRITE"), txn("quiet")]
+INGEST = {"dag_id": "ingest", "task_id": "load", "run_id": "scheduled", "map_index": 3, "logical_date": "2026-01-02"}
+NO_ROWS = [info(operation="WRITE", userMetadata=json.dumps(INGEST)), txn("quiet")]
 CHANGES = [AddCDCFile(path="_change_data/c", partition_values={"day": "3"}, size_bytes=1, data_change=False), add("b")]
 COMMITS = {"append": APPEND, "delete": DELETE, "optimize": OPTIMIZE, "properties": PROPERTIES, "changes": CHANGES}
 COMMITS["no rows"] = NO_ROWS
@@ -222,6 +223,11 @@ COMMITS["no rows"] = NO_ROWS
         ({"exclude_app_ids": ["ru?"], "data_change_only": False}, set(COMMITS) - {"append"}),
         ({"exclude_app_ids": ["another", "q*"], "data_change_only": False}, set(COMMITS) - {"no rows"}),
         ({"exclude_app_ids": []}, {"append", "delete", "changes"}),
+        ({"made_by": {"dag_id": "ingest", "logical_date": "2026-01-02T00:00:00+00:00"}}, {"no rows"}),
+        ({"made_by": {"map_index": "3", "run_id": "scheduled"}}, {"no rows"}),
+        ({"made_by": {"dag_id": "ingest", "task_id": "other"}}, set()),
+        ({"made_by": {"data_interval_end": "2026-01-02T00:00:00+00:00"}}, set()),
+        ({"made_by": {"dag_id": "ingest"}, "data_change_only": True}, set()),
     ],
     ids=lambda given: str(sorted(given) if isinstance(given, set) else given),
 )
@@ -235,6 +241,12 @@ def test_all_that_is_given_must_hold(condition, holds_for):
             held.add(name)
     assert held == holds_for
     assert CommitCondition.from_dict(json.loads(json.dumps(wanted.as_dict()))) == wanted
+
+
+@pytest.mark.parametrize("made_by", [{}, {"day": "1"}])
+def test_only_what_a_commit_says_about_its_run_can_be_asked(made_by):
+    with pytest.raises(InvalidRequestError, match="made_by"):
+        CommitCondition(made_by=made_by)
 
 
 @pytest.mark.parametrize("name", ["operations", "exclude_app_ids"])

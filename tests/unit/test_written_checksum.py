@@ -148,6 +148,26 @@ def test_a_wrong_checksum_of_before_is_not_carried_on_once_a_checkpoint_is_writt
     assert said(store, 2)["numFiles"] == load(store, 2).files.num_rows == 3
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"txnId": None}, {"txnId": "of another commit"}, {"engineInfo": "Apache-Spark/4.0"}],
+    ids=["no commit", "another commit", "another writer"],
+)
+def test_a_checksum_of_another_writer_is_not_counted_on(change, counted_in_full):
+    store = create(new_store(), add("a"))
+    write_checksum(load(store, 0))
+    wrong = {key: value for key, value in (said(store, 0) | {"numFiles": 5} | change).items() if value is not None}
+    if "engineInfo" in change:
+        put_raw(store, 0, [info(txnId=wrong["txnId"], **change), PROTOCOL, metadata(), add("a")])
+    store.files[checksum_name(0)] = (json.dumps(wrong).encode(), 0)
+    appended(store, 2)
+    for version in (1, 2):
+        counted_in_full.clear()
+        write_checksum(load(store, version))
+        assert said(store, version)["numFiles"] == version + 1
+    assert not counted_in_full  # ours is counted on again
+
+
 def test_a_checksum_that_is_there_is_left_as_it_is():
     store = create(new_store(), add("a"))
     store.files[checksum_name(0)] = (b"theirs", 0)

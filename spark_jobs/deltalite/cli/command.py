@@ -2,7 +2,7 @@
 
 Each lives in a file of its own under this package, and `main.py` has the list. `run` gets the parsed arguments, writes
 to its output and gives the exit code; what goes wrong it raises as a `DeltaLiteError`. All commands take the address of
-a table and the options of its storage; those that look at one version take that too.
+a table and the options of its storage; those that look at one version take that too. `doctor` needs no table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Arguments = argparse.Namespace
 class Command:
     """One command. `at_version` says that it looks at one version, which the address may name too.
 
-    `description` is what its help says: the docstring of its file, which documents the fields of its JSON.
+    `needs_table` is False for a command whose table may be left out. `description` is what its help says: the docstring
+    of its file, which documents the fields of its JSON.
     """
 
     name: str
@@ -34,12 +35,15 @@ class Command:
     at_version: bool
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Arguments, Output], int]
+    needs_table: bool = True
 
 
-def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool) -> None:
+def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, needs_table: bool = True) -> None:
     """The arguments that all commands have."""
     parser.add_argument(
-        "table", help="address of the table: a path or a URI" + at_version * ", also with @v3 behind it"
+        "table",
+        nargs=None if needs_table else "?",
+        help="address of the table: a path or a URI" + at_version * ", also with @v3 behind it",
     )
     if at_version:
         parser.add_argument("--version", type=int, metavar="N", help="the version to look at, instead of the newest")

@@ -1,7 +1,11 @@
 """`deltalite history`: the commits, newest first.
 
+The column `by` shows the task that made the commit: DAG and task, run, and try. For other writers it shows the user and
+the engine.
+
 A line of JSON is the commit's provenance as its writer gave it, with `version` and `timestamp`, the time that time
-travel goes by.
+travel goes by. `run` is added: `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and `tryNumber` of
+the task, or null for a commit of another writer.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import Any
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import json_text
+from deltalite.log.writers import task_run, writer_text
 
 _MOST = 20
 _COLUMNS = (
@@ -21,7 +26,7 @@ _COLUMNS = (
     Column("operation"),
     Column("parameters"),
     Column("metrics"),
-    Column("by"),
+    Column("by", folds=True),
 )
 
 
@@ -32,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: Arguments, out: Output) -> int:
     entries = open_table(args).history(limit_of(args))
     if out.as_json:
-        out.records(entries)
+        out.records({**entry, "run": _run_of(entry)} for entry in entries)
     else:
         out.table(_COLUMNS, map(_row, entries))
     return 0
@@ -40,15 +45,19 @@ def _run(args: Arguments, out: Output) -> int:
 
 def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     time = f"{entry['timestamp']:%Y-%m-%d %H:%M:%S}Z"
-    by = entry.get("userName") or entry.get("engineInfo") or ""
     return (
         entry["version"],
         time,
         entry.get("operation") or "",
         _pairs(entry.get("operationParameters")),
         _pairs(entry.get("operationMetrics")),
-        by,
+        writer_text(entry),
     )
+
+
+def _run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    run = task_run(entry)
+    return None if run is None else run.as_dict()
 
 
 def _pairs(values: Any) -> str:

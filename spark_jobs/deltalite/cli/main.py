@@ -1,10 +1,8 @@
 """The console script `deltalite`: parses, runs one command, and turns what went wrong into one line and an exit code.
 
-1 A command that did its work ends with 0; `verify` with 3 where something is wrong with the table. 2 A typed error ends
-with the exit code of its class (`errors.py`), a usage that argparse refuses with 2, anything else with 1. 3 A reader
-that closed the pipe ends it quietly with 141, Ctrl-C with 130, as shells expect. 4 Errors go to standard error, as one
-line: under `--json` an object with `error`, `problem`, `remedy` and `exitCode`. The traceback of an error that is no
-typed one is shown where DELTALITE_TRACEBACK is set.
+1 The exit codes stand in `exit_codes.py`. 2 A reader that closed the pipe, or Ctrl-C, ends it without a message, as
+shells expect. 3 Errors go to standard error, as one line: under `--json` an object with `error`, `problem`, `remedy`
+and `exitCode`. The traceback of an error that is no typed one is shown where DELTALITE_TRACEBACK is set.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ import argparse
 import io
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
 
-from deltalite.cli import changes, detail, diff, files, head, history, schema, vacuum, verify
+from deltalite.cli import changes, detail, diff, doctor, files, head, history, schema, vacuum, verify
 from deltalite.cli.command import Command, add_table_arguments
+from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, UNEXPECTED
 from deltalite.cli.output import Output
 from deltalite.cli.values import json_text, printable
 from deltalite.errors import DeltaLiteError
@@ -35,11 +33,9 @@ COMMANDS: tuple[Command, ...] = (
     diff.COMMAND,
     vacuum.COMMAND,
     verify.COMMAND,
+    doctor.COMMAND,
 )
 
-UNEXPECTED = 1
-INTERRUPTED = 128 + signal.SIGINT
-BROKEN_PIPE = 128 + signal.SIGPIPE
 _TRACEBACK = "DELTALITE_TRACEBACK"
 
 
@@ -86,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="deltalite",
         description="Look at Delta tables, without Spark.",
-        epilog="Exit codes: 0 done; 2 wrong usage; 3 verify found errors; 20 and up the class of the error.",
+        epilog="exit codes:\n" + "\n".join(f"  {code:<10} {meaning}" for code, meaning in EXIT_CODES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", action="version", version=f"deltalite {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -97,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
             description=command.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_table_arguments(below, at_version=command.at_version)
+        add_table_arguments(below, at_version=command.at_version, needs_table=command.needs_table)
         command.add_arguments(below)
         below.set_defaults(of=command)
     return parser

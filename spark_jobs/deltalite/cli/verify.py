@@ -15,15 +15,13 @@ from dataclasses import asdict
 from typing import Any
 
 from deltalite.cli.command import Arguments, Command, open_log
+from deltalite.cli.exit_codes import FOUND_ERRORS
 from deltalite.cli.output import Output, sized
 from deltalite.cli.progress import shown_progress
 from deltalite.inspection.findings import Finding, Severity
 from deltalite.inspection.report import VerifyReport
 from deltalite.inspection.verify import verify
 from deltalite.inspection.versions import spelled
-
-FOUND_ERRORS = 3
-"""The exit code of a table with errors; no class of the error tree has it."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from deltalite.columnar.filters import resolve_column
 from deltalite.errors import CorruptLogError, InvalidRequestError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import parse_partition_value
-from deltalite.protocol.schema import DataType, StructType
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 
 _TERM = re.compile(
     r"""\s*(?:`(?P<quoted>[^`]+)`|(?P<plain>[^\s`=!<>]+))\s*
@@ -24,6 +24,9 @@ _TERM = re.compile(
 )
 _ITEM = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,'"]*)\s*(,|$)""")
 _FORM = 'Write it as COLUMN OP VALUE, such as "day >= 2026-01-01", or COLUMN in (A, B), or COLUMN is null.'
+
+# A comparison of dates would ignore a time of day.
+_HAS_TIME = re.compile(r"\d[ T]+\S")
 
 Term = tuple[str, str, Any]
 
@@ -74,9 +77,15 @@ def _value(text: str, column: str, data_type: DataType) -> Any:
     try:
         value = parse_partition_value(text, data_type)
     except (CorruptLogError, UnsupportedFeatureError) as error:
-        raise InvalidRequestError(
-            f"The value {text!r} for column '{column}' is no {data_type}.", remedy="Write it as the table shows it."
-        ) from error
+        raise _no_value(text, column, data_type) from error
+    if data_type == PrimitiveType("date") and _HAS_TIME.search(text):
+        raise _no_value(text, column, data_type)
     if value is None:
         raise InvalidRequestError(f"The condition on column '{column}' has no value.", remedy=_FORM)
     return value
+
+
+def _no_value(text: str, column: str, data_type: DataType) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"The value {text!r} for column '{column}' is no {data_type}.", remedy="Write it as the table shows it."
+    )

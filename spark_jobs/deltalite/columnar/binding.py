@@ -1,9 +1,9 @@
 """A predicate tied to the schema of one table.
 
 After `bind` each column is spelled as in the schema, and each literal is of its column's kind: the evaluators
-downstream compare without asking again. A part that names no column of the schema, or compares it with a value of
-another kind, becomes `Unknown` in its place, so that it excludes nothing and the rest of the predicate still does its
-work.
+downstream compare without asking again. The values of `In` are in order, so that a search finds those within bounds.
+A part that names no column of the schema, or compares it with a value of another kind, becomes `Unknown` in its place,
+so that it excludes nothing and the rest of the predicate still does its work.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from deltalite.columnar.predicate import (
     Predicate,
     StartsWith,
     Unknown,
+    is_nan,
     literal_fits,
 )
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
@@ -93,7 +94,7 @@ def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: 
             fits = _fits(literal, data_type)
             return Comparison(column=column, operator=operator, literal=literal) if fits else misfit
         case In(values=values):
-            return In(column, values) if all(_fits(value, data_type) for value in values) else misfit
+            return In(column, _in_order(values)) if all(_fits(value, data_type) for value in values) else misfit
         case StartsWith(prefix=prefix):
             return StartsWith(column, prefix) if data_type == PrimitiveType("string") else misfit
         case IsNull():
@@ -102,6 +103,13 @@ def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: 
             return IsNotNull(column)
         case _:
             assert_never(leaf)
+
+
+def _in_order(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The distinct values of one kind: ascending, then NaN, then None."""
+    numbers = sorted(dict.fromkeys(value for value in values if value is not None and not is_nan(value)))
+    nan = next(((value,) for value in values if is_nan(value)), ())
+    return (*numbers, *nan, *((None,) if None in values else ()))
 
 
 def _fits(literal: Any, data_type: DataType) -> bool:

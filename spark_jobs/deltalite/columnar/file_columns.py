@@ -18,7 +18,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from deltalite.columnar.casts import Convert, Member, convert_list, convert_map, convert_struct, fit, is_list
-from deltalite.errors import CorruptDataFileError, UnsupportedFeatureError
+from deltalite.columnar.shredded_variants import TYPED_VALUE, rebuilding
+from deltalite.columnar.variant_encoding import BrokenVariantError
+from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.column_mapping import MappingMode, field_id
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
@@ -114,6 +116,50 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of a file, prepared for searches. It costs microseconds for each column of the file."""
+
+    fields: tuple[FileField, ...]
+
+    @cached_property
+    def top(self) -> Level:
+        """The columns, as `FileColumns.member` searches them."""
+        return Level.of(self.fields)
+
+    @cached_property
+    def has_ids(self) -> bool:
+        """Whether any column, or any part of one, has a Parquet field id."""
+        return any(_has_id(f) for f in self.fields)
+
+    @cached_property
+    def first_leaves(self) -> tuple[int, ...]:
+        """The first Parquet leaf of each column."""
+        return tuple(f.leaves.start for f in self.fields)
+
+
+class Layouts:
+    """Makes the layouts of files, and keeps the last: the files of a table mostly have one schema.
+
+    Threads may share it. Two that need another layout at once may both make it.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[pa.Schema, Layout] | None = None
+
+    def of(self, schema: pa.Schema) -> Layout:
+        """The layout of a file, from the Arrow form of its Parquet schema."""
+        columns = schema.remove_metadata()  # that of the file as a whole; columns keep theirs, with field ids
+        last = self._last
+        if last is not None and last[0].equals(columns, check_metadata=True):
+            return last[1]
+        layout = Layout(fields=fields_of(columns))
+        self._last = columns, layout
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileColumns:
     """The columns of one data file, to be searched for those of the table.
 
@@ -121,19 +167,10 @@ class FileColumns:
     do. `file` is how errors call it.
     """
 
-    fields: tuple[FileField, ...]
+    layout: Layout
     mode: MappingMode
     file: str
     leaf: Callable[[FileField, pa.DataType], Convert | None]
-
-    @cached_property
-    def top(self) -> Level:
-        """The columns, as `member` searches them."""
-        return Level.of(self.fields)
-
-    @cached_property
-    def _has_ids(self) -> bool:
-        return any(_has_id(f) for f in self.fields)
 
     def find(self, logical: StructField, physical: StructField) -> FoundColumn | None:
         """The column, None where the file does not have it.
@@ -143,10 +180,10 @@ class FileColumns:
             physical: the same with the names and ids that files use.
 
         Raises:
-            CorruptDataFileError: two columns of the file fit equally well, or it lacks the ids that its table uses.
-            UnsupportedFeatureError: it is a shredded variant.
+            CorruptDataFileError: two columns of the file fit equally well, it lacks the ids that its table uses, or it
+                is shredded in a way that variants are not.
         """
-        field = self.member(physical, self.top, logical.name)
+        field = self.member(physical, self.layout.top, logical.name)
         if field is None or logical.type == VOID:
             return None
         return self._within(logical.type, physical.type, field, logical.name)
@@ -169,7 +206,7 @@ class FileColumns:
         return candidates[0] if candidates else None
 
     def _check_has_ids(self) -> None:
-        if not self._has_ids:
+        if not self.layout.has_ids:
             raise CorruptDataFileError(
                 f"The table finds its columns by field id (column mapping mode 'id'), but the data file '{self.file}' "
                 "has no ids.",
@@ -179,8 +216,9 @@ class FileColumns:
     def _within(self, logical: DataType, physical: DataType, field: FileField, path: str) -> FoundColumn:
         target = type_to_arrow(logical)
         if logical == VARIANT and types.is_struct(field.type):
-            _refuse_shredded(field, path)
-            unmapped = FileColumns(fields=(), mode=MappingMode.NONE, file=self.file, leaf=self.leaf)
+            if any(part.name == TYPED_VALUE for part in field.parts):
+                return self._shredded(field, path)
+            unmapped = FileColumns(layout=Layout(fields=()), mode=MappingMode.NONE, file=self.file, leaf=self.leaf)
             return unmapped._struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
         match logical, physical:
             case StructType(), StructType() if types.is_struct(field.type):
@@ -205,6 +243,16 @@ class FileColumns:
                     convert=convert or partial(fit, target=target),
                     by_name=convert is None,
                 )
+
+    def _shredded(self, field: FileField, path: str) -> FoundColumn:
+        try:
+            convert = rebuilding(field, lambda part: self.leaf(part, part.type))
+        except BrokenVariantError as error:
+            raise CorruptDataFileError(
+                f"The data file '{self.file}' has no variant that can be rebuilt in the column '{path}': {error}.",
+                remedy="Rewrite the file with the engine that wrote it.",
+            ) from error
+        return FoundColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, by_name=False)
 
     def _struct(
         self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
@@ -247,12 +295,3 @@ def _storage(array: pa.Array) -> pa.Array:
 
 def _has_id(field: FileField) -> bool:
     return field.field_id is not None or any(_has_id(part) for part in field.parts)
-
-
-def _refuse_shredded(field: FileField, path: str) -> None:
-    if any(part.name == "typed_value" for part in field.parts):
-        raise UnsupportedFeatureError(
-            f"The variant column '{path}' is shredded (table feature variantShredding), which this release does not "
-            "read.",
-            remedy="Leave the column out, or rewrite the table with delta.enableVariantShredding=false.",
-        )

@@ -28,18 +28,22 @@ from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 
+_FLOAT = PrimitiveType("float")
+FLOATING = (_FLOAT, PrimitiveType("double"))
 # A maximum of 12:00:00.123 in the log stands for every time below 12:00:00.124; times have microseconds.
-_CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
-# Delta cuts strings after 32 UTF-16 units, delta-rs after 64; a shorter maximum is the value itself.
-_SHORTEST_CUT = 32
+CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
+# Delta cuts strings after 32 UTF-16 units by default, delta-rs after 64. A writer may append nothing to such a prefix.
+SHORTEST_CUT = 32
+# The length is a setting of each writer, so a shorter maximum was cut too where it ends in an appended character.
+_APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
 # What ends a maximum that was cut: half a character, which Java may have written as `?`, and then a character that is
 # to be above the one that was cut off. Older Delta put U+FFFD there, which is below all characters of two units.
 _END_OF_A_CUT = re.compile("[?\ud800-\udfff]?[\x7f\ufffd\U0010ffff]*\\Z")
 # A double holds any decimal of this many digits; longer ones may have been rounded on their way into the log.
 _DIGITS_OF_DOUBLE = 15
-_ROUNDING_OF_DOUBLE = Decimal(2) ** -50
+ROUNDING_OF_DOUBLE = Decimal("1E-15")
 # delta-rs writes a decimal without fraction as a 64-bit integer; what is beyond becomes one of these.
-_SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
+SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
 _WIDE = Context(prec=100)
 # Decimal keeps the digits of decimal columns; floats are made of it below.
 _DECODER = json.JSONDecoder(parse_float=Decimal)
@@ -92,23 +96,27 @@ def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> Colum
     """The facts about a leaf column of the file; `path` is spelled as in the schema."""
     smallest, largest = value_at(stats.min_values, path), value_at(stats.max_values, path)
     low, high = _bounds(smallest, largest, data_type)
-    may_be_cut = isinstance(high, str) and utf16_units(high) >= _SHORTEST_CUT
+    may_be_cut = False
+    if isinstance(high, str):
+        high, may_be_cut = known_beginning(high)
     null_count = count_of(value_at(stats.null_counts, path))
     if isinstance(data_type, ArrayType | MapType):
         # Writers disagree on whether this counts null arrays or null elements.
         null_count = None
     return ColumnFacts(
         low=low,
-        high=_END_OF_A_CUT.sub("", high) if may_be_cut else high,
+        high=high,
         high_may_be_cut=may_be_cut,
-        may_be_nan=data_type in _FLOATING,
+        may_be_nan=data_type in FLOATING,
         may_be_null=null_count != 0,
         may_be_value=not null_count or null_count != stats.num_records or (smallest, largest) != (None, None),
     )
 
 
-_FLOAT = PrimitiveType("float")
-_FLOATING = (_FLOAT, PrimitiveType("double"))
+def known_beginning(high: str) -> tuple[str, bool]:
+    """What is known of the maximum of a string column, and whether the true one may be longer."""
+    may_be_cut = utf16_units(high) >= SHORTEST_CUT or high.endswith(_APPENDED)
+    return _END_OF_A_CUT.sub("", high) if may_be_cut else high, may_be_cut
 
 
 def nearest_single(value: float) -> float:
@@ -145,7 +153,7 @@ def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a 
         case PrimitiveType("byte" | "short" | "integer" | "long"):
             return _integer(raw)
         case DecimalType():
-            return Decimal(raw) if _is_number(raw) and Decimal(raw).is_finite() and raw not in _SATURATED else None
+            return Decimal(raw) if _is_number(raw) and Decimal(raw).is_finite() and raw not in SATURATED else None
         case PrimitiveType("float" | "double"):
             return _floating(raw) if _is_number(raw) else None
         case PrimitiveType("string"):
@@ -169,22 +177,23 @@ def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a 
 def _widened_down(low: Any, data_type: DataType) -> Any:
     if isinstance(low, float):
         return nearest_single(low) if data_type == _FLOAT else min(low, nearest_single(low))
-    if isinstance(low, Decimal) and _may_be_rounded(data_type):
-        return _WIDE.subtract(low, _WIDE.multiply(_WIDE.abs(low), _ROUNDING_OF_DOUBLE))
+    if isinstance(low, Decimal) and may_be_rounded(data_type):
+        return _WIDE.subtract(low, _WIDE.multiply(_WIDE.abs(low), ROUNDING_OF_DOUBLE))
     return low
 
 
 def _widened_up(high: Any, data_type: DataType) -> Any:
     if isinstance(high, float):
         return nearest_single(high) if data_type == _FLOAT else max(high, nearest_single(high))
-    if isinstance(high, Decimal) and _may_be_rounded(data_type):
-        return _WIDE.add(high, _WIDE.multiply(_WIDE.abs(high), _ROUNDING_OF_DOUBLE))
+    if isinstance(high, Decimal) and may_be_rounded(data_type):
+        return _WIDE.add(high, _WIDE.multiply(_WIDE.abs(high), ROUNDING_OF_DOUBLE))
     if isinstance(high, datetime):
-        return high + _CUT_FROM_TIMESTAMPS
+        return high + CUT_FROM_TIMESTAMPS
     return high
 
 
-def _may_be_rounded(data_type: DataType) -> bool:
+def may_be_rounded(data_type: DataType) -> bool:
+    """Whether a column's decimals have more digits than a double keeps, as which some writers spell bounds."""
     return isinstance(data_type, DecimalType) and data_type.precision > _DIGITS_OF_DOUBLE
 
 

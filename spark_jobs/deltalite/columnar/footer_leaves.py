@@ -44,7 +44,7 @@ class FooterLeaves:
         Raises:
             CorruptDataFileError: two columns of the file fit equally well, or it lacks the ids that its table uses.
         """
-        among = self.columns.top
+        among = self.columns.layout.top
         for depth, name in enumerate(path, 1):
             place = logical.place_of(name)
             if place is None:

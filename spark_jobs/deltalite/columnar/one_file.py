@@ -3,7 +3,7 @@
 Each batch goes through the same steps: 1. the Parquet leaves that are needed, of the row groups that may matter;
 2. columns with the table's names and types, constants for partition columns, nulls for what the file lacks; 3. which
 rows count, by position, by key and by predicate; 4. the result's columns of those rows. How many rows a batch has is
-decided in `batch_sizes`. Positions of columns are worked out once a file: tables may have thousands.
+decided in `batch_sizes`. Where columns are is worked out once for files of one schema: tables may have thousands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltalite.columnar.batch_sizes import first_rows, next_rows
 from deltalite.columnar.casts import Convert, LossyCastError, fit
 from deltalite.columnar.data_file import DataFile
 from deltalite.columnar.equality_deletes import matched_by_any
-from deltalite.columnar.file_columns import FileColumns, FileField, FoundColumn, fields_of
+from deltalite.columnar.file_columns import FileColumns, FileField, FoundColumn, Layout
 from deltalite.columnar.file_facts import facts_from_partition
 from deltalite.columnar.footer_leaves import FooterLeaves, NoLeaf, is_julian
 from deltalite.columnar.legacy_calendar import (
@@ -47,8 +47,9 @@ from deltalite.columnar.row_groups import (
     that_may_match,
 )
 from deltalite.columnar.row_marks import RowMarks, load_marks
+from deltalite.columnar.variant_encoding import BrokenVariantError
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.partition_values import partition_scalar, partition_text
+from deltalite.protocol.partition_values import in_file, partition_scalar, partition_text
 from deltalite.protocol.paths import decode_path, is_absolute
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.
     Raises:
         CorruptDataFileError: the file or its deletion vector is missing, damaged, or of other types than the table.
         CorruptLogError: a partition value is no value of its column.
-        UnsupportedFeatureError: a variant is shredded, or times before 1900 follow a clock that only Spark knows.
+        UnsupportedFeatureError: times before 1900 follow a clock that only Spark knows.
         StorageError: the operating system or the network failed.
     """
     name = decode_path(file.path)
@@ -120,7 +121,7 @@ class _Source:
         footer = opened.parquet.metadata
         calendar = calendar_of(footer.metadata)
         columns = FileColumns(
-            fields=fields_of(opened.parquet.schema_arrow),
+            layout=reading.layouts.of(opened.parquet.schema_arrow),
             mode=reading.table.mode,
             file=where,
             leaf=lambda field, target: _leaf(field, target, calendar, footer),
@@ -137,7 +138,7 @@ class _Source:
             reading=reading,
             columns=columns,
             found=found,
-            places=_places(columns.fields, found),
+            places=_places(columns.layout, found),
             constants=constants,
             calendar=calendar,
         )
@@ -209,6 +210,11 @@ class _Source:
                 f"{error}.",
                 remedy="Rewrite the file with the table's type, or read it with the engine that wrote it.",
             ) from error
+        except BrokenVariantError as error:
+            raise CorruptDataFileError(
+                f"Column '{f.name}' of the data file '{self.where}' has a variant that cannot be rebuilt: {error}.",
+                remedy="Rewrite the file with the engine that wrote it, or leave the column out.",
+            ) from error
         except ForeignClockError as error:
             raise UnsupportedFeatureError(
                 f"Column '{f.name}' of the data file '{self.where}' cannot be read: {error}.",
@@ -244,10 +250,9 @@ def assembled(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> p
     return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
 
 
-def _places(fields: Sequence[FileField], found: Sequence[FoundColumn | None]) -> tuple[int | None, ...]:
+def _places(layout: Layout, found: Sequence[FoundColumn | None]) -> tuple[int | None, ...]:
     """Which column of a raw batch each column is: a batch has those that are read, in the order of the file."""
-    starts = [f.leaves.start for f in fields]
-    owners = [None if column is None else bisect_right(starts, column.leaves[0]) for column in found]
+    owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in found]
     ranks = {owner: rank for rank, owner in enumerate(sorted({each for each in owners if each is not None}))}
     return tuple(None if owner is None else ranks[owner] for owner in owners)
 
@@ -262,10 +267,7 @@ def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
             try:
                 scalar = partition_scalar(text, logical.type)
             except (CorruptLogError, UnsupportedFeatureError) as error:
-                raise type(error)(
-                    f"{error.problem} It belongs to the column '{logical.name}' of the file '{file.path}'.",
-                    remedy=error.remedy,
-                ) from error
+                raise in_file(error, logical.name, file.path) from error
             constants[logical.name] = _Constant(text=text, scalar=scalar)
     return constants
 

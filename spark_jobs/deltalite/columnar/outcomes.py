@@ -4,15 +4,16 @@ Each column of a file is described by bounds that hold for all its rows. From th
 computed bottom up: AND, OR and NOT combine sets as Kleene's logic combines values, so a negation needs no rewriting
 and is never wrong. Predicates are bound (`binding.py`), so that bounds and literals compare. The set may be too
 large, never too small: a file is safely skipped when TRUE is not in it, and a set of one element is the answer for
-every row. Nothing here knows where bounds come from; `file_facts.py` reads them from the log.
+every row. The rules are written in operations on bit masks, so that they serve one file (`ColumnFacts`) and many files
+at once (`fact_columns.FactColumn`). Nothing here knows where bounds come from; `file_facts.py` reads them from the log.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, assert_never
 
 from deltalite.columnar.predicate import (
     And,
@@ -21,6 +22,7 @@ from deltalite.columnar.predicate import (
     In,
     IsNotNull,
     IsNull,
+    Leaf,
     Not,
     Operator,
     Or,
@@ -28,7 +30,12 @@ from deltalite.columnar.predicate import (
     Predicate,
     StartsWith,
     Unknown,
+    is_nan,
 )
+
+if TYPE_CHECKING:
+    from deltalite.columnar.masks import Masks
+
 
 # A set of truths, as a mask: a table may have a million files, and an enum.Flag costs a microsecond an operation.
 Outcomes = int
@@ -37,7 +44,34 @@ FALSE: Final = 2
 NULL: Final = 4
 ANY: Final = TRUE | FALSE | NULL
 
-_TRUTHS = {TRUE: True, FALSE: False, NULL: None}
+Mask: TypeAlias = "int | Masks"
+"""A mask for one file, or one for each of many. As an answer to a question it is `ANY` for yes and 0 for no."""
+Relations: TypeAlias = tuple[Mask, Mask, Mask]
+"""Whether a value may be less than a literal, equal to it, and greater."""
+
+
+class Facts(Protocol):
+    """What is known of a column in one file, or in each of many."""
+
+    @property
+    def nulls(self) -> Mask:
+        """Whether a row may be null."""
+
+    @property
+    def values(self) -> Mask:
+        """Whether a row may have a value."""
+
+    def relations(self, literal: Any) -> Relations:
+        """How the values may compare with a literal that is not null."""
+
+    def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
+        """`relations` to those of the literals that decide whether a value may equal one of them, or always does.
+
+        The literals are not null, and in the order of `In`.
+        """
+
+    def beginnings(self, length: int) -> Facts:
+        """The facts about the first `length` characters of the strings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,163 +90,166 @@ class ColumnFacts:
     may_be_null: bool = True
     may_be_value: bool = True
 
+    @property
+    def nulls(self) -> Mask:
+        """Whether a row may be null."""
+        return ANY if self.may_be_null else 0
+
+    @property
+    def values(self) -> Mask:
+        """Whether a row may have a value."""
+        return ANY if self.may_be_value else 0
+
+    def relations(self, literal: Any) -> Relations:
+        """How the values may compare with a literal that is not null."""
+        literal_is_nan = is_nan(literal)
+        from_low = -1 if self.low is None else _order(self.low, literal)
+        from_high = 1 if self.high is None or self._may_be_cut_below(literal) else _order(self.high, literal)
+        equal = from_low <= 0 <= from_high or (self.may_be_nan and literal_is_nan)
+        greater = from_high > 0 or (self.may_be_nan and not literal_is_nan)
+        return ANY if from_low < 0 else 0, ANY if equal else 0, ANY if greater else 0
+
+    def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
+        """`relations` to the first literal that is not below `low`, and to NaN.
+
+        Literals before that one are out of bounds. If it is above `high`, then so are those behind it: strings that
+        begin with a cut `high` follow it directly.
+        """
+        literal_of_nan = literals[-1:] if literals and is_nan(literals[-1]) else ()
+        if is_nan(self.low):
+            return [self.relations(literal) for literal in literal_of_nan]
+        first = 0 if self.low is None else bisect_left(literals, self.low)
+        return [self.relations(literal) for literal in (*literals[first : first + 1], *literal_of_nan)]
+
+    def beginnings(self, length: int) -> ColumnFacts:
+        """The facts about the first `length` characters of the strings: a bound that is as long is known as a whole."""
+        low = None if self.low is None else self.low[:length]
+        if self.high is None:
+            return replace(self, low=low)
+        may_be_cut = self.high_may_be_cut and len(self.high) < length
+        return replace(self, low=low, high=self.high[:length], high_may_be_cut=may_be_cut)
+
+    def _may_be_cut_below(self, literal: Any) -> bool:
+        """Whether `high` may be the beginning of a longer value at or above the literal.
+
+        Delta pads a cut maximum so that it stays above; this guards against a writer that only cuts.
+        """
+        return self.high_may_be_cut and bool(literal.startswith(self.high))
+
 
 UNKNOWN_COLUMN = ColumnFacts()
 FactsOf = Callable[[Path], ColumnFacts]
 
-# Which of "less", "equal", "greater" make each comparison TRUE, for two values that are not null.
-_LESS, _EQUAL, _GREATER = 1, 2, 4
+# Which of "less", "equal" and "greater" make each comparison TRUE, for two values that are not null.
 _TRUE_FOR = {
-    Operator.EQ: _EQUAL,
-    Operator.NULL_SAFE_EQ: _EQUAL,
-    Operator.NOT_EQ: _LESS | _GREATER,
-    Operator.LT: _LESS,
-    Operator.LT_EQ: _LESS | _EQUAL,
-    Operator.GT: _GREATER,
-    Operator.GT_EQ: _GREATER | _EQUAL,
+    Operator.EQ: (False, True, False),
+    Operator.NULL_SAFE_EQ: (False, True, False),
+    Operator.NOT_EQ: (True, False, True),
+    Operator.LT: (True, False, False),
+    Operator.LT_EQ: (True, True, False),
+    Operator.GT: (False, False, True),
+    Operator.GT_EQ: (False, True, True),
 }
 
 
-def _kleene_and(left: bool | None, right: bool | None) -> Outcomes:  # noqa: FBT001  truths, not options
-    if left is False or right is False:
-        return FALSE
-    return NULL if left is None or right is None else TRUE
-
-
-def _all_ands(left: Outcomes, right: Outcomes) -> Outcomes:
-    met = 0
-    for one, truth in _TRUTHS.items():
-        for other, other_truth in _TRUTHS.items():
-            if left & one and right & other:
-                met |= _kleene_and(truth, other_truth)
-    return met
-
-
-_NOT = tuple((own & NULL) | (FALSE if own & TRUE else 0) | (TRUE if own & FALSE else 0) for own in range(ANY + 1))
-_AND = tuple(tuple(_all_ands(left, right) for right in range(ANY + 1)) for left in range(ANY + 1))
-
-
-def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:  # noqa: C901, PLR0912  one arm a kind
+def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:
     """The truths that a bound predicate may have for the rows of a file; `facts_of` describes a column by its path."""
+    possible = combined(predicate, lambda leaf: leaf_outcomes(leaf, facts_of(leaf.column)))
+    assert isinstance(possible, int)  # noqa: S101  the facts are those of one file
+    return possible
+
+
+def combined(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
+    """The truths that a predicate may have, from those of its leaves."""
     match predicate:
         case Constant(truth):
-            return NULL if truth is None else _mask(true=truth, false=not truth)
+            return NULL if truth is None else TRUE if truth else FALSE
         case Unknown():
             return ANY
         case Not(child):
-            return _NOT[outcomes(child, facts_of)]
+            return _negation(combined(child, of_leaf))
         case And(children):
-            all_of = TRUE
-            for child in children:
-                all_of = _AND[all_of][outcomes(child, facts_of)]
-            return all_of
+            return _conjunction(combined(child, of_leaf) for child in children)
         case Or(children):
-            none_of = TRUE
-            for child in children:
-                none_of = _AND[none_of][_NOT[outcomes(child, facts_of)]]
-            return _NOT[none_of]
-        case IsNull(column):
-            return _null_test(facts_of(column))
-        case IsNotNull(column):
-            return _NOT[_null_test(facts_of(column))]
-        case Comparison(column=column, operator=operator, literal=literal):
-            return _comparison(facts_of(column), operator, literal)
-        case In(column, values):
-            return _membership(facts_of(column), values)
-        case StartsWith(column, prefix):
-            return _starts_with(facts_of(column), prefix)
+            return _negation(_conjunction(_negation(combined(child, of_leaf)) for child in children))
+        case IsNull() | IsNotNull() | Comparison() | In() | StartsWith():
+            return of_leaf(predicate)
         case _:
             assert_never(predicate)
 
 
-def _mask(*, true: bool, false: bool, null: bool = False) -> Outcomes:
-    return (TRUE if true else 0) | (FALSE if false else 0) | (NULL if null else 0)
+def leaf_outcomes(leaf: Leaf, facts: Facts) -> Mask:
+    """The truths that a bound predicate on one column may have."""
+    match leaf:
+        case IsNull():
+            return _null_test(facts)
+        case IsNotNull():
+            return _negation(_null_test(facts))
+        case Comparison(operator=operator, literal=literal):
+            return _comparison(facts, operator, literal)
+        case In(values=values):
+            return _membership(facts, values)
+        case StartsWith(prefix=prefix):
+            return _comparison(facts.beginnings(len(prefix)), Operator.EQ, prefix)
+        case _:
+            assert_never(leaf)
 
 
-def _null_test(facts: ColumnFacts) -> Outcomes:
-    return _mask(true=facts.may_be_null, false=facts.may_be_value)
+def _negation(possible: Mask) -> Mask:
+    return possible & NULL | (possible & TRUE) << 1 | (possible & FALSE) >> 1
 
 
-def _comparison(facts: ColumnFacts, operator: Operator, literal: Any) -> Outcomes:
+def _conjunction(possible: Iterable[Mask]) -> Mask:
+    """FALSE where one is FALSE, TRUE where all are, and NULL where one is and the others are NULL or TRUE."""
+    left: Mask = TRUE
+    for right in possible:
+        left_not_false, right_not_false = left | (left & TRUE) << 2, right | (right & TRUE) << 2
+        null = left & right_not_false | right & left_not_false
+        left = left & right & TRUE | (left | right) & FALSE | null & NULL
+    return left
+
+
+def _null_test(facts: Facts) -> Mask:
+    return facts.nulls & TRUE | facts.values & FALSE
+
+
+def _comparison(facts: Facts, operator: Operator, literal: Any) -> Mask:
     null_safe = operator is Operator.NULL_SAFE_EQ
     if literal is None:
         return _null_test(facts) if null_safe else NULL
-    possible = _relations(facts, literal) if facts.may_be_value else 0
-    wanted = _TRUE_FOR[operator]
-    return _mask(
-        true=bool(possible & wanted),
-        false=bool(possible & ~wanted) or (null_safe and facts.may_be_null),
-        null=facts.may_be_null and not null_safe,
-    )
+    wanted: Mask = 0
+    unwanted: Mask = 0
+    for relation, makes_true in zip(facts.relations(literal), _TRUE_FOR[operator], strict=True):
+        if makes_true:
+            wanted = wanted | relation
+        else:
+            unwanted = unwanted | relation
+    of_nulls = facts.nulls & (FALSE if null_safe else NULL)
+    return facts.values & (wanted & TRUE | unwanted & FALSE) | of_nulls
 
 
-def _membership(facts: ColumnFacts, values: tuple[Any, ...]) -> Outcomes:
+def _membership(facts: Facts, values: tuple[Any, ...]) -> Mask:
     if not values:
         return FALSE
-    with_null = None in values
-    literals = [value for value in values if value is not None]
-    possible = [_relations(facts, value) for value in _reachable(literals, facts)] if facts.may_be_value else []
-    equals_one_always = _EQUAL in possible
-    return _mask(
-        true=any(relations & _EQUAL for relations in possible),
-        false=facts.may_be_value and not equals_one_always and not with_null,
-        null=facts.may_be_null or (with_null and not equals_one_always),
-    )
+    literals = values[:-1] if values[-1] is None else values
+    if_unequal = FALSE if len(literals) == len(values) else NULL
+    some: Mask = 0
+    always: Mask = 0
+    for less, equal, greater in facts.nearest(literals):
+        some = some | equal
+        always = always | equal & _no(less | greater)
+    return facts.values & (some & TRUE | _no(always) & if_unequal) | facts.nulls & NULL
 
 
-def _reachable(literals: list[Any], facts: ColumnFacts) -> list[Any]:
-    """The literals that are not plainly out of bounds, so that a long list costs little a file."""
-    low, high = facts.low, facts.high
-    if low is None or high is None or facts.high_may_be_cut or isinstance(low, float):
-        return literals
-    return [literal for literal in literals if low <= literal <= high]
-
-
-def _relations(facts: ColumnFacts, literal: Any) -> int:
-    """How values within the bounds can stand to the literal, as a mask of less, equal and greater."""
-    literal_is_nan = _is_nan(literal)
-    reaches_down = facts.low is None or _order(facts.low, literal) <= 0
-    reaches_up = facts.high is None or _order(facts.high, literal) >= 0 or _may_be_cut_below(facts, literal)
-    less = facts.low is None or _order(facts.low, literal) < 0
-    equal = (reaches_down and reaches_up) or (facts.may_be_nan and literal_is_nan)
-    greater = (
-        facts.high is None
-        or _order(facts.high, literal) > 0
-        or _may_be_cut_below(facts, literal)
-        or (facts.may_be_nan and not literal_is_nan)
-    )
-    return (_LESS if less else 0) | (_EQUAL if equal else 0) | (_GREATER if greater else 0)
-
-
-def _starts_with(facts: ColumnFacts, prefix: str) -> Outcomes:
-    low, high, length = facts.low, facts.high, len(prefix)
-    within = (low is None or low[:length] <= prefix) and (
-        high is None or high[:length] >= prefix or _may_be_cut_below(facts, prefix)
-    )
-    always = low is not None and high is not None and low.startswith(prefix) and high.startswith(prefix)
-    return _mask(
-        true=facts.may_be_value and within,
-        false=facts.may_be_value and not always,
-        null=facts.may_be_null,
-    )
-
-
-def _may_be_cut_below(facts: ColumnFacts, literal: Any) -> bool:
-    """Whether `high` may be the beginning of a longer value at or above the literal.
-
-    Delta pads a cut maximum so that it stays above; this guards against a writer that only cuts.
-    """
-    return facts.high_may_be_cut and literal.startswith(facts.high)
+def _no(answer: Mask) -> Mask:
+    """The opposite answer: 0 for `ANY`, `ANY` for 0."""
+    return answer ^ ANY
 
 
 def _order(left: Any, right: Any) -> int:
     """Less (-1), equal (0) or greater (1), as Spark orders: NaN equals NaN and is above everything; -0.0 equals 0.0."""
     if isinstance(left, float) or isinstance(right, float):
-        left_nan, right_nan = _is_nan(left), _is_nan(right)
+        left_nan, right_nan = is_nan(left), is_nan(right)
         if left_nan or right_nan:
             return left_nan - right_nan
     return int(left > right) - int(left < right)
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)

@@ -9,6 +9,7 @@ file. The tree says what is asked; `outcomes.py` answers for whole files, `row_f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -49,7 +50,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`column = v1 OR column = v2 OR ...`; FALSE for no values."""
+    """`column = v1 OR column = v2 OR ...`; FALSE for no values.
+
+    `binding.bind` puts the values into order: ascending without duplicates, then NaN, then None.
+    """
 
     column: Path
     values: tuple[Any, ...]
@@ -112,7 +116,9 @@ class Unknown:
     columns: frozenset[Path]
 
 
-Predicate = Comparison | In | IsNull | IsNotNull | StartsWith | And | Or | Not | Constant | Unknown
+Leaf = Comparison | In | IsNull | IsNotNull | StartsWith
+"""A predicate on one column."""
+Predicate = Leaf | And | Or | Not | Constant | Unknown
 
 EVERYTHING = Constant(truth=True)
 
@@ -132,6 +138,21 @@ def columns_of(predicate: Predicate) -> frozenset[Path]:
             return frozenset()
         case Unknown(columns):
             return columns
+        case _:
+            assert_never(predicate)
+
+
+def leaves_of(predicate: Predicate) -> tuple[Leaf, ...]:
+    """The parts that each ask about one column."""
+    match predicate:
+        case And(children) | Or(children):
+            return tuple(leaf for child in children for leaf in leaves_of(child))
+        case Not(child):
+            return leaves_of(child)
+        case Constant() | Unknown():
+            return ()
+        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
+            return (predicate,)
         case _:
             assert_never(predicate)
 
@@ -157,6 +178,11 @@ def conjunction(parts: Iterable[Predicate]) -> Predicate:
             return only
         case _:
             return And(flat)
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a literal or a bound is the float NaN."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def literal_fits(value: Any, data_type: DataType) -> bool:  # noqa: C901  one arm a kind

@@ -65,7 +65,7 @@ def read_files(
         CorruptDataFileError: while reading, for a file or a deletion vector that is missing, damaged or of other types
             than the table.
         CorruptLogError: while reading, for a partition value that is no value of its column.
-        UnsupportedFeatureError: while reading, for a shredded variant, or for old times of a foreign clock.
+        UnsupportedFeatureError: while reading, for old times of a foreign clock.
         StorageError: while reading, when storage does not answer.
     """
     reading = plan_reading(

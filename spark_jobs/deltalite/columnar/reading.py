@@ -8,13 +8,14 @@ those that the predicate and the deletes look at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from deltalite.columnar.batch_sizes import BatchLimits
 from deltalite.columnar.binding import bind
 from deltalite.columnar.equality_deletes import BoundDeletes, EqualityDeletes, bind_deletes
+from deltalite.columnar.file_columns import Layouts
 from deltalite.columnar.predicate import EVERYTHING, Predicate, columns_of
 from deltalite.columnar.projection import MetadataColumn, Projection, leaf_paths, project, restrict
 from deltalite.columnar.row_filter import truths
@@ -31,7 +32,7 @@ class Reading:
     """A checked request; made by `plan_reading`.
 
     `read` and `read_physical` are the same columns in the same order, as users and as files name them. `read_arrow` is
-    their Arrow schema. `use_threads`: Arrow decodes columns in parallel.
+    their Arrow schema. `use_threads`: Arrow decodes columns in parallel. All files of the reading share `layouts`.
     """
 
     table: TableSchema
@@ -44,6 +45,7 @@ class Reading:
     deletes: tuple[BoundDeletes, ...]
     limits: BatchLimits
     use_threads: bool
+    layouts: Layouts = field(default_factory=Layouts, compare=False)
 
     @property
     def is_whole(self) -> bool:

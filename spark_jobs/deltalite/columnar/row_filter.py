@@ -8,7 +8,7 @@ written out. Exact numbers compare exactly, whatever the scale of the literal. C
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import reduce
 from typing import Any, assert_never
@@ -96,7 +96,7 @@ def column_values(batch: pa.RecordBatch, column: Path) -> pa.Array:
 def _is_among(array: pa.Array, values: tuple[Any, ...]) -> pa.Array:
     """Whether each value equals one of `values`, as `In` says."""
     literals = [value for value in values if value is not None]
-    known = None if types.is_floating(array.type) else _exact_values(literals, array.type)
+    known = None if types.is_floating(array.type) else exact_values(literals, array.type)
     if known is None:
         equals = (_compare(array, Operator.EQ, value) for value in values)
         return reduce(pc.or_kleene, equals, _constant(False, len(array)))
@@ -106,7 +106,7 @@ def _is_among(array: pa.Array, values: tuple[Any, ...]) -> pa.Array:
     return pc.if_else(pc.or_(found, certain), found, pa.scalar(None, pa.bool_()))
 
 
-def _exact_values(literals: list[Any], data_type: pa.DataType) -> pa.Array | None:
+def exact_values(literals: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
     """The literals in a column's type; None where one of them has no place there."""
     try:
         return pa.array([_integral(literal, data_type) for literal in literals], data_type)

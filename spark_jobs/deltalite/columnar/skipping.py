@@ -3,27 +3,62 @@
 The answer comes from the log alone, and is always safe: a file is left out only when partition values and statistics
 prove that the predicate is TRUE for none of its rows, in SQL's three-valued logic. That they count no rows is no proof,
 since the writer may not have counted. The same test serves partition pruning, data skipping, conflict detection and the
-columnar reader. Partition values are tested once for each combination of them, and statistics are parsed only for the
-files that are left.
+columnar reader. Partition values are tested once for each combination of them. Statistics are parsed only for the files
+that are left, for many files together (`stats_columns.py`); those that are unusual, file by file (`file_facts.py`).
 Protocol: Per-file Statistics; Partition Value Serialization.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.binding import bind, physical
+from deltalite.columnar.fact_columns import can_compare
 from deltalite.columnar.file_facts import FileStats, facts_from_partition, facts_from_stats, parse_stats
-from deltalite.columnar.outcomes import FALSE, NULL, TRUE, UNKNOWN_COLUMN, ColumnFacts, Outcomes, outcomes
-from deltalite.columnar.predicate import Constant, Path, Predicate, columns_of
+from deltalite.columnar.masks import Masks, has_bits
+from deltalite.columnar.outcomes import (
+    FALSE,
+    NULL,
+    TRUE,
+    UNKNOWN_COLUMN,
+    ColumnFacts,
+    Mask,
+    Outcomes,
+    combined,
+    leaf_outcomes,
+    outcomes,
+)
+from deltalite.columnar.predicate import Constant, Leaf, Path, Predicate, columns_of, leaves_of
+from deltalite.columnar.stats_columns import bound_type, facts_of_files
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.partition_values import partition_text
-from deltalite.protocol.schema import leaves
+from deltalite.protocol.schema import ArrayType, DataType, MapType, leaves
 
 PartitionValues = Mapping[str, str | None]
+
+# Files whose statistics are parsed together, and how few are asked one by one where that fails.
+FILES_AT_A_TIME = 65_536
+_FEW_FILES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitions:
+    """The partition values of many files: their distinct combinations, and for each file the number of its own."""
+
+    combinations: Sequence[PartitionValues]
+    group_of_row: pa.Int64Array
+
+    def select(self, rows: pa.BooleanArray) -> Partitions:
+        """Those of the files for which `rows` is true."""
+        return replace(self, group_of_row=self.group_of_row.filter(rows))
+
+    def slice(self, start: int, length: int) -> Partitions:
+        """Those of a range of the files."""
+        return replace(self, group_of_row=self.group_of_row.slice(start, length))
 
 
 def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table:
@@ -35,23 +70,14 @@ def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table
     if isinstance(predicate, Constant):
         return files if predicate.truth else files.slice(0, 0)
     test = FileTest(predicate, table)
-    combinations, group_of_row = group_by_partition(files, test.partition_keys)
-    possible = [test.possible(values, None) for values in combinations]
-    may_match = pa.array([bool(own & TRUE) for own in possible], pa.bool_()).take(group_of_row)
-    left = files.filter(may_match)
-    if all(own in (TRUE, FALSE, NULL) for own in possible):
-        return left
-    groups = group_of_row.filter(may_match).to_pylist()
-    stats = left.column("stats").to_pylist()
-    return left.filter(
-        pa.array(
-            [
-                possible[group] == TRUE or test.may_match(combinations[group], text)
-                for group, text in zip(groups, stats, strict=True)
-            ],
-            pa.bool_(),
-        )
-    )
+    partitions = group_by_partition(files, test.partition_keys)
+    possible = [test.possible(values, None) for values in partitions.combinations]
+    if not all(mask & TRUE for mask in possible):
+        may_match = pa.array([bool(mask & TRUE) for mask in possible], pa.bool_()).take(partitions.group_of_row)
+        files, partitions = files.filter(may_match), partitions.select(may_match)
+    if all(mask in (TRUE, FALSE, NULL) for mask in possible):
+        return files
+    return files.filter(test.may_match_each(files["stats"], partitions))
 
 
 class FileTest:
@@ -87,6 +113,75 @@ class FileTest:
         parsed = parse_stats(stats)
         return outcomes(self._predicate, lambda path: self._facts(path, partition_values, parsed))
 
+    def may_match_each(self, stats: pa.ChunkedArray, partitions: Partitions) -> pa.ChunkedArray:
+        """`may_match` for each of many files, whose partition values are grouped by `partition_keys`."""
+        columns = self._columns()
+        if columns is None:
+            return pa.chunked_array([self._one_by_one(stats, partitions)])
+        of_partitions = {
+            leaf: pa.array(
+                [leaf_outcomes(leaf, self._facts(leaf.column, values, None)) for values in partitions.combinations],
+                pa.uint8(),
+            )
+            for leaf in leaves_of(self._predicate)
+            if leaf.column in self._keys
+        }
+        parts = []
+        for start in range(0, len(stats), FILES_AT_A_TIME):
+            some = pa.concat_arrays(stats.slice(start, FILES_AT_A_TIME).chunks)
+            parts += self._together(some, partitions.slice(start, FILES_AT_A_TIME), columns, of_partitions)
+        return pa.chunked_array(parts, pa.bool_())
+
+    def _columns(self) -> dict[Path, DataType] | None:
+        """The columns whose statistics the predicate reads; None where not all of it can be asked of many at once."""
+        columns: dict[Path, DataType] = {}
+        for leaf in leaves_of(self._predicate):
+            data_type = self._types.get(leaf.column)
+            # Statistics tell nothing of lists and maps.
+            if data_type is None or leaf.column in self._keys or isinstance(data_type, ArrayType | MapType):
+                continue
+            compared = bound_type(data_type)
+            if compared is None or not can_compare(leaf, compared):
+                return None
+            columns[leaf.column] = data_type
+        return columns
+
+    def _together(
+        self,
+        stats: pa.StringArray,
+        partitions: Partitions,
+        columns: Mapping[Path, DataType],
+        of_partitions: Mapping[Leaf, pa.UInt8Array],
+    ) -> list[pa.BooleanArray]:
+        """`may_match` for each file. Where some of the statistics are unusual, those files are asked one by one."""
+        facts = facts_of_files(stats, columns) if columns else {}
+        if facts is None and len(stats) <= _FEW_FILES:
+            return [self._one_by_one(stats, partitions)]
+        if facts is None:
+            half = len(stats) // 2
+            return [
+                flags
+                for start, length in ((0, half), (half, len(stats) - half))
+                for flags in self._together(
+                    stats.slice(start, length), partitions.slice(start, length), columns, of_partitions
+                )
+            ]
+
+        def of_leaf(leaf: Leaf) -> Mask:
+            if leaf in of_partitions:
+                return Masks(of_partitions[leaf].take(partitions.group_of_row))
+            return leaf_outcomes(leaf, facts.get(leaf.column, UNKNOWN_COLUMN))
+
+        return [has_bits(combined(self._predicate, of_leaf) & TRUE, len(stats))]
+
+    def _one_by_one(self, stats: Iterable[pa.StringScalar], partitions: Partitions) -> pa.BooleanArray:
+        groups = partitions.group_of_row.to_pylist()
+        flags = (
+            self.may_match(partitions.combinations[group], text.as_py())
+            for group, text in zip(groups, stats, strict=True)
+        )
+        return pa.array(flags, pa.bool_())
+
     def _facts(self, path: Path, partition_values: PartitionValues, stats: FileStats | None) -> ColumnFacts:
         data_type = self._types.get(path)
         if data_type is None:
@@ -97,8 +192,8 @@ class FileTest:
         return UNKNOWN_COLUMN if stats is None else facts_from_stats(stats, path, data_type)
 
 
-def group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict[str, str | None]], pa.Array]:
-    """The distinct combinations of values of these partition columns, and for each file the number of its own."""
+def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
+    """The values of these partition columns."""
     combinations: list[dict[str, str | None]] = [{}]
     group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
     for column in keys:
@@ -111,7 +206,7 @@ def group_by_partition(files: pa.Table, keys: Sequence[str]) -> tuple[list[dict[
             combinations[pair // width] | {column: texts[pair % width]} for pair in pairs.dictionary.to_pylist()
         ]
         group_of_row = pairs.indices.cast(pa.int64())
-    return combinations, group_of_row
+    return Partitions(combinations=combinations, group_of_row=group_of_row)
 
 
 def _texts_of(partition_values: pa.ChunkedArray, column: str) -> pa.StringArray:

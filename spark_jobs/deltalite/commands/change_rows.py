@@ -13,13 +13,14 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from deltalite.commands.append_only import refuse_append_only
 from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.row_change import CarriedOut, RowChange
 from deltalite.commands.row_change_files import carried_out
-from deltalite.errors import AppendOnlyError
-from deltalite.protocol.features import check_writable, is_in_force
+from deltalite.commands.run_order import is_out_of_order, marked
+from deltalite.protocol.features import check_writable
 from deltalite.requests import RowsRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
@@ -71,6 +72,7 @@ def _attempt(
         change = stack.enter_context(plan(base))
         planned = time.monotonic()
         _check_may_remove(base, change)
+        out_of_order = change.changes_rows and is_out_of_order(base, request, change.reads)
         done_now = carried_out(spark, base, change, stack) if change.changes_rows else None
         operation = describe(change, done_now)
         if request.identity is None and _is_empty(change, done_now):
@@ -84,6 +86,7 @@ def _attempt(
             "rewriteTimeMs": _milliseconds(time.monotonic() - planned),
         }
         operation = replace(operation, metrics={**operation.metrics, **times})
+        operation = marked(operation, out_of_order=out_of_order)
         proposal = _proposal(request, base, change, done_now, operation)
         return committed(spark, store, request, proposal, done_now.files if done_now is not None else ())
 
@@ -105,7 +108,7 @@ def _proposal(
         changes=() if done is None else done.changes,
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
-        txn=transaction(request.identity, now_ms=now_ms()),
+        txn=transaction(request.identity, base, now_ms=now_ms()),
         reads=change.reads,
         read_version=base.version,
         read_protocol=base.protocol,
@@ -116,11 +119,9 @@ def _proposal(
 
 def _check_may_remove(base: Snapshot, change: RowChange) -> None:
     """Refuse, before a row is written, to take rows from a table that is append-only."""
-    removes = change.gone.num_rows > 0 or change.touched is not None
-    if removes and is_in_force("appendOnly", base.protocol, base.metadata):
-        raise AppendOnlyError(
-            f"{base.store.root} is append-only (delta.appendOnly), and this operation would change or remove rows.",
-            remedy="Only insert rows, or unset the property.",
+    if change.gone.num_rows > 0 or change.touched is not None:
+        refuse_append_only(
+            base, "this operation would change or remove rows", remedy="Only insert rows, or unset the property."
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
-from deltalite.requests import CommitRequest
+from deltalite.requests import CommitRequest, RunProvenance
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop_tree import tree_of
@@ -41,7 +42,7 @@ def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | Non
     """
     base.check_log()
     identity = request.identity
-    return None if identity is None else earlier_result(base, base.store.root, identity.app_id, identity.txn_version)
+    return None if identity is None else earlier_result(base, base.store.root, identity)
 
 
 def committed(
@@ -63,7 +64,7 @@ def committed(
     if isinstance(outcome, DoneByAnotherTry):
         return result_of_version(store, outcome.version, outcome.app_id)
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
-    return operation_result(
+    result = operation_result(
         store,
         request,
         proposal.operation.name,
@@ -73,7 +74,10 @@ def committed(
         timestamp_ms=outcome.timestamp_ms,
         metrics=dict(proposal.operation.metrics),
         source_versions=source_versions_of(proposal.operation.parameters),
+        txn_version=None if proposal.txn is None else proposal.txn.version,
     )
+    provenance = RunProvenance.from_text(proposal.operation.user_metadata)
+    return replace(result, out_of_order=provenance.out_of_order)
 
 
 def operation_result(
@@ -87,8 +91,10 @@ def operation_result(
     timestamp_ms: int | None = None,
     metrics: dict[str, int] | None = None,
     source_versions: Mapping[str, int] | None = None,
+    txn_version: int | None = None,
 ) -> OperationResult:
-    """What this run has done to the table."""
+    """What this run has done to the table; `txn_version` is the committed one, else that of the request."""
+    identity = request.identity
     return OperationResult(
         table=store.root,
         operation=operation,
@@ -96,8 +102,8 @@ def operation_result(
         read_version=read_version,
         committed=committed,
         skipped=False,
-        app_id=request.identity.app_id if request.identity else None,
-        txn_version=request.identity.txn_version if request.identity else None,
+        app_id=identity.app_id if identity else None,
+        txn_version=identity.txn_version if identity and txn_version is None else txn_version,
         timestamp=timestamp_ms,
         metrics=metrics or {},
         source_versions=source_versions or {},

@@ -99,7 +99,7 @@ def _left_alone(
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
         operation=_operation(request, base.partition_columns, files=0, size_bytes=0, rows=0),
-        txn=transaction(request.identity, now_ms=now_ms()),
+        txn=transaction(request.identity, base, now_ms=now_ms()),
         read_version=base.version,
         read_protocol=base.protocol,
         read_metadata=base.metadata,
@@ -125,7 +125,7 @@ def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, par
         adds=FileActions(files.adds, partial(adds_of, data_change=True)),
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
-        txn=transaction(request.identity, now_ms=now_ms()),
+        txn=transaction(request.identity, None, now_ms=now_ms()),
         read_version=-1,
     )
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from deltalite.errors import CorruptLogError, InvalidRequestError, SourceError, UnsupportedFeatureError
 from deltalite.protocol.file_names import LOG_DIR
-from deltalite.protocol.partition_values import parse_partition_value, partition_scalar
+from deltalite.protocol.partition_values import canonical_text, parse_partition_value, partition_scalar
 from deltalite.protocol.paths import HIVE_NULL
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType, StructType
 from deltalite.storage.trees import Folder, ListedTree, walk
@@ -33,7 +33,9 @@ _FOREIGN = {
     ".hoodie": "a Hudi table",
 }
 _ICEBERG = ".metadata.json"
-_ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?|[A-Za-z_/]+)$")
+# Spark's CAST drops a time of day from a date, and a zone from a time without one.
+_TIME_OF_DAY = re.compile(r"\d[ T]+\S", re.ASCII)
+_ZONE = re.compile(r"\d[ T].*[^\d:.\s]", re.ASCII | re.DOTALL)
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _log = logging.getLogger(__name__)
 
@@ -187,10 +189,9 @@ def _other_folders(name: str, columns: list[str | None], wanted: list[str]) -> I
     )
 
 
-def _without_zone(text: str, data_type: DataType) -> str:
-    if _ZONE.search(text):
-        raise CorruptLogError("A time of day that has no zone has one.", remedy="Leave it out.")
-    return str(parse_partition_value(text, data_type))
+def _refuse(dropped: re.Pattern[str], text: str) -> None:
+    if dropped.search(text):
+        raise CorruptLogError("The type would drop a part of the text.", remedy="Leave that part out.")
 
 
 def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
@@ -209,8 +210,12 @@ def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
             case PrimitiveType("timestamp"):
                 moment = parse_partition_value(text, data_type).astimezone(UTC)
                 return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+            case PrimitiveType("date"):
+                _refuse(_TIME_OF_DAY, text)
+                return canonical_text(text, data_type)
             case PrimitiveType("timestamp_ntz"):
-                return _without_zone(text, data_type)
+                _refuse(_ZONE, text)
+                return str(parse_partition_value(text, data_type))
             case _:
                 return text
     except (CorruptLogError, UnsupportedFeatureError) as error:

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from deltalite.commands.append_only import refuse_append_only
 from deltalite.commands.change_rows import change_rows
+from deltalite.commands.every_row import refuse_every_row
 from deltalite.commands.row_change import CarriedOut, RowChange
 from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, rows_gone, vector_metrics
 from deltalite.commands.selected_rows import selected_change
@@ -33,7 +35,9 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
     """Delete rows, or report what an earlier try of the same run deleted (`skipped`).
 
     Raises:
-        InvalidRequestError: the condition is wrong, gives another answer each time, or holds a subquery.
+        InvalidRequestError: the condition is wrong, gives another answer each time, holds a subquery, or is true for
+            every row without `confirm_all_rows`.
+        AppendOnlyError: the table is append-only, also if no row matches.
         DeltaLiteError: as `change_rows`.
     """
     return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))
@@ -41,9 +45,19 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
 
 @contextmanager
 def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterator[RowChange]:
+    refuse_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
     target = standing_target(base)
-    actions = RowActions.on_table(spark, base.schema, target.rules)
-    yield selected_change(spark, base, request.condition, actions.delete(request.condition, "condition"), target)
+    action = RowActions.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")
+    if request.condition is not None:
+        refuse_every_row(
+            spark,
+            request.condition,
+            base.schema,
+            parameter="condition",
+            effect="this operation would delete",
+            confirmed=request.confirm_all_rows,
+        )
+    yield selected_change(spark, base, request.condition, action, target)
 
 
 def _described(request: DeleteRequest, change: RowChange, done: CarriedOut | None) -> Operation:

@@ -7,24 +7,30 @@ Protocol: Transaction Identifiers; `commitInfo.userMetadata`.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import RunIdentity
+from deltalite.snapshot import Snapshot
 
 
-def transaction(identity: RunIdentity | None, *, now_ms: int) -> SetTransaction | None:
-    """The `txn` action of a run, None where no run is known."""
+def transaction(identity: RunIdentity | None, base: Snapshot | None, *, now_ms: int) -> SetTransaction | None:
+    """The `txn` action of a run that commits on `base`, None where no run is known.
+
+    The version is above the stored one, since the run has work to do: the stored commit belongs to another run of the
+    same key, or to another generation. Two tries of one run choose the same version, so only one of them commits.
+    """
     if identity is None:
         return None
-    return SetTransaction(app_id=identity.app_id, version=identity.txn_version, last_updated_ms=now_ms)
+    stored = None if base is None else base.transactions.get(identity.app_id)
+    version = identity.txn_version if stored is None else max(identity.txn_version, stored.version + 1)
+    return SetTransaction(app_id=identity.app_id, version=version, last_updated_ms=now_ms)
 
 
 def user_metadata(identity: RunIdentity | None, text: str | None) -> str | None:
     """The run as JSON, with the user's own text under `user_metadata`; the text alone where no run is known."""
-    if identity is None or not identity.details:
+    values = {} if identity is None else identity.provenance
+    if not values:
         return text
-    details: dict[str, Any] = dict(identity.details)
     if text is not None:
-        details["user_metadata"] = text
-    return json.dumps(details)
+        values["user_metadata"] = text
+    return json.dumps(values)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from deltalite.columnar.predicate import Constant, Or, Predicate, conjunction
 from deltalite.columnar.skipping import FileTest, prune
 from deltalite.commands.change_rows import change_rows
+from deltalite.commands.merge_first_rows import merge_first_rows
 from deltalite.commands.merge_report import described
 from deltalite.commands.own_sources import own_sources, pinned_sources
 from deltalite.commands.row_change import RowChange, TouchedRows
@@ -42,6 +43,7 @@ from deltalite.spark.scan import AddressedRows, scan_addressed
 from deltalite.spark.source_keys import by_ranges, source_keys
 from deltalite.spark.sources import query_rows
 from deltalite.spark.types import from_spark
+from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import ReadSet
 
 if TYPE_CHECKING:
@@ -63,6 +65,11 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         ConstraintViolationError: a new row breaks a rule of the table.
         DeltaLiteError: as `change_rows`.
     """
+    if request.create_if_missing:
+        refuse_version(request.table)
+        made = merge_first_rows(spark, request)
+        if made is not None:
+            return made
     source = _Source(spark, request)
     return change_rows(spark, request, partial(_plan, spark, request, source), partial(described, request, source))
 

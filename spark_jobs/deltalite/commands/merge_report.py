@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from deltalite.commands.kept_rows import StagedRows
 from deltalite.commands.row_change import CarriedOut, RowChange
 from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.requests import MergeClause, MergeRequest
@@ -22,15 +23,37 @@ class Source(Protocol):
 
 def described(request: MergeRequest, source: Source, change: RowChange, done: CarriedOut | None) -> Operation:
     """The operation."""
+    parameters = _parameters(request, source.versions)
+    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
+
+
+def first_rows_described(request: MergeRequest, rows: StagedRows) -> Operation:
+    """The operation of a merge that made its table: it has inserted all rows."""
+    files = rows.files
+    metrics = {
+        "numTargetRowsInserted": files.rows,
+        "numTargetRowsUpdated": 0,
+        "numTargetRowsDeleted": 0,
+        "numTargetRowsCopied": 0,
+        "numOutputRows": files.rows,
+        "numTargetFilesAdded": len(files.adds),
+        "numTargetFilesRemoved": 0,
+        "numTargetBytesAdded": files.size_bytes,
+        "numTargetBytesRemoved": 0,
+    }
+    return row_operation(request, OPERATION, _parameters(request, rows.source_versions), metrics)
+
+
+def _parameters(request: MergeRequest, source_versions: Mapping[str, int]) -> dict[str, str]:
     parameters = {
         "predicate": predicate_parameter([request.on]),
         "matchedPredicates": _clauses(request.when_matched),
         "notMatchedPredicates": _clauses(request.when_not_matched),
         "notMatchedBySourcePredicates": _clauses(request.when_not_matched_by_source),
     }
-    if source.versions:
-        parameters[SOURCE_VERSIONS] = json.dumps(source.versions)
-    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
+    if source_versions:
+        parameters[SOURCE_VERSIONS] = json.dumps(source_versions)
+    return parameters
 
 
 def _clauses(clauses: Sequence[MergeClause]) -> str:

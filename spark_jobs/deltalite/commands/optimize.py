@@ -175,7 +175,7 @@ class _Run:
             operation=self._operation(written.adds, written.removes, at_the_end),
             adds=written.adds,
             removes=written.removes,
-            txn=None if at_the_end is None else transaction(self.request.identity, now_ms=now_ms()),
+            txn=None if at_the_end is None else transaction(self.request.identity, base, now_ms=now_ms()),
             reads=ReadSet(keys=written.keys),
             read_version=base.version,
             read_protocol=base.protocol,
@@ -210,7 +210,7 @@ class _Run:
             )
         proposal = Proposal(
             operation=operation,
-            txn=transaction(self.request.identity, now_ms=now_ms()),
+            txn=transaction(self.request.identity, base, now_ms=now_ms()),
             read_version=base.version,
             read_protocol=base.protocol,
             read_metadata=base.metadata,

@@ -111,7 +111,7 @@ def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
     return [
         Candidate(
             number=number,
-            partition=keys.key(values or {}),
+            partition=keys.key(values or {}, path),
             path=path,
             size_bytes=size or 0,
             modified_ms=modified or 0,

@@ -13,14 +13,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from deltalite.commands.append_only import refuse_append_only
 from deltalite.commands.committing import committed, done_before, now_ms, operation_result
 from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.restored_files import AbsentFiles, Difference, absent_files, difference, refuse_absent
 from deltalite.commands.vacuum_at_work import refuse_beside_vacuum
-from deltalite.errors import AppendOnlyError
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
-from deltalite.protocol.features import is_in_force
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
 from deltalite.results import OperationResult
@@ -96,12 +95,9 @@ def _rules_of(snapshot: Snapshot) -> Rules:
 
 
 def _check_may_remove(base: Snapshot, files: Difference) -> None:
-    if files.gone.num_rows and is_in_force("appendOnly", base.protocol, base.metadata):
-        raise AppendOnlyError(
-            f"{base.store.root} is append-only (delta.appendOnly), and the restore would remove {files.gone.num_rows} "
-            "files.",
-            remedy="Unset the property first.",
-        )
+    if files.gone.num_rows:
+        effect = f"the restore would remove {files.gone.num_rows} files"
+        refuse_append_only(base, effect, remedy="Unset the property first.")
 
 
 def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) -> Difference:
@@ -125,7 +121,7 @@ def _proposal(
     absent: AbsentFiles,
 ) -> Proposal | None:
     """What is to be committed; None where nothing differs and there is no run to record."""
-    txn = transaction(request.identity, now_ms=now_ms())
+    txn = transaction(request.identity, base, now_ms=now_ms())
     same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
     same = same_rules and not files.back.num_rows and not files.gone.num_rows
     if same and txn is None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from deltalite.commands.append_only import refuse_append_only
 from deltalite.commands.change_rows import change_rows
 from deltalite.commands.row_change import CarriedOut, RowChange
 from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, vector_metrics
@@ -36,6 +37,7 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
         InvalidRequestError: the condition or a value is wrong, or a column does not exist.
         SchemaMismatchError: a value has a type that the column cannot take.
         ConstraintViolationError: a new row breaks a rule of the table.
+        AppendOnlyError: the table is append-only, also if no row matches.
         DeltaLiteError: as `change_rows`.
     """
     return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))
@@ -43,6 +45,7 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
 
 @contextmanager
 def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterator[RowChange]:
+    refuse_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
     target = standing_target(base)
     actions = RowActions.on_table(spark, base.schema, target.rules)
     given = actions.assignments(request.set, "set")

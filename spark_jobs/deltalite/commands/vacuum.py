@@ -195,7 +195,7 @@ def _end(
 
     def attempt() -> OperationResult:
         base = Snapshot.load(store)
-        proposal = _empty_proposal(base, operation, txn=transaction(identity, now_ms=now_ms()))
+        proposal = _empty_proposal(base, operation, txn=transaction(identity, base, now_ms=now_ms()))
         return committed(spark, store, request, proposal)
 
     return replanned(attempt, rebase=Rebase.REPLAN, retries=request.conflict_retries, seconds=request.conflict_seconds)

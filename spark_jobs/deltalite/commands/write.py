@@ -8,23 +8,26 @@ snapshot, and the commit is checked against everything that was committed after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from deltalite.commands.append_only import refuse_append_only
 from deltalite.commands.change_files import change_files
 from deltalite.commands.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.every_row import refuse_every_row
 from deltalite.commands.identity import transaction
 from deltalite.commands.kept_rows import KeptRows, StagedRows
 from deltalite.commands.own_sources import own_sources, pinned_sources
 from deltalite.commands.replanning import Rebase, replanned
 from deltalite.commands.rerun import files_of_earlier_run
+from deltalite.commands.run_order import is_out_of_order, marked
 from deltalite.commands.write_report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write_target import WriteTarget, write_target
 from deltalite.commands.written_files import WrittenFiles, described, rows_counted, write_layout
 from deltalite.errors import (
-    AppendOnlyError,
     ConstraintViolationError,
     InvalidRequestError,
     TableExistsError,
@@ -32,7 +35,7 @@ from deltalite.errors import (
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddCDCFile
-from deltalite.protocol.features import check_writable, is_in_force
+from deltalite.protocol.features import check_writable
 from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
@@ -43,13 +46,13 @@ from deltalite.spark.folders import folder_of
 from deltalite.spark.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.identity import numbered
 from deltalite.spark.opening import writable_store
-from deltalite.spark.predicates import parse_predicate
 from deltalite.spark.replacing import Replacement, everything, matching, same_partitions
 from deltalite.spark.sources import query_rows
 from deltalite.spark.staging import StagedWrite, WriteLayout, foreign_entry
+from deltalite.spark.text_lengths import length_guards
 from deltalite.spark.types import from_spark
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.proposal import Proposal, ReadSet
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,9 +60,18 @@ if TYPE_CHECKING:
     from deltalite.spark.staging import DataFile
     from deltalite.storage.log_store import LogStore
 
+_log = logging.getLogger(__name__)
+Describer = Callable[[StagedRows], Operation]
+"""What history shows of a commit that only adds these rows."""
 
-def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
+
+def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | None = None) -> OperationResult:
     """Write, or report what an earlier try of the same run wrote (`skipped`). What is contradicted is planned again.
+
+    Args:
+        spark: the session.
+        request: what to write.
+        describe: makes the operation that history shows; that of a write where it is left out.
 
     Raises:
         DeltaLiteError: of the class that says what is wrong; the table is then as it was (`CommitStateUnknownError` is
@@ -69,7 +81,7 @@ def write(spark: SparkSession, request: WriteRequest) -> OperationResult:
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     with KeptRows() as kept:
         return replanned(
-            lambda: _attempt(spark, request, store, kept),
+            lambda: _attempt(spark, request, store, kept, describe),
             rebase=_rebase(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
@@ -81,11 +93,13 @@ def _rebase(request: WriteRequest) -> Rebase:
     return Rebase.REPLAN if own_sources(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
-def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows) -> OperationResult:
+def _attempt(
+    spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows, describe: Describer | None
+) -> OperationResult:
     """One plan, and its commit."""
     base = _existing(spark, store)
     if base is None:
-        return _Write(spark, request, store, None, kept).run()
+        return _Write(spark, request, store, None, kept, describe).run()
     done = done_before(base, request)
     if done is not None:
         return done
@@ -98,7 +112,7 @@ def _attempt(spark: SparkSession, request: WriteRequest, store: LogStore, kept: 
         case WriteMode.IGNORE:
             return _leave_alone(spark, store, request, base)
         case WriteMode.APPEND | WriteMode.OVERWRITE:
-            return _Write(spark, request, store, base, kept).run()
+            return _Write(spark, request, store, base, kept, describe).run()
 
 
 def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
@@ -126,7 +140,7 @@ def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, ba
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
         operation=write_operation(request, base.partition_columns, {}, {}),
-        txn=transaction(request.identity, now_ms=now_ms()),
+        txn=transaction(request.identity, base, now_ms=now_ms()),
         read_version=base.version,
         read_protocol=base.protocol,
         read_metadata=base.metadata,
@@ -148,15 +162,24 @@ class _Write:
     """One attempt at a write that has to be done."""
 
     def __init__(
-        self, spark: SparkSession, request: WriteRequest, store: LogStore, base: Snapshot | None, kept: KeptRows
+        self,
+        spark: SparkSession,
+        request: WriteRequest,
+        store: LogStore,
+        base: Snapshot | None,
+        kept: KeptRows,
+        describe: Describer | None,
     ) -> None:
         self._spark = spark
         self._request = request
         self._store = store
         self._base = base
         self._kept = kept
+        self._out_of_order: bool | None = None  # not known yet
+        self._describe = describe
 
     def run(self) -> OperationResult:
+        self._check_may_overwrite()
         rows = self._kept.rows
         if rows is not None:
             target = write_target(self._request, self._base, rows.data, now_ms=now_ms())
@@ -171,7 +194,7 @@ class _Write:
             data = from_spark(given.frame.schema)
             target = write_target(self._request, self._base, data, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
-            self._check_may_remove(replaced)
+            self._check_replaced(replaced)
             staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(data, target)
             complete = completed(given.frame, data, target.schema, target.rules)
@@ -179,6 +202,7 @@ class _Write:
             with numbered(complete, unnumbered) as (numbered_rows, count):
                 target = target.with_marks(unnumbered, count)
                 files = self._described(staging.write(numbered_rows, target.table, guards), staging, target)
+        _warn_of_null_partitions(self._store, target, data, files.rows)
         rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=given.source_versions)
         if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not unnumbered:
             self._kept.rows = rows
@@ -187,7 +211,7 @@ class _Write:
     def _finished(self, rows: StagedRows, target: WriteTarget, known_before: Replacement | None) -> OperationResult:
         """From the files of the rows on. What is copied out of replaced files is right for this attempt alone."""
         replaced = known_before or self._replaced_by_rows(rows.files)
-        self._check_may_remove(replaced)
+        self._check_replaced(replaced)
         with ExitStack() as stack:
             staged, stagings = _Staged(new=rows.files, copied=WrittenFiles.none(), replaced=replaced), [rows.staging]
             if replaced is not None and replaced.survivors is not None:
@@ -211,7 +235,7 @@ class _Write:
     def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
         """What every row has to keep."""
         asked = self._request.properties
-        guards = not_null_guards(target.schema)
+        guards = not_null_guards(target.schema) + length_guards(target.schema)
         guards += rule_guards(self._spark, data, target.schema, target.rules, asked=asked)
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
@@ -234,9 +258,16 @@ class _Write:
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
         """What the request alone says is replaced, found before anything is written."""
+        if self._request.replace_where is not None:
+            refuse_every_row(
+                self._spark,
+                self._request.replace_where,
+                target.schema if self._base is None else self._base.schema,
+                parameter="replace_where",
+                effect="this write would replace",
+                confirmed=self._request.confirm_all_rows,
+            )
         if self._base is None:
-            if self._request.replace_where is not None:
-                parse_predicate(self._spark, self._request.replace_where, target.schema, parameter="replace_where")
             return None
         if self._request.mode is WriteMode.OVERWRITE:
             if self._request.replace_where is not None:
@@ -260,14 +291,28 @@ class _Write:
         wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
         return wanted and self._base is not None and bool(self._base.partition_columns)
 
-    def _check_may_remove(self, replaced: Replacement | None) -> None:
-        """Refuse, mostly before a row is written, to take rows from a table that is append-only as it is now."""
-        base = self._base
-        if base is None or replaced is None or replaced.files.num_rows == 0 or not self._request.data_change:
+    def _check_may_overwrite(self) -> None:
+        """Refuse, before a row is read, to overwrite an append-only table, also if no row would go.
+
+        `data_change=False` only rearranges rows, which the protocol allows.
+        """
+        if self._base is not None and self._request.mode is WriteMode.OVERWRITE and self._request.data_change:
+            refuse_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
+
+    def _check_replaced(self, replaced: Replacement | None) -> None:
+        """Refuse, before a row is written where that is known, what may not be replaced or not in this order."""
+        self._check_may_remove(replaced)
+        if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
             return
-        if is_in_force("appendOnly", base.protocol, base.metadata):
-            raise AppendOnlyError(
-                f"{self._store.root} is append-only (delta.appendOnly), and this write would remove rows.",
+        if self._out_of_order is None:
+            self._out_of_order = is_out_of_order(self._base, self._request, self._reads(replaced))
+
+    def _check_may_remove(self, replaced: Replacement | None) -> None:
+        """Refuse, before a row is written, to take back an earlier append from an append-only table."""
+        if self._base is not None and replaced is not None and replaced.files.num_rows and self._request.data_change:
+            refuse_append_only(
+                self._base,
+                "this write would remove the rows of an earlier run",
                 remedy="Append, or unset the property.",
             )
 
@@ -279,26 +324,47 @@ class _Write:
             if removed is not None
             else ()
         )
-        metrics = write_metrics(request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes))
+        operation = self._operation(staged, rows, target) if self._describe is None else self._describe(rows)
         return Proposal(
-            operation=write_operation(request, target.partition_columns, metrics, rows.source_versions),
+            operation=marked(operation, out_of_order=bool(self._out_of_order)),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
             changes=staged.changes,
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
-            txn=transaction(request.identity, now_ms=now_ms()),
+            txn=transaction(request.identity, self._base, now_ms=now_ms()),
             reads=self._reads(staged.replaced),
             read_version=self._base.version if self._base else -1,
             read_protocol=self._base.protocol if self._base else None,
             read_metadata=self._base.metadata if self._base else None,
         )
 
+    def _operation(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Operation:
+        metrics = write_metrics(
+            self._request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes)
+        )
+        return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
+
     def _reads(self, replaced: Replacement | None) -> ReadSet:
         """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
         if own_sources(self._request.sources, self._request.table):
             return ReadSet(whole_table=True)
         return ReadSet() if replaced is None else replaced.reads
+
+
+def _warn_of_null_partitions(store: LogStore, target: WriteTarget, data: StructType, count: int) -> None:
+    """Log a warning if the rows lack a partition column that the table does not make itself."""
+    rules = target.rules
+    made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
+    missing = [name for name in target.partition_columns if data.find(name) is None and name not in made]
+    if missing and count:
+        _log.warning(
+            "Writing %s rows to the NULL partition of %s: they lack the partition column %s. If that is a mistake, add "
+            "the column in `query`.",
+            count,
+            store.root,
+            ", ".join(missing),
+        )
 
 
 def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:

@@ -48,7 +48,12 @@ def write_operation(
 def write_metrics(
     request: WriteRequest, new: WrittenFiles, copied: WrittenFiles, replaced: Replacement | None, *, change_files: int
 ) -> dict[str, int]:
-    """Spark's names. `numDeletedRows` is left out where a removed file does not say how many rows it held."""
+    """The metrics under Spark's names.
+
+    `numDeletedRows` is the number of rows that matched `replace_where`. For a predicate on partition columns alone no
+    row is read, so it comes from the statistics of the removed files, and is left out if one of them has none.
+    delta-spark: WriteIntoDelta, DeleteCommand.
+    """
     metrics = {
         "numFiles": len(new.adds) + len(copied.adds),
         "numOutputBytes": new.size_bytes + copied.size_bytes,
@@ -61,7 +66,7 @@ def write_metrics(
     if request.replace_where is not None:
         metrics["numAddedChangeFiles"] = change_files
         metrics["numCopiedRows"] = copied.rows
-        before = WrittenFiles.rows_of(replaced.files)
-        if before is not None:
-            metrics["numDeletedRows"] = before - copied.rows
+        deleted = WrittenFiles.rows_of(replaced.whole) if replaced.matched_rows is None else replaced.matched_rows
+        if deleted is not None:
+            metrics["numDeletedRows"] = deleted
     return metrics

@@ -206,6 +206,8 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
         configuration = {**base.configuration, **stored_properties(request.properties)}
         check_manifests_are_possible(configuration)
         wanted = base.partition_columns if request.partition_by is None else request.partition_by
+        if request.partition_by is None:
+            _check_has_partition_columns(schema, base)
         return replace(
             base.metadata,
             schema_string=_schema_string(base, schema),
@@ -220,6 +222,17 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
     schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
+
+
+def _check_has_partition_columns(schema: StructType, base: Snapshot) -> None:
+    """Refuse a new schema that lacks a partition column of the table, unless `partition_by` says what to do."""
+    missing = [name for name in base.partition_columns if schema.find(name) is None]
+    if missing:
+        raise SchemaMismatchError(
+            f"The table is partitioned by ({', '.join(base.partition_columns)}), and the new schema has no column "
+            f"'{missing[0]}'.",
+            remedy="Set partition_by to the new partition columns, or to [] for none; or add the column in `query`.",
+        )
 
 
 def _check_brings_no_identity(columns: Sequence[IdentityColumn], data: StructType) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from deltalite.columnar.deletion_vectors import deleted_rows
-from deltalite.columnar.file_columns import FileColumns, fields_of
+from deltalite.columnar.file_columns import FileColumns, Layouts
 from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.footer_leaves import FooterLeaves
 from deltalite.columnar.legacy_calendar import calendar_of
@@ -69,6 +69,7 @@ class FileChecks:
         self._store = store
         self._with_footers = with_footers
         self._presence = Presence(store)
+        self._layouts = Layouts()
         self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="verify")
         self.looked = Looked()
 
@@ -147,7 +148,10 @@ class FileChecks:
                 broken = ["the statistics are no JSON object"] if stats else []
                 return footer.num_rows, broken
             columns = FileColumns(
-                fields=fields_of(parquet.schema_arrow), mode=table.mode, file=path, leaf=lambda _field, _target: None
+                layout=self._layouts.of(parquet.schema_arrow),
+                mode=table.mode,
+                file=path,
+                leaf=lambda _field, _target: None,
             )
             found = FooterLeaves(columns=columns, footer=footer, calendar=calendar_of(footer.metadata))
             return footer.num_rows, list(contradictions(parsed, table, found))

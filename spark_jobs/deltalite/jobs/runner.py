@@ -1,9 +1,10 @@
-"""What every job does: read the request, open a session, run the command, say the result.
+"""What every job does: read the request, open a session, run the command, report the result.
 
 The request is a JSON file; its path is the only argument (a bare name in cluster modes, where Spark ships the file).
-The job's application, and then its result or error, go to stdout as marker lines, and the process ends with the error's
-exit code, so that the operator need not parse text. Once the command has returned, nothing can turn its success into a
-failure. A job that is asked to end takes back what it has not committed.
+The job's application, and then its result or error, go to stdout as marker lines with the nonce of the request, and the
+process ends with the error's exit code, so that the operator need not parse text. Once the command has returned,
+nothing can turn its success into a failure. A job that is asked to end takes back what it has not committed. What the
+job logs shows no secret of the request, and a message of several lines cannot pass for other lines of the log.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltalite.errors import DeltaLiteError
-from deltalite.results import JobStarted, OperationResult, error_marker, result_marker, started_marker
+from deltalite.redaction import redacted, secret_values
+from deltalite.results import (
+    NO_NONCE,
+    JobStarted,
+    OperationResult,
+    error_marker,
+    nonce_of,
+    result_marker,
+    started_marker,
+)
 from deltalite.spark.session import open_session, shipped_file
 
 if TYPE_CHECKING:
@@ -36,18 +46,28 @@ def run(
 ) -> int:
     """Run one job; the return value is the exit code of the process."""
     signal.signal(signal.SIGTERM, _terminated)
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    hidden: list[str] = []
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter(hidden))
+    logging.basicConfig(handlers=[handler])
     _log.setLevel(logging.INFO)
     # PySpark repeats each analysis error as one line of JSON with the whole Java stack; the error itself says it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    nonce = NO_NONCE
     try:
+        path = Path(arguments[0])
+        text = path.read_text(encoding="utf-8") if path.is_file() else None
+        nonce = nonce_of(text or "")  # also for an error of the session
         spark = open_session(f"deltalite {name}")
+        text = shipped_file(path.name).read_text(encoding="utf-8") if text is None else text
+        nonce = nonce_of(text)
+        hidden.extend(_secrets_of(text))
         context = spark.sparkContext
-        _say(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl)))
-        result = command(spark, parse(_request_text(arguments)))
+        _say(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
+        result = command(spark, parse(text))
     except Exception as error:  # noqa: BLE001  the boundary of the process: every error ends as marker and exit code
-        return _failed(error)
-    marker = result_marker(result)
+        return _failed(error, nonce, hidden)
+    marker = result_marker(result, nonce)
     if marker is not None:
         _say(marker)
     _stop(spark)
@@ -59,15 +79,26 @@ def _terminated(signum: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 
-def _request_text(arguments: list[str]) -> str:
-    path = Path(arguments[0])
-    return (path if path.is_file() else shipped_file(path.name)).read_text(encoding="utf-8")
+class _Formatter(logging.Formatter):
+    """One line for each record, with the other lines of its message indented, and stars in place of secrets."""
+
+    def __init__(self, hidden: list[str]) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+        self._hidden = hidden
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n    ".join(redacted(super().format(record), self._hidden).splitlines())
 
 
-def _failed(error: Exception) -> int:
-    traceback.print_exc()
+def _secrets_of(request_json: str) -> list[str]:
+    return sorted(set(secret_values(request_json)), key=len, reverse=True)
+
+
+def _failed(error: Exception, nonce: str, hidden: list[str]) -> int:
+    sys.stderr.write(redacted("".join(traceback.format_exception(error)), hidden))
     sys.stderr.flush()
-    _say(error_marker(type(error).__name__, str(error)))
+    remedy = error.remedy if isinstance(error, DeltaLiteError) else ""
+    _say(error_marker(type(error).__name__, redacted(str(error), hidden), remedy=redacted(remedy, hidden), nonce=nonce))
     return error.exit_code if isinstance(error, DeltaLiteError) else _UNEXPECTED
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -44,9 +45,16 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
             raise _vanished(store, name)
         yield data
         return
+    with open_log_file(store, name) as handle:
+        yield from _blocks(handle, name)
+
+
+@contextmanager
+def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
+    """Open a file of the log; what goes wrong in the block raises as `read_blocks` says."""
     try:
         with store.open(name) as handle:
-            yield from _blocks(handle, name)
+            yield handle
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _vanished(store, name) from error
     except PermissionError as error:
@@ -86,7 +94,7 @@ def read_action_blocks(
     Raises:
         CorruptLogError: a line is no JSON object of one action; and as `read_blocks`.
     """
-    for read_bytes, pairs in _parsed_blocks(store, name, size_bytes):
+    for read_bytes, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
         yield read_bytes, list(pairs)
 
 
@@ -95,15 +103,23 @@ def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> I
 
     Raises as `read_action_blocks` does, though not before the lines ahead of a bad one have been given.
     """
-    for _, pairs in _parsed_blocks(store, name, size_bytes):
+    for _, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
         yield from pairs
 
 
-def _parsed_blocks(
-    store: LogStore, name: str, size_bytes: int | None
-) -> Iterator[tuple[int, Iterable[tuple[str, dict[str, Any]]]]]:
+def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The (kind, body) pairs of a file whose content is `data`, unknown kinds too. Only one block is parsed at a time.
+
+    Raises:
+        CorruptLogError: a line is no JSON object of one action; the caller has the lines ahead of it by then.
+    """
+    for _, pairs in _parsed_blocks(_blocks(pa.BufferReader(data), name), name):
+        yield from pairs
+
+
+def _parsed_blocks(blocks: Iterable[bytes], name: str) -> Iterator[tuple[int, Iterable[tuple[str, dict[str, Any]]]]]:
     line = 1
-    for block in read_blocks(store, name, size_bytes):
+    for block in blocks:
         pairs = _pairs_of_clean(block)
         yield len(block), iter_raw_actions(block, name, first_line=line) if pairs is None else pairs
         line += block.count(b"\n")

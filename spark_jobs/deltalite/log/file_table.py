@@ -7,7 +7,7 @@ vector. Protocol: Add File and Remove File, Action Reconciliation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol.actions import AddFile, RemoveFile, from_json
-from deltalite.protocol.paths import canonical_path
+from deltalite.protocol.paths import NOT_CANONICAL, canonical_path
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 DELETION_VECTOR = pa.struct(
@@ -50,7 +50,7 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
     "defaultRowCommitVersion": pa.int64(),
 }
 _MOST_SLICES = 1_000
-_BYTES_AT_A_TIME = 1 << 18
+_BYTES_AT_A_TIME = 1 << 20
 _ROWS_AT_A_TIME = 4_096
 # Required by the protocol, and left out by some writers.
 LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
@@ -73,9 +73,7 @@ def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
 
 def key_column(files: pa.Table) -> pa.ChunkedArray:
     """`file_key` for each row of a table with `path` and `deletionVector`; plain paths cost no Python."""
-    paths, vectors = files["path"], files["deletionVector"]
-    if may_be_encoded(paths) or pc.any(pc.starts_with(paths, "file:")).as_py():
-        paths = pa.chunked_array([pa.array(map(canonical_path, paths.to_pylist()), pa.string())])
+    paths, vectors = respelled(files["path"], canonical_path), files["deletionVector"]
     if vectors.null_count == len(vectors):
         return paths
     names, texts, offsets = (pc.struct_field(vectors, n) for n in ("storageType", "pathOrInlineDv", "offset"))
@@ -175,14 +173,40 @@ def said(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return None if descriptor is None else {key: value for key, value in descriptor.items() if value is not None}
 
 
-def may_be_encoded(paths: pa.ChunkedArray) -> bool:
-    """Whether a path may have a percent sign; never False where one has.
+def respelled(paths: pa.ChunkedArray, respell: Callable[[str], str]) -> pa.ChunkedArray:
+    """The paths of the log, with `respell` applied to each that is not its own canonical spelling."""
+    if not (_may_be_respelled(paths) or pc.any(pc.starts_with(paths, "file:")).as_py()):
+        return paths
+    return pa.chunked_array([_respelled(chunk, respell) for chunk in paths.chunks], pa.string())
 
-    It looks at the bytes of all strings at once, which costs a tenth of looking at each.
+
+def _respelled(paths: pa.StringArray, respell: Callable[[str], str]) -> pa.StringArray:
+    chosen = pc.match_substring_regex(paths, NOT_CANONICAL)
+    texts = pa.array([respell(path) for path in paths.filter(chosen).to_pylist()], pa.string())
+    return pc.replace_with_mask(paths, chosen, texts)
+
+
+def _may_be_respelled(paths: pa.ChunkedArray) -> bool:
+    """Whether a path has a percent sign, or a slash beside another slash or a dot; it may be True where none has.
+
+    It looks at the bytes of all strings at once, which costs a fraction of looking at each.
     """
-    texts = [memoryview(text) for text in (chunk.buffers()[2] for chunk in paths.chunks) if text is not None]
-    blocks = (text[at : at + _BYTES_AT_A_TIME] for text in texts for at in range(0, len(text), _BYTES_AT_A_TIME))
-    return any(b"%" in bytes(block) for block in blocks)
+    for text in (chunk.buffers()[2] for chunk in paths.chunks):
+        size = 0 if text is None else text.size
+        for at in range(0, size, _BYTES_AT_A_TIME):
+            block = text.slice(at, min(_BYTES_AT_A_TIME + 1, size - at))  # one byte more: pairs lie across blocks
+            if b"%" in block.to_pybytes() or _has_odd_pair(block):
+                return True
+    return False
+
+
+def _has_odd_pair(text: pa.Buffer) -> bool:
+    """Whether `//`, `/.` or `./` stands in a text."""
+    characters = pa.Array.from_buffers(pa.uint8(), text.size, [None, text])
+    slashes, dots = (pc.equal(characters, pa.scalar(ord(character), pa.uint8())) for character in "/.")
+    either = pc.or_(slashes, dots)
+    pairs = pc.or_(pc.and_(slashes[:-1], either[1:]), pc.and_(dots[:-1], slashes[1:]))
+    return bool(pc.any(pairs).as_py())
 
 
 def overruled(files: pa.Table, touched: Iterable[str]) -> pa.ChunkedArray:

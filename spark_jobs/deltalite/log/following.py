@@ -11,13 +11,13 @@ was made again before its first commit was seen by us.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from deltalite.conditions import CommitSummary, Place
+from deltalite.conditions import MADE_BY, MADE_BY_TIMES, CommitCondition, CommitSummary, Place
 from deltalite.errors import VersionGapError
-from deltalite.log.action_files import read_actions
+from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
 from deltalite.protocol.actions import (
     AddCDCFile,
     AddFile,
@@ -31,11 +31,21 @@ from deltalite.protocol.actions import (
     parse_action,
 )
 from deltalite.protocol.file_names import LogFileKind, commit_name, first_name_of, parse_log_name
+from deltalite.requests import RunProvenance
+from deltalite.requests.provenance import moment
 from deltalite.storage.log_store import LogStore
 
+T = TypeVar("T")
+
 # What is asked for of a commit before it is known how long it is: most are shorter, and so are one request.
-_START_BYTES = 64 * 1024
+_START_BYTES = WHOLE_LINE_BYTES
 _MARKED_BYTES = 4 * 1024
+# What a summary holds of a commit that may have any number of app ids and partitions, of any length.
+_MOST_APP_IDS = 1_000
+_MOST_PARTITIONS = 10_000
+_MOST_TEXT = 512 * 1024
+_LONGEST_OPERATION = 1_000
+_LONGEST_PROVENANCE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +87,8 @@ def place_at(store: LogStore, version: int) -> Place:
     return Place(version=version, mark=_mark(_start(store, version)) if version >= 0 else None)
 
 
-def follow(store: LogStore, place: Place) -> Iterator[Step]:
-    """What has come behind `place`, in order, read as it is asked for.
+def follow(store: LogStore, place: Place, condition: CommitCondition | None = None) -> Iterator[Step]:
+    """What has come behind `place`, in order, read as it is asked for; the summaries are made for `condition`.
 
     1. The next commit is there, and so is one's own, or that has just been cleaned up: commits.
     2. One's own is another one: the table was made again.
@@ -100,7 +110,7 @@ def follow(store: LogStore, place: Place) -> Iterator[Step]:
     while following is not None:
         place = replace(place, version=place.version + 1, mark=_mark(following))
         try:
-            summary = _summary(store, place.version, following)
+            summary = _summary(store, place.version, following, condition)
         except VersionGapError:  # gone since its start was read; the next look sees why
             return
         yield Commit(summary=summary, place=place)
@@ -167,34 +177,57 @@ def _mark(start: bytes | None) -> str:
     return "" if start is None else hashlib.sha256(start[:_MARKED_BYTES]).hexdigest()[:32]
 
 
-def _summary(store: LogStore, version: int, start: bytes) -> CommitSummary:
-    """The summary of a commit; one that is longer than its start is read in blocks, as it may be very large."""
+def summary_at(store: LogStore, version: int, condition: CommitCondition) -> CommitSummary:
+    """The summary of a commit, made for a condition.
+
+    Raises:
+        VersionGapError: the commit is not there.
+        CorruptLogError: it is malformed.
+        StorageError, StoragePermissionError: storage failed to answer, or refused.
+    """
+    return summarize(version, read_bounded_actions(store, commit_name(version)), condition)
+
+
+def _summary(store: LogStore, version: int, start: bytes, condition: CommitCondition | None) -> CommitSummary:
+    """The summary of a commit; one that is longer than its start is read in chunks, as it may be very large."""
     name = commit_name(version)
     is_whole = len(start) < _START_BYTES
-    return summarize(version, iter_raw_actions(start, name) if is_whole else read_actions(store, name))
+    actions = iter_raw_actions(start, name) if is_whole else read_bounded_actions(store, name)
+    return summarize(version, actions, condition)
 
 
-def summarize(version: int, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> CommitSummary:
-    """What a condition may ask of a commit, from the (kind, body) pairs of its actions.
+def summarize(
+    version: int, actions: Iterable[tuple[str, Mapping[str, Any]]], condition: CommitCondition | None = None
+) -> CommitSummary:
+    """What a condition may ask of a commit, from the (kind, body) pairs of its actions, in bounded memory.
+
+    Made for a condition, it holds only the app ids and partitions that the condition names, and is always complete.
+    Without one it holds as many as the bounds allow.
 
     Raises:
         CorruptLogError: an action is malformed.
     """
     info: Mapping[str, Any] | None = None
+    run: Mapping[str, str] = {}
     table_id: str | None = None
     data_changed = False
-    app_ids: set[str] = set()
-    partitions: dict[frozenset[tuple[str, str | None]], Mapping[str, str | None]] = {}
+    app_ids = _Bounded[str](_MOST_APP_IDS)
+    partitions = _Bounded[Mapping[str, str | None]](_MOST_PARTITIONS)
     for kind, body in actions:
         match parse_action(kind, body, commit_name(version)):
             case CommitInfo(values=values):
-                info = values if info is None else info
+                if info is None:
+                    info = {key: values.get(key) for key in ("operation", "timestamp")}
+                    run = _run(values.get("userMetadata"))
             case SetTransaction(app_id=app_id):
-                app_ids.add(app_id)
+                if condition is None or condition.names_app_id(app_id):
+                    app_ids.add(app_id, app_id, len(app_id))
             case AddFile() | RemoveFile() | AddCDCFile() as file:
                 data_changed = data_changed or (file.data_change and not isinstance(file, AddCDCFile))
-                if file.partition_values is not None:
-                    partitions.setdefault(frozenset(file.partition_values.items()), file.partition_values)
+                touched = file.partition_values
+                if touched is not None and (condition is None or condition.names_partition(touched)):
+                    length = sum(len(name) + len(value or "") for name, value in touched.items())
+                    partitions.add(frozenset(touched.items()), touched, length)
             case Metadata(id=table_id):
                 pass
             case Protocol() | DomainMetadata() | None:
@@ -204,10 +237,43 @@ def summarize(version: int, actions: Iterable[tuple[str, Mapping[str, Any]]]) ->
         timestamp_ms=_when(info or {}),
         operation=_text((info or {}).get("operation")),
         data_changed=data_changed,
-        app_ids=frozenset(app_ids),
-        partitions=tuple(partitions.values()),
+        app_ids=frozenset(app_ids.items.values()),
+        partitions=tuple(partitions.items.values()),
         table_id=table_id,
+        is_complete=condition is not None or (app_ids.is_complete and partitions.is_complete),
+        run=run,
     )
+
+
+class _Bounded(Generic[T]):
+    """Distinct values in their order, up to a number of them and of their characters; one is always taken."""
+
+    def __init__(self, most: int) -> None:
+        self.items: dict[Hashable, T] = {}
+        self.is_complete = True
+        self._most = most
+        self._text = 0
+
+    def add(self, key: Hashable, value: T, length: int) -> None:
+        """Hold the value, or remember that one was left out."""
+        if key in self.items:
+            return
+        if self.items and (len(self.items) >= self._most or self._text + length > _MOST_TEXT):
+            self.is_complete = False
+            return
+        self.items[key] = value
+        self._text += length
+
+
+def _run(text: object) -> dict[str, str]:
+    """What a commit says about the Airflow run that made it, with times in UTC; a text of any length is no run."""
+    if not isinstance(text, str) or len(text) > _LONGEST_PROVENANCE:
+        return {}
+    run = RunProvenance.from_text(text)
+    values = {name: getattr(run, name) for name in MADE_BY}
+    times = {name: time.isoformat() for name in MADE_BY_TIMES if (time := moment(values[name])) is not None}
+    texts = {name: str(value) for name, value in values.items() if value is not None and name not in MADE_BY_TIMES}
+    return texts | times
 
 
 def _when(info: Mapping[str, Any]) -> int:
@@ -217,4 +283,4 @@ def _when(info: Mapping[str, Any]) -> int:
 
 
 def _text(operation: Any) -> str | None:
-    return operation if isinstance(operation, str) else None
+    return operation[:_LONGEST_OPERATION] if isinstance(operation, str) else None

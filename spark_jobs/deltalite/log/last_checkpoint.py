@@ -16,6 +16,9 @@ from deltalite.log.last_checkpoint_checksum import canonical_md5, matches
 from deltalite.protocol.file_names import LAST_CHECKPOINT
 from deltalite.storage.log_store import LogStore
 
+# delta-spark leaves a schema of more than 20,000 characters out of the file.
+_LARGEST_BYTES = 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
@@ -30,8 +33,8 @@ class LastCheckpoint:
 
 def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
     """The hint, or None where it is missing or cannot be understood."""
-    data = store.read(LAST_CHECKPOINT)
-    if data is None:
+    data = store.read_start(LAST_CHECKPOINT, _LARGEST_BYTES + 1)
+    if data is None or len(data) > _LARGEST_BYTES:
         return None
     try:
         body = json.loads(data)

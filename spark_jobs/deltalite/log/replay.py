@@ -22,6 +22,7 @@ from deltalite.log.checkpoint_reader import read_file_blocks, read_files, read_h
 from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overruled, without_keys, without_rows
 from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
+from deltalite.log.subjects import SubjectsOnce
 from deltalite.protocol.actions import (
     Action,
     AddCDCFile,
@@ -34,12 +35,14 @@ from deltalite.protocol.actions import (
     SetTransaction,
     parse_action,
 )
+from deltalite.protocol.paths import is_plain
 from deltalite.storage.log_store import LogStore, StoredFile
 
 # Of commits and compactions that are larger together, statistics are not held, but read again when they are asked for.
 _HELD_BYTES = 512 * 1024 * 1024
 _STATS = "stats"
 _BLOCK_ROWS = 50_000
+_FILE_KINDS = (AddFile.action, RemoveFile.action)
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
@@ -195,6 +198,15 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
     )
 
 
+def check_compaction(store: LogStore, entry: LogEntry) -> None:
+    """Return where a compaction can be used. Raises `CorruptLogError` where it is malformed or was never reconciled."""
+    state = _State(without=(_STATS,))
+    for _ in state.applied_blocks(store, entry):
+        state.adds.take()
+        state.removes.take()
+    state.flush()
+
+
 def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None:
     """The provenance in a commit, None where it has none; the file is read no further than there.
 
@@ -227,15 +239,21 @@ class _State:
         """The same block by block, so that the caller can look between them. Its adds count before its removes.
 
         Within a commit one path may be removed with one deletion vector and added with another: their keys differ.
+        A compaction has one action about a file. Raises `CorruptLogError`.
         """
         name, removed_here = entry.file.name, set[str]()
+        once = SubjectsOnce(name) if entry.is_compaction else None
         for read_bytes, pairs in read_action_blocks(store, name, entry.file.size_bytes):
             for kind, body in pairs:
-                if kind == AddFile.action:
-                    self._add(_key_of(kind, body, name), body, removed_here)
-                elif kind == RemoveFile.action:
-                    self._remove(_key_of(kind, body, name), body, removed_here)
-                elif not self._is_settled(kind):
+                if kind in _FILE_KINDS:
+                    key = _key_of(kind, body, name)
+                    if once is not None:
+                        once.take_file(key)
+                    (self._add if kind == AddFile.action else self._remove)(key, body, removed_here)
+                    continue
+                if once is not None:
+                    once.take(kind, body)
+                if not self._is_settled(kind):
                     action = parse_action(kind, body, name)
                     if action is not None:
                         self.apply_small(action)
@@ -297,7 +315,7 @@ def _to_be_passed_over(name: str) -> Iterator[None]:
 
 def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
     path, vector = body.get("path"), body.get("deletionVector")
-    if type(path) is str and vector is None and "%" not in path and not path.startswith("file:"):
+    if type(path) is str and vector is None and is_plain(path):
         return path  # as `file_key` has it, for nearly all files
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(

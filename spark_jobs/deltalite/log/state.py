@@ -2,8 +2,9 @@
 
 A checkpoint or compaction that cannot be read, or that contradicts the version's checksum, is passed over for other
 files that say the same: another checkpoint of the version, an older one, or the commits from 0 on, which overrule the
-checksum. Only when nothing is left is it an error. The version itself never changes. Protocol: Action Reconciliation,
-Version Checksum File.
+checksum. Only when nothing is left is it an error. A checksum that miscounts the files is not used where the log is
+known to be right (see `_counted`), since other writers have left such checksums. The version itself never changes.
+Protocol: Action Reconciliation, Version Checksum File.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from deltalite.errors import CorruptLogError, VersionGapError, VersionNotFoundError
+from deltalite.log.checkpoint_witness import is_confirmed
 from deltalite.log.file_table import bytes_of
 from deltalite.log.replay import PassOver, ReplayedLog, read_commit_info, replay
 from deltalite.log.segment import LogSegment, find_segment
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltalite.storage.log_store import LogStore
+from deltalite.version import is_ours
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -44,6 +47,7 @@ class LogState:
         self._avoided: frozenset[str] = frozenset()
         self._replayed: ReplayedLog | None = None
         self._commit_info: tuple[Mapping[str, Any] | None] | None = None
+        self._miscount: CorruptLogError | None = None
 
     @classmethod
     def open(cls, store: LogStore, version: int | None = None) -> LogState:
@@ -96,7 +100,7 @@ class LogState:
         Raises:
             CorruptLogError: the log cannot be read, or contradicts the version's checksum file.
         """
-        return self._ask(lambda log: self._counted(log.files(columns)))
+        return self._ask(lambda log: self._counted(log, log.files(columns)))
 
     def file_blocks(self, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
         """The active files in blocks of a bounded number of rows; one at least.
@@ -136,6 +140,9 @@ class LogState:
         try:
             segment = find_segment(self.store, self.segment.version, unreadable=avoided)
         except (VersionGapError, VersionNotFoundError):
+            if unusable.error is self._miscount and self._is_foreign():
+                self._drop_checksum(unusable.error)
+                return
             raise unusable.error from None  # which says more than that nothing else leads to the version
         _log.warning("%s Falling back to other files of the log.", unusable.error)
         self.segment, self._avoided, self._replayed = segment, avoided, None
@@ -154,18 +161,31 @@ class LogState:
                 raise error  # what was said of this version before came from the checksum
         return log
 
-    def _counted(self, files: pa.Table) -> pa.Table:
-        """The files, if they are as many and as large as the checksum says, or if the commits say so.
+    def _counted(self, log: ReplayedLog, files: pa.Table) -> pa.Table:
+        """The files, if they are as many and as large as the checksum says, or if the checksum is known to be wrong.
 
-        The commits are the log and the checksum only repeats them. So commits from 0 on overrule it, and it is not
-        used any more; a checkpoint whose commits are gone does not.
+        1 The commits are the log and the checksum only repeats them, so commits from 0 on overrule it. 2 So does a
+        checkpoint that is as `_last_checkpoint` says. 3 Else other files of the log are tried. 4 Where there are none,
+        the checksum of a commit of another writer is dropped, and that of our own commit makes an error.
         """
         error = None if self.checksum is None else self._miscounted(files, self.checksum)
         if error is not None:
-            self._blame_other_files(error)
-            _log.warning("%s The checksum is not used.", error.problem)
-            self.checksum = None
+            checkpoint = self.segment.checkpoint
+            confirmed = None if checkpoint is None else is_confirmed(self.store, checkpoint, log.sources)
+            if self.segment.compactions or (checkpoint is not None and not confirmed):
+                self._miscount = None if confirmed is False else error
+                self._blame_other_files(error)
+            self._drop_checksum(error)
         return files
+
+    def _drop_checksum(self, error: CorruptLogError) -> None:
+        _log.warning("%s The checksum is not used.", error.problem)
+        self.checksum = None
+
+    def _is_foreign(self) -> bool:
+        """Whether another writer committed the version, or nobody knows who did."""
+        info = self.commit_info
+        return info is None or not is_ours(info.get("engineInfo"))
 
     def _miscounted(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
         if checksum.num_files != files.num_rows:

@@ -19,7 +19,11 @@ from deltalite.protocol.actions import Metadata, Protocol, from_json, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChecksum:
-    """What the file says. The last two count what deletion vectors mark, None where the file does not say."""
+    """What the file says.
+
+    `num_deleted_records` and `num_deletion_vectors` count what deletion vectors mark. `txn_id` names the commit.
+    Each is None where the file does not say.
+    """
 
     protocol: Protocol
     metadata: Metadata
@@ -27,11 +31,12 @@ class VersionChecksum:
     table_size_bytes: int
     num_deleted_records: int | None = None
     num_deletion_vectors: int | None = None
+    txn_id: str | None = None
 
-    def to_bytes(self, *, txn_id: str | None, in_commit_timestamp_ms: int | None) -> bytes:
-        """The content of the file, with what only the version's commit can say."""
+    def to_bytes(self, *, in_commit_timestamp_ms: int | None) -> bytes:
+        """The content of the file, with the time that the version's commit carries."""
         body = {
-            "txnId": txn_id,
+            "txnId": self.txn_id,
             "tableSizeBytes": self.table_size_bytes,
             "numFiles": self.num_files,
             "numMetadata": 1,
@@ -62,6 +67,7 @@ def parse_version_checksum(data: bytes, source: str) -> VersionChecksum | None:
             table_size_bytes=_count(body["tableSizeBytes"]),
             num_deleted_records=_optional_count(body.get("numDeletedRecordsOpt")),
             num_deletion_vectors=_optional_count(body.get("numDeletionVectorsOpt")),
+            txn_id=_optional_text(body.get("txnId")),
         )
     except (ValueError, KeyError, TypeError, RecursionError, CorruptLogError):
         return None
@@ -76,6 +82,12 @@ def _object(value: Any) -> dict[str, Any]:
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(value)
+    return value
+
+
+def _optional_text(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(value)
     return value
 
 

@@ -149,6 +149,8 @@ _CLASSES: Mapping[str, type[Any]] = {
     cls.action: cls for cls in (Protocol, Metadata, AddFile, RemoveFile, AddCDCFile, SetTransaction, DomainMetadata)
 }
 
+_KNOWN_KINDS = frozenset({*_CLASSES, CommitInfo.action, "checkpointMetadata", "sidecar"})
+
 
 def commit_to_bytes(actions: Iterable[Action]) -> bytes:
     """The content of a commit file: one JSON object a line, in the order given. Only the bytes are held."""
@@ -161,6 +163,7 @@ def commit_to_bytes(actions: Iterable[Action]) -> bytes:
 def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
     """The (kind, body) pairs of a commit file, unknown kinds too, without making values of them.
 
+    An unknown kind whose value is no object is left out: this library does not know what form it has to have.
     `source` names the file in the `CorruptLogError` that a line raises which is not a JSON object of one action;
     `first_line` is the number there of the first line of `data`, where that is a part of the file.
     """
@@ -176,9 +179,10 @@ def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterat
         for kind, body in entry.items():
             if body is None:
                 continue
-            if not isinstance(body, dict):
+            if isinstance(body, dict):
+                yield kind, body
+            elif kind in _KNOWN_KINDS:
                 raise CorruptLogError(f"The {kind} in line {number} of {source} is not an object.", remedy=_REMEDY)
-            yield kind, body
 
 
 def parse_commit(data: bytes, source: str) -> list[Action]:
@@ -198,24 +202,47 @@ def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | No
 def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
     """One action from its JSON body; `source` names the file in errors."""
     make: Any = cls  # each class has its own fields: the constructor is called by name
-    known, values = set(), {}
-    for f in _json_fields(make):
-        key = f.metadata["json"]
-        known.add(key)
+    keys, rules = _parse_rules(make)
+    values: dict[str, Any] = {}
+    for key, name, types, items, is_required in rules:
         value = body.get(key)
         if value is None:
-            if f.default is MISSING and f.default_factory is MISSING:
+            if is_required:
                 raise CorruptLogError(f"{source} has a {make.action} without `{key}`.", remedy=_REMEDY)
             continue
-        if not _is_of_type(value, f.metadata["types"], f.metadata["items"]):
+        if (items is not None or type(value) not in types) and not _is_of_type(value, types, items):
             raise CorruptLogError(
                 f"{source} has a {make.action} whose `{key}` is {value!r:.80}, which has the wrong type.",
                 remedy=_REMEDY,
             )
-        values[f.name] = tuple(value) if isinstance(value, list) else value
-    unknown = {k: v for k, v in body.items() if k not in known}
-    made: _T = make(**values, unknown=unknown) if unknown else make(**values)
+        values[name] = tuple(value) if type(value) is list else value
+    if not body.keys() <= keys:
+        values["unknown"] = {key: value for key, value in body.items() if key not in keys}
+    made: _T = make(**values)
     return made
+
+
+_ParseRule = tuple[str, str, tuple[type, ...], tuple[type, ...] | None, bool]
+
+
+@cache
+def _parse_rules(cls: type[Any]) -> tuple[frozenset[str], tuple[_ParseRule, ...]]:
+    """The JSON keys of a class, and for each: key, field, types, types of its items, and whether it is required.
+
+    These are tuples, made once for each class, because a commit may have a million adds.
+    """
+    hashable: Any = cls
+    rules = tuple(
+        (
+            f.metadata["json"],
+            f.name,
+            f.metadata["types"],
+            f.metadata["items"],
+            f.default is MISSING and f.default_factory is MISSING,
+        )
+        for f in _json_fields(hashable)
+    )
+    return frozenset(rule[0] for rule in rules), rules
 
 
 def _is_of_type(value: Any, types: tuple[type, ...], items: tuple[type, ...] | None) -> bool:

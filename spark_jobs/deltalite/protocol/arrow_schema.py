@@ -21,6 +21,8 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+VARIANT = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+"""A variant, as Parquet stores it where it is not shredded."""
 _TO_ARROW: dict[str, pa.DataType] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -34,7 +36,7 @@ _TO_ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
-    "variant": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
+    "variant": VARIANT,
     "void": pa.null(),
 }
 _FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (

@@ -1,9 +1,10 @@
 """Partition values: strings in the log, typed values everywhere else.
 
-Null and the empty string both mean null, for every type. Timestamps are read in both spellings of the protocol; the one
-without a zone means UTC here, since the log does not say which zone its writer had. Spark writes years from -9999 to
-beyond 9999: Arrow has them all, Python's calendar the years 1 to 9999. Writing them is Spark's work, see
-`spark/staging.py`. Protocol: Partition Value Serialization.
+Null and the empty string both mean null, for every type. Dates and times are read in every spelling that Spark's CAST
+reads, since other engines write `2020-1-1`, `2020-01-01 1:2:3` or `2020-01-01 00:00:00 UTC`. A time without a zone
+means UTC here, since the log does not say which zone its writer had; a time of day without a day is refused, since
+its day would be today's. Spark writes years from -9999 to beyond 9999: Arrow has them all, Python's calendar the years
+1 to 9999. Writing them is Spark's work, see `spark/staging.py`. Protocol: Partition Value Serialization.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, assert_never
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -20,19 +22,34 @@ from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 
-# `2026-01-01`, `2026-01-01 10:20:30.5`, `2026-01-01T10:20:30.123456Z`, `-9999-12-31`, `+10000-01-01`.
+# Whitespace and ASCII control characters, which Spark removes from both ends of a date or time.
+_BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
+# `2020`, `2020-1`, `2020-01-01`, and then anything behind a blank or a T.
+_DAY: Final = re.compile(
+    r"(?P<year>[-+]?\d{4,7})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?)(?:[ T].*)?)?)?", re.ASCII | re.DOTALL
+)
+# `2026-1-1 1:2`, `2026-01-01 10:20:30.5`, `2026-01-01T10:20:30.123456Z`, `2026-01-01 10:20:30 UTC`, `-9999-12-31`.
 _MOMENT: Final = re.compile(
-    r"(?P<year>[-+]?\d{4,6})-(?P<month>\d\d)-(?P<day>\d\d)"
-    r"(?:[ T](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,9}))?)?"
-    r"(?P<zone>Z|[-+]\d\d:?\d\d)?)?",
+    r"(?P<year>[-+]?\d{4,6})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?)"
+    r"(?:[ T](?P<hour>\d\d?)(?::(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:\.(?P<fraction>\d*))?)?"
+    r"(?P<zone>[^\d:.].*)?)?)?)?)?",
+    re.ASCII | re.DOTALL,
+)
+# `Z`, `UTC`, `+01:00`, `-0130`, `+1`, `GMT+02:30`; beyond that, regions such as `Europe/Berlin`.
+_OFFSET: Final = re.compile(
+    r"(?P<name>UTC|GMT|UT)?(?P<sign>[-+])(?P<hours>\d\d|\d(?!\d))"
+    r"(?::?(?P<minutes>\d\d)(?::?(?P<seconds>\d\d))?|:(?P<minute>\d))?",
     re.ASCII,
 )
+_UTC_NAMES: Final = frozenset({"Z", "UTC", "GMT", "UT"})
+_REGION: Final = re.compile(r"(?!posix/|right/)[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+", re.ASCII)
+_MOST_OFFSET_S: Final = 18 * 3_600
 _MOMENTS: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 # The calendar repeats itself after 400 years.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+_LAST_PLAIN_YEAR: Final = 9_999
 _DAY_US: Final = 86_400_000_000
-_MINUTE_US: Final = 60_000_000
 # Far more than any decimal has.
 _MOST_DIGITS: Final = 1_000
 # What Python's numbers take from text beyond what engines write: digits of other scripts, 1_000, blanks.
@@ -96,11 +113,49 @@ def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
         raise _no_value(text, data_type) from error
 
 
+def canonical_text(text: str | None, data_type: DataType) -> str | None:
+    """The same value in the one spelling that every engine reads; null for the empty string.
+
+    Dates become `2020-01-01`, times have all six digits, and those of the type timestamp are in UTC and say so. Years
+    after 9999 have a plus. Values of other types stay as they are.
+
+    Raises:
+        CorruptLogError: the text is no value of the type, or does not fit it.
+    """
+    if isinstance(data_type, DecimalType):  # Spark rounds one that has more digits than its column
+        parse_partition_value(text, data_type)
+        return text or None
+    scalar = partition_scalar(text, data_type)
+    if not scalar.is_valid or not _is_moment(data_type):
+        return text or None
+    if data_type == PrimitiveType("date"):
+        return _day_text(int(scalar.value))
+    days, of_day = divmod(int(scalar.value), _DAY_US)
+    clock = (_EPOCH + timedelta(microseconds=of_day)).time().isoformat(timespec="microseconds")
+    return f"{_day_text(days)} {clock}{'Z' if data_type == PrimitiveType('timestamp') else ''}"
+
+
+def in_file(
+    error: CorruptLogError | UnsupportedFeatureError, column: str, path: str | None
+) -> CorruptLogError | UnsupportedFeatureError:
+    """The error about a partition value, which names its column and the file, where it is known."""
+    file = "" if path is None else f" of the file '{path}'"
+    return type(error)(f"{error.problem} It belongs to the column '{column}'{file}.", remedy=error.remedy)
+
+
+def _day_text(days: int) -> str:
+    cycles, of_cycle = divmod(days, _CYCLE_DAYS)
+    day = date.fromordinal(_EPOCH.toordinal() - _CYCLE_DAYS + of_cycle)  # in the years 1570 to 1970
+    year = day.year + (cycles + 1) * _CYCLE_YEARS
+    sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
+    return f"{sign}{abs(year):04d}-{day:%m-%d}"
+
+
 def _parse(text: str, data_type: DataType) -> Any:
     """The Python value, but microseconds since 1970 (UTC) for dates and times."""
     try:
         return _parsed(text, data_type)
-    except (ValueError, InvalidOperation, KeyError) as error:
+    except (ValueError, OverflowError, InvalidOperation, KeyError) as error:  # a region's name may raise a KeyError
         raise _no_value(text, data_type) from error
 
 
@@ -121,11 +176,11 @@ def _parsed(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a typ
         case PrimitiveType("boolean"):
             return {"true": True, "false": False}[text.lower()]
         case PrimitiveType("date"):
-            return _microseconds(text, has_time=False, has_zone=False)
+            return _day(text) * _DAY_US
         case PrimitiveType("timestamp"):
-            return _microseconds(text, has_time=True, has_zone=True)
+            return _microseconds(text, has_zone=True)
         case PrimitiveType("timestamp_ntz"):
-            return _microseconds(text, has_time=True, has_zone=False)
+            return _microseconds(text, has_zone=False)
         case PrimitiveType("binary"):
             return text.encode("utf-8", "surrogateescape")
         case PrimitiveType() | ArrayType() | MapType() | StructType():
@@ -134,27 +189,48 @@ def _parsed(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a typ
             assert_never(data_type)
 
 
-def _microseconds(text: str, *, has_time: bool, has_zone: bool) -> int:
-    """A day or a moment in the proleptic Gregorian calendar; a zone counts only for a type that has one."""
-    found = _MOMENT.fullmatch(text)
-    if found is None or (found["hour"] is not None and not has_time):
-        raise ValueError("no date or time")
+def _day(text: str) -> int:
+    """Days since 1970; what follows the day is not looked at, as in Spark."""
+    found = _DAY.fullmatch(text.strip(_BLANKS))
+    if found is None:
+        raise ValueError("no date")
+    return _days_since_1970(found)
+
+
+def _microseconds(text: str, *, has_zone: bool) -> int:
+    """A moment in the proleptic Gregorian calendar; its zone must exist, and counts only for a type that has one."""
+    found = _MOMENT.fullmatch(text.strip(_BLANKS))
+    if found is None:
+        raise ValueError("no time")
+    clock = time(int(found["hour"] or 0), int(found["minute"] or 0), int(found["second"] or 0))
+    seconds = (clock.hour * 60 + clock.minute) * 60 + clock.second
+    local = _days_since_1970(found) * _DAY_US + seconds * 1_000_000 + int((found["fraction"] or "").ljust(6, "0")[:6])
+    offset_us = 0 if found["zone"] is None else _offset_us(found["zone"].strip(_BLANKS), local)
+    return local - offset_us if has_zone else local
+
+
+def _days_since_1970(found: re.Match[str]) -> int:
+    """The day of a match of `_DAY` or `_MOMENT`, the first of its year or month where it names no other."""
     cycles, year = divmod(int(found["year"]) - 1, _CYCLE_YEARS)
-    days = date(year + 1, int(found["month"]), int(found["day"])).toordinal() - _EPOCH.toordinal()
-    since_1970 = (days + cycles * _CYCLE_DAYS) * _DAY_US
-    if found["hour"] is None:
-        return since_1970
-    clock = time(int(found["hour"]), int(found["minute"]), int(found["second"] or 0))
-    since_1970 += (clock.hour * 60 + clock.minute) * _MINUTE_US + clock.second * 1_000_000
-    since_1970 += int((found["fraction"] or "0").ljust(6, "0")[:6])
-    return since_1970 - _offset_minutes(found["zone"]) * _MINUTE_US if has_zone else since_1970
+    day = date(year + 1, int(found["month"] or 1), int(found["day"] or 1))
+    return day.toordinal() - _EPOCH.toordinal() + cycles * _CYCLE_DAYS
 
 
-def _offset_minutes(zone: str | None) -> int:
-    if zone is None or zone == "Z":
+def _offset_us(zone: str, local_us: int) -> int:
+    """How far local time is ahead of UTC, in microseconds. Raises `ValueError` for a zone that does not exist."""
+    if zone in _UTC_NAMES:
         return 0
-    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
-    return -minutes if zone.startswith("-") else minutes
+    offset = _OFFSET.fullmatch(zone)
+    if offset is not None:
+        minutes, seconds = int(offset["minutes"] or offset["minute"] or 0), int(offset["seconds"] or 0)
+        size = int(offset["hours"]) * 3_600 + minutes * 60 + seconds
+        if minutes >= 60 or seconds >= 60 or size > _MOST_OFFSET_S:  # noqa: PLR2004  minutes and seconds
+            raise ValueError("no offset of a zone")
+        return (-size if offset["sign"] == "-" else size) * 1_000_000
+    if not _REGION.fullmatch(zone):
+        raise ValueError("no zone")
+    ahead = (_EPOCH + timedelta(microseconds=local_us)).replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    return 0 if ahead is None else ahead // timedelta(microseconds=1)
 
 
 def _number(text: str) -> str:

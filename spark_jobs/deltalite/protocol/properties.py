@@ -13,31 +13,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from deltalite.errors import InvalidRequestError
+from deltalite.protocol.intervals import parse_interval_ms
 
 _T = TypeVar("_T")
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-_UNIT_MICROS = {
-    "week": 7 * DAY_MS * 1000,
-    "day": DAY_MS * 1000,
-    "hour": HOUR_MS * 1000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
 _SIZE = re.compile(r"(\d+)\s*(?:([kmgtp]?)b?)")
-_INTERVAL_PART = re.compile(r"(\d+)\s+([a-z]+?)s?(?=\s|$)")
-
-
-def parse_interval_ms(text: str) -> int:
-    """`interval 7 days`, `30 days`, `1 week 2 hours` in milliseconds. Months, years and negative parts are refused."""
-    body = text.strip().lower().removeprefix("interval").strip()
-    parts = _INTERVAL_PART.findall(body)
-    if not parts or _INTERVAL_PART.sub("", body).strip() or any(unit not in _UNIT_MICROS for _, unit in parts):
-        raise ValueError(f"{text!r} is no interval such as 'interval 7 days'")
-    return sum(int(count) * _UNIT_MICROS[unit] for count, unit in parts) // 1000
 
 
 def _boolean(text: str) -> bool:
@@ -51,6 +33,13 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise ValueError(f"{text!r} is not positive")
+    return value
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(f"{text!r} is below 0")
     return value
 
 
@@ -128,7 +117,7 @@ SET_TRANSACTION_RETENTION_MS: Property[int | None] = Property(
 )
 STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns", None, str)
 SYMLINK_MANIFESTS = Property("delta.compatibility.symlinkFormatManifest.enabled", False, _boolean)
-STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _positive)
+STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _not_negative)
 TARGET_FILE_SIZE: Property[int | None] = Property("delta.targetFileSize", None, _bytes)
 
 MIN_READER_VERSION = "delta.minReaderVersion"

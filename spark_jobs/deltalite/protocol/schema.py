@@ -33,6 +33,11 @@ PRIMITIVES = frozenset(
     }
 )
 MAX_PRECISION = 38
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""The field metadata in which Spark keeps a type with texts of bounded length, in SQL; the field's type has strings."""
+_BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
+# Other names that Spark reads.
+_ALIASES = {"null": "void", "timestamp_ltz": "timestamp"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)", re.ASCII)
 # Deeper types than any engine writes would end in a RecursionError somewhere.
 _MOST_LEVELS = 100
@@ -180,8 +185,11 @@ def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C90
             return DecimalType(precision, scale)
         if value == "decimal":
             return DecimalType(10, 0)
-        if value in PRIMITIVES:
-            return PrimitiveType(value)
+        if _BOUNDED_TEXT.fullmatch(value):
+            return PrimitiveType("string")
+        name = _ALIASES.get(value, value)
+        if name in PRIMITIVES:
+            return PrimitiveType(name)
         raise UnsupportedFeatureError(
             f"The table's schema has the type '{value}', which this release does not read.",
             remedy="Read the table with an engine that supports it.",
@@ -216,9 +224,31 @@ def _parse_field(value: Mapping[str, Any], levels: int) -> StructField:
     if not isinstance(name, str):
         raise TypeError(name)
     name.encode()  # half of a surrogate pair, which JSON can say, is no text and raises a ValueError
-    return StructField(
-        name, parse_type(value["type"], levels), bool(value.get("nullable", True)), dict(value.get("metadata") or {})
-    )
+    data_type, metadata = parse_type(value["type"], levels), dict(value.get("metadata") or {})
+    if _has_bounded_text(value["type"]):
+        metadata.setdefault(CHAR_VARCHAR, _in_sql(value["type"]))
+    return StructField(name, data_type, bool(value.get("nullable", True)), metadata)
+
+
+def _has_bounded_text(value: Any) -> bool:
+    """Whether a type, given as JSON that `parse_type` has taken, has texts of bounded length outside of structs."""
+    if isinstance(value, str):
+        return _BOUNDED_TEXT.fullmatch(value) is not None
+    below = {"array": ("elementType",), "map": ("keyType", "valueType")}.get(value["type"], ())
+    return any(_has_bounded_text(value[key]) for key in below)
+
+
+def _in_sql(value: Any) -> str:
+    """Such a type in SQL; whatever else it has inside is only a place."""
+    if isinstance(value, str):
+        return value if _BOUNDED_TEXT.fullmatch(value) else str(parse_type(value))
+    match value["type"]:
+        case "array":
+            return f"array<{_in_sql(value['elementType'])}>"
+        case "map":
+            return f"map<{_in_sql(value['keyType'])},{_in_sql(value['valueType'])}>"
+        case _:
+            return "string"
 
 
 def type_to_json(data_type: DataType) -> Any:

@@ -5,11 +5,12 @@ Standard library only: a worker makes requests when it runs a task, and parsing 
 
 from __future__ import annotations
 
-from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, Request, RunIdentity
+from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutOfOrder, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
 from deltalite.requests.manifest import GenerateManifestRequest
 from deltalite.requests.optimize import OptimizeRequest
+from deltalite.requests.provenance import DIGEST_SCHEME, RunProvenance
 from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
@@ -18,6 +19,7 @@ from deltalite.requests.write import PartitionOverwrite, WriteMode, WriteRequest
 
 __all__ = [
     "ALL_COLUMNS",
+    "DIGEST_SCHEME",
     "SCHEMA_VERSION",
     "CheckpointRequest",
     "CommitRequest",
@@ -28,11 +30,13 @@ __all__ = [
     "MergeRequest",
     "OnRerun",
     "OptimizeRequest",
+    "OutOfOrder",
     "PartitionOverwrite",
     "Request",
     "RestoreRequest",
     "RowsRequest",
     "RunIdentity",
+    "RunProvenance",
     "Source",
     "UpdateRequest",
     "VacuumMode",

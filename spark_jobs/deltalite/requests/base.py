@@ -29,19 +29,38 @@ class OnRerun(StrEnum):
     REPLACE = "replace"
 
 
+class OutOfOrder(StrEnum):
+    """What a task does when runs of later data intervals have changed rows that it may touch."""
+
+    FAIL = "fail"
+    WARN = "warn"
+    ALLOW = "allow"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
     """Who is writing: the key of idempotency, and what history shows of the run.
 
-    `app_id` names the DAG run's task, `txn_version` its generation (0, and higher after the task was cleared where the
-    policy is to write again). Protocol: Transaction Identifiers. `details` (dag, task, run, try, map index) goes to
-    `commitInfo.userMetadata`.
+    `app_id` names the DAG run's task, or the author's own key. `txn_version` is the lowest transaction version that the
+    run may commit: its generation where the policy is to write again after a clear, else 0. Protocol: Transaction
+    Identifiers.
+
+    `details` (dag, task, run, try, map index, data interval), `generation` and the digests go to
+    `commitInfo.userMetadata`. `request_digest` is the digest of what the task asks for, `parameter_digests` has a short
+    one of each parameter. `sibling_ids` is what the app ids of the other mapped tasks of a DAG run begin and end with;
+    None where no position identifies the task. `is_of_cleared_run` says that tasks of the DAG run may have been
+    cleared, after which another position may identify a mapped item.
     """
 
     app_id: str
     txn_version: int = 0
     on_rerun: OnRerun = OnRerun.SKIP
     details: Mapping[str, str | int] = field(default_factory=dict)
+    generation: int = 0
+    request_digest: str | None = None
+    parameter_digests: Mapping[str, str] = field(default_factory=dict)
+    sibling_ids: tuple[str, str] | None = None
+    is_of_cleared_run: bool = True
 
     def __post_init__(self) -> None:
         choose(self, "on_rerun", OnRerun)
@@ -51,6 +70,21 @@ class RunIdentity:
             raise InvalidRequestError(
                 f"The transaction version {self.txn_version} is negative.", remedy="Count generations from 0."
             )
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What `commitInfo.userMetadata` says about the run, as JSON values; empty where nothing names the run."""
+        values: dict[str, Any] = dict(self.details)
+        if self.request_digest is not None:
+            values |= {"generation": self.generation, "request": self.request_digest}
+            values["parameters"] = dict(self.parameter_digests)
+        return values
+
+    @property
+    def is_mapped_by_position(self) -> bool:
+        """Whether the app id names a mapped item by its position alone."""
+        index = self.details.get("map_index")
+        return isinstance(index, int) and index >= 0 and "idempotency_key" not in self.details
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +103,10 @@ class Request:
         if not self.table:
             raise InvalidRequestError("The request names no table.", remedy="Give the table's address.")
 
-    def to_json(self) -> str:
-        """One line of JSON; `from_json` gives an equal request."""
-        return json.dumps({"schema_version": SCHEMA_VERSION, "kind": self.kind, **_plain(self)}, sort_keys=True)
+    def to_json(self, *, nonce: str | None = None) -> str:
+        """One line of JSON; `from_json` gives an equal request. The job repeats the nonce in its marker lines."""
+        head = {"schema_version": SCHEMA_VERSION, "kind": self.kind} | ({} if nonce is None else {"nonce": nonce})
+        return json.dumps({**head, **_plain(self)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -83,6 +118,7 @@ class Request:
         if not isinstance(body, dict):
             raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE)
         version, kind = body.pop("schema_version", None), body.pop("kind", None)
+        body.pop("nonce", None)  # is read by `results.nonce_of`
         if (version, kind) != (SCHEMA_VERSION, cls.kind):
             raise InvalidRequestError(
                 f"This job reads {cls.kind} requests of schema version {SCHEMA_VERSION}, "
@@ -111,6 +147,20 @@ class CommitRequest(Request):
     `conflict_seconds` only. `user_metadata` goes to `commitInfo`.
     """
 
+    incidental: ClassVar[frozenset[str]] = frozenset(
+        {
+            "identity",
+            "table",
+            "single_writer",
+            "user_metadata",
+            "conflict_retries",
+            "conflict_seconds",
+            "out_of_order",
+            "confirm_all_rows",
+        }
+    )
+    """The fields that do not decide which rows are written: the digest of a request leaves them out."""
+
     identity: RunIdentity | None = None
     user_metadata: str | None = None
     conflict_retries: int = 3
@@ -132,7 +182,9 @@ class CommitRequest(Request):
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
         if body.get("identity") is not None:
-            body["identity"] = RunIdentity(**body["identity"])
+            identity = body["identity"]
+            siblings = identity.get("sibling_ids")
+            body["identity"] = RunIdentity(**{**identity, "sibling_ids": siblings and tuple(siblings)})
         return body
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, OutOfOrder, choose
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 ALL_COLUMNS = "*"
@@ -22,7 +22,18 @@ Assignments = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsRequest(CommitRequest):
-    """A request that changes rows of a table that exists."""
+    """A request that changes rows of a table that exists.
+
+    `out_of_order` says what happens if runs of later data intervals have changed the same rows; None is `fail` for a
+    cleared task and `warn` for a first run.
+    """
+
+    out_of_order: OutOfOrder | None = None
+
+    def __post_init__(self) -> None:
+        if self.out_of_order is not None:
+            choose(self, "out_of_order", OutOfOrder)
+        CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """What cannot be meant, most telling first."""
@@ -36,16 +47,25 @@ class RowsRequest(CommitRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRequest(RowsRequest):
-    """Delete the rows of `table` for which `condition` (SQL) is true; all of them where it is None."""
+    """Delete the rows of `table` for which `condition` (SQL) is true.
+
+    `confirm_all_rows` confirms a delete of every row: one without a condition, or with one that is always true.
+    """
 
     kind: ClassVar[str] = "delete"
 
     condition: str | None = None
+    confirm_all_rows: bool = False
 
     def contradictions(self) -> Iterator[Contradiction]:
         """What cannot be meant, most telling first."""
         yield from RowsRequest.contradictions(self)
-        yield from _empty_condition("condition", self.condition, "to delete every row")
+        yield from _empty_condition("condition", self.condition, "and set confirm_all_rows=True to delete every row")
+        if self.condition is None and not self.confirm_all_rows:
+            yield (
+                f"The delete has no condition, so it would delete every row of {self.table}.",
+                "Give `condition`, or set confirm_all_rows=True.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +114,15 @@ class MergeRequest(RowsRequest):
     """Merge the rows of `sources` (through `query`, where given), which are called `source`, into `table`, `target`.
 
     Of the clauses of a kind the first one whose condition holds decides; a row for which none does stays as it is.
+    `create_if_missing` makes a table that does not exist, with `partition_by` and `properties`.
     """
 
     kind: ClassVar[str] = "merge"
+    incidental: ClassVar[frozenset[str]] = CommitRequest.incidental | {
+        "create_if_missing",
+        "partition_by",
+        "properties",
+    }
 
     sources: Mapping[str, Source]
     on: str
@@ -105,7 +131,10 @@ class MergeRequest(RowsRequest):
     when_matched: tuple[MergeClause, ...] = ()
     when_not_matched: tuple[MergeClause, ...] = ()
     when_not_matched_by_source: tuple[MergeClause, ...] = ()
-    schema_evolution: bool = False
+    merge_schema: bool = False
+    create_if_missing: bool = False
+    partition_by: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """What cannot be meant, most telling first."""
@@ -121,11 +150,23 @@ class MergeRequest(RowsRequest):
             )
         for name, clauses in kinds.items():
             yield from _wrong_clauses(name, clauses)
+        if self.create_if_missing and not self.when_not_matched:
+            yield (
+                "create_if_missing makes the table of the rows that the merge inserts, and no clause inserts a row.",
+                "Give when_not_matched, or leave create_if_missing out.",
+            )
+        if not self.create_if_missing and (self.partition_by is not None or self.properties):
+            yield (
+                "partition_by and properties are for a table that the merge makes, and create_if_missing is not set.",
+                "Set create_if_missing=True, or leave them out.",
+            )
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
         body = super(MergeRequest, cls)._typed(body)  # a class with slots is made anew, and `super()` knows the old one
         body["sources"] = sources_of(body["sources"])
+        if body.get("partition_by") is not None:
+            body["partition_by"] = tuple(body["partition_by"])
         for name in _ACTIONS:
             body[name] = tuple(MergeClause(**clause) for clause in body.get(name, ()))
         return body

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, choose
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, OutOfOrder, choose
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 
@@ -36,6 +36,11 @@ class WriteRequest(CommitRequest):
     """
 
     kind: ClassVar[str] = "write"
+    incidental: ClassVar[frozenset[str]] = CommitRequest.incidental | {
+        "max_records_per_file",
+        "optimize_write",
+        "properties",
+    }
 
     sources: Mapping[str, Source]
     query: str | None = None
@@ -46,14 +51,18 @@ class WriteRequest(CommitRequest):
     partition_overwrite: PartitionOverwrite = PartitionOverwrite.STATIC
     merge_schema: bool = False
     overwrite_schema: bool = False
+    confirm_all_rows: bool = False
     max_records_per_file: int | None = None
     optimize_write: bool = False
     data_change: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
+    out_of_order: OutOfOrder | None = None
 
     def __post_init__(self) -> None:
         choose(self, "mode", WriteMode)
         choose(self, "partition_overwrite", PartitionOverwrite)
+        if self.out_of_order is not None:
+            choose(self, "out_of_order", OutOfOrder)
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:

@@ -1,9 +1,10 @@
 """A value becomes the value of a column of another type: widened where types fit, else checked row by row.
 
-Decided on the types: what never fits (a string for a number, a struct with members that the column lacks) is refused
+Decided on the types: what never fits (a date for a number, a struct with members that the column lacks) is refused
 before a row is read. Where some values fit and others do not (a BIGINT for an INT, more digits than a decimal has, a
 time for a date), each is cast and cast back, and a row whose value does not come back the same ends the operation: no
-value is cut or rounded silently. delta-spark: store assignment, which rounds decimals.
+value is cut or rounded silently. A text is converted if it loses nothing (`text_values`). delta-spark: store
+assignment, which rounds decimals.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.errors import SchemaMismatchError
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, bare
 from deltalite.protocol.schema_evolution import VOID, fits
+from deltalite.spark.text_values import CONVERTED, text_value
 from deltalite.spark.types import spark_type
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
@@ -78,6 +80,8 @@ def _simple(
         return value.cast(spark_type(want))
     if want == PrimitiveType("string") and _name(have) not in _NO_TEXT:
         return value.cast("string")
+    if have == PrimitiveType("string") and (isinstance(want, DecimalType) or want.name in CONVERTED):
+        return _refusing(value, text_value(value, want), have, want, path)
     if not any(_name(have) in family and _name(want) in family for family in (_NUMBERS, _TIMES)):
         raise _never(have, want, path)
     return _checked(have, want, path)(value)
@@ -88,13 +92,21 @@ def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Co
 
     def cast(value: Column) -> Column:
         there = value.try_cast(spark_type(want))
-        problem = F.concat(
-            F.lit(f"The column '{path}' is {want}, and the value "), value.cast("string"), F.lit(f" ({have}) is none.")
-        )
-        is_same = value.isNull() | there.try_cast(spark_type(have)).eqNullSafe(value)
-        return F.when(is_same, there).otherwise(F.raise_error(problem).cast(spark_type(want)))
+        is_same = there.try_cast(spark_type(have)).eqNullSafe(value)
+        return _refusing(value, F.when(is_same, there), have, want, path)
 
     return cast
+
+
+def _refusing(value: Column, converted: Column, have: DataType, want: DataType, path: str) -> Column:
+    """`converted`, which ends the query where it is null and the value is not."""
+    problem = F.concat(
+        F.lit(f"The column '{path}' is {want}, and the value "),
+        value.cast("string"),
+        F.lit(f" ({have}) does not convert to it without loss."),
+    )
+    refusal = F.raise_error(problem).cast(spark_type(want))
+    return F.when(value.isNull() | converted.isNotNull(), converted).otherwise(refusal)
 
 
 def _struct(value: Column, have: StructType, want: StructType, path: str, *, fills: bool) -> Column:

@@ -52,8 +52,8 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
     return change_rows(spark, plan_changes(readable_store(spark, unversioned(path)), from_version, to_version))
 
 
-def change_rows(spark: SparkSession, plan: ChangePlan) -> DataFrame:
-    """The rows of a plan.
+def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False) -> DataFrame:
+    """The rows of a plan. Where it is exact, filters lose no row: see `scan.scan_rows`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
@@ -65,9 +65,9 @@ def change_rows(spark: SparkSession, plan: ChangePlan) -> DataFrame:
     if whole or not recorded:
         table = plan.snapshot.table_schema
         types = pa.array([file.change_type for file in whole], pa.string())
-        frames.append(_rows(spark, plan, whole, table, {CHANGE_TYPE: types}))
+        frames.append(_rows(spark, plan, whole, table, {CHANGE_TYPE: types}, is_exact=is_exact))
     if recorded:
-        frame = _rows(spark, plan, recorded, recorded_schema(plan.snapshot.table_schema), {})
+        frame = _rows(spark, plan, recorded, recorded_schema(plan.snapshot.table_schema), {}, is_exact=is_exact)
         missing = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
         checked = F.coalesce(named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
         frames.append(frame.select(*[checked if name == CHANGE_TYPE else named(name) for name in frame.columns]))
@@ -124,6 +124,8 @@ def _rows(
     files: Sequence[ChangedFile],
     table: TableSchema,
     by_file: dict[str, pa.Array],
+    *,
+    is_exact: bool,
 ) -> DataFrame:
     store = plan.snapshot.store
     listed = pa.table(
@@ -143,7 +145,7 @@ def _rows(
         COMMIT_TIMESTAMP: when,
     }
     chosen = {row: selection for row, selection in selections if selection is not None}
-    return scan_rows(spark, store.root, table, listed, rows=chosen, by_file=by_file)
+    return scan_rows(spark, store.root, table, listed, rows=chosen, by_file=by_file, is_exact=is_exact)
 
 
 def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:

@@ -17,10 +17,13 @@ from deltalite.spark.columns import named
 from deltalite.spark.conforming import conformed
 from deltalite.spark.expressions import Expressions, of_the_request, of_the_table
 from deltalite.spark.guards import Guard
+from deltalite.spark.text_lengths import fitted
 
 
 def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
     """The rows of `frame`, whose schema is `have`, as rows of `want`, with what they lack.
+
+    Texts are fitted to the lengths of their types.
 
     Raises:
         UnsupportedFeatureError: the expression of a column cannot be computed.
@@ -34,7 +37,7 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
             nothing = Expressions.of_table(frame.sparkSession, StructType(()))
             failure = of_the_table(f"default of the column '{field.name}'", text)
             made[field.name], _ = nothing.value(text, field.type, failure, varies=True)
-    rows = _with(rows, want, made)
+    rows = fitted(_with(rows, want, made), want)
     generated = generated_columns(frame.sparkSession, want, rules)
     return _with(rows, want, {f.name: generated[f.name] for f in lacking if f.name in generated})
 

@@ -21,4 +21,6 @@ def computed_once(rows: DataFrame) -> DataFrame:
     try:
         return rows.localCheckpoint()
     except SPARK_ERRORS as error:
-        raise data_error(error) or error from error
+        if (typed := data_error(error)) is None:
+            raise
+        raise typed from error

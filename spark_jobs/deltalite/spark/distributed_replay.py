@@ -9,16 +9,21 @@ Action Reconciliation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
+from deltalite.errors import VersionGapError
 from deltalite.log.checkpoint_reader import sidecar_names
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
+from deltalite.log.listing import LogEntry, list_log
+from deltalite.log.replay import check_compaction
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
+from deltalite.protocol.paths import NO_AUTHORITY, NOT_CANONICAL, PLACE, SCHEME
 from deltalite.spark.columns import named
 from deltalite.spark.uris import glob_escaped, spark_uri
 from deltalite.storage.log_store import LogStore
@@ -55,6 +60,7 @@ def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) ->
 
     Raises:
         CorruptCheckpointError: the checkpoint's own files, which name its sidecars, cannot be read.
+        CorruptLogError: a compaction whose commits are gone cannot be used.
     """
     return _replayed(spark, store, segment, AddFile)
 
@@ -65,9 +71,32 @@ def replayed_tombstones(spark: SparkSession, store: LogStore, segment: LogSegmen
 
 
 def _replayed(spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]) -> DataFrame:
-    stated = reduce(DataFrame.unionByName, _stated(spark, store, segment, kind))
+    stated = reduce(DataFrame.unionByName, _stated(spark, store, _of_commits(store, segment), kind))
     newest = stated.groupBy("key").agg(F.max_by(F.struct("is_wanted", "file"), "order").alias("last"))
     return newest.where("last.is_wanted").select("last.file.*")
+
+
+def _of_commits(store: LogStore, segment: LogSegment) -> LogSegment:
+    """The segment without compactions, which save nothing where files are read in parallel.
+
+    Where the log no longer has the commits, the compactions are checked and stay. Raises `CorruptLogError`.
+    """
+    if not segment.compactions:
+        return segment
+    first = 0 if segment.checkpoint is None else segment.checkpoint.version + 1
+    commits = list_log(store, first).commits
+    entries = [
+        LogEntry(first_version=version, last_version=version, file=commits[version])
+        for version in sorted(commits)
+        if first <= version <= segment.version
+    ]
+    try:
+        return replace(segment, entries=tuple(entries))
+    except VersionGapError:
+        for entry in segment.entries:
+            if entry.is_compaction:
+                check_compaction(store, entry)
+        return segment
 
 
 def _stated(
@@ -151,10 +180,41 @@ def _version_of_file() -> Column:
 def _key(action: Column) -> Column:
     """`file_table.file_key` as a struct: the canonical path, and the id of the deletion vector."""
     path, vector = action["path"], action["deletionVector"]
-    decoded = F.coalesce(F.try_url_decode(F.replace(path, F.lit("+"), F.lit("%2B"))), path)
-    checked = F.when(path.isNull(), F.raise_error(F.lit("The log names a file without a path."))).otherwise(decoded)
-    canonical = F.regexp_replace(checked, "^file:/+", "/")
-    return F.struct(canonical.alias("path"), deletion_vector_id(vector).alias("vector"))
+    missing = F.raise_error(F.lit("The log names a file without a path."))
+    checked = F.when(path.isNull(), missing).otherwise(canonical_path(path))
+    return F.struct(checked.alias("path"), deletion_vector_id(vector).alias("vector"))
+
+
+def canonical_path(path: Column) -> Column:
+    """`paths.canonical_path` of a column of paths; for most of them this costs one test by a pattern."""
+    normal = F.regexp_replace(F.regexp_replace(_normalised(path), "^file:/+", "/"), NO_AUTHORITY.pattern, "$1:/")
+    decoded = F.coalesce(F.try_url_decode(F.replace(normal, F.lit("+"), F.lit("%2B"))), normal)
+    return F.when(path.rlike(NOT_CANONICAL), decoded).otherwise(path)
+
+
+def _normalised(path: Column) -> Column:
+    """`paths._normalised`: the same steps, segment by segment."""
+    place = F.regexp_extract(path, PLACE.pattern, 0)
+    rest = F.substr(path, F.length(place) + 1)
+    nothing = F.struct(F.array().cast("array<string>").alias("kept"), F.lit(False).alias("ends_open"))
+    steps = F.aggregate(F.split(rest, "/"), nothing, _with_segment)
+    kept = F.array_join(steps["kept"], "/")
+    normal = F.concat(kept, F.when(steps["ends_open"] & (kept != ""), "/").otherwise(""))
+    is_scheme = f"^{SCHEME.pattern}"
+    dot = F.when(normal.rlike(is_scheme) & ~path.rlike(is_scheme), "./").otherwise("")
+    return F.when(rest.startswith("/"), F.concat(place, F.lit("/"), normal)).otherwise(F.concat(place, dot, normal))
+
+
+def _with_segment(steps: Column, segment: Column) -> Column:
+    """The segments that are kept of a path, and whether it ends with a slash, after one segment more."""
+    kept, is_up = steps["kept"], segment == ".."
+    leads_out = is_up & (F.coalesce(F.try_element_at(kept, F.lit(-1)), F.lit("..")) == "..")
+    parts = (
+        F.when(segment.isin("", "."), kept)
+        .when(is_up & ~leads_out, F.slice(kept, 1, F.size(kept) - 1))
+        .otherwise(F.array_append(kept, segment))
+    )
+    return F.struct(parts.alias("kept"), (segment.isin("", "..", ".") & ~leads_out).alias("ends_open"))
 
 
 def deletion_vector_id(vector: Column) -> Column:

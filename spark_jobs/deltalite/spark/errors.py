@@ -18,6 +18,7 @@ from deltalite.errors import (
     DeltaLiteError,
     InvalidRequestError,
     SourceError,
+    SourceNotFoundError,
     UnsupportedFeatureError,
 )
 
@@ -33,6 +34,8 @@ _NO_FOLDER = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _LONGEST_NAME_BYTES = 255
 _UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
 _NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
+# The value and the type stand in the message, also in that of an overflow. `"INT"` is the type's SQL.
+_BAD_CAST = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
 # Why a file stays unreadable however often it is tried; a storage that does not answer is another matter.
 _FOR_GOOD = (
     "FILE_NOT_EXIST",
@@ -55,17 +58,21 @@ def first_line(error: Exception) -> str:
 
 
 def data_error(error: Exception) -> DeltaLiteError | None:
-    """The typed error for input that cannot be computed or read, or None where another try may succeed."""
+    """The typed error for input that cannot be computed or read, or None for an error of another kind."""
+    if missing := _NO_SUCH_FILE.search(_with_causes(error)):
+        return SourceNotFoundError(
+            f"Nothing was written: a file of the input is missing. {missing[0]}",
+            remedy="Run the task again if the file was replaced while it was read; VACUUM takes files of old versions.",
+        )
     if unread := _unread_for_good(error):
         return SourceError(
             f"Nothing was written: a file of the input cannot be read. {unread}",
-            remedy="Correct or replace the file; one that VACUUM took is missing only in old versions of a table.",
+            remedy="Correct or replace the file.",
         )
     text = _with_causes(error)
     if found := _OF_THE_DATA.search(text):
         return SourceError(
-            f"Nothing was written: a row cannot be computed. {_one_line(found[0])}",
-            remedy="Correct the input, or use try_cast, try_divide and the like.",
+            f"Nothing was written: a row cannot be computed. {_one_line(found[0])}", remedy=_remedy_for_row(found[0])
         )
     if (folder := _NO_FOLDER.search(text)) and _has_long_name(folder[1]):
         return SourceError(
@@ -98,7 +105,9 @@ def computing_rows() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        raise data_error(error) or error from error
+        if (typed := data_error(error)) is None:
+            raise
+        raise typed from error
 
 
 @contextmanager
@@ -120,6 +129,18 @@ def reading_table(root: str) -> Iterator[None]:
             f"The log of {root} names a file that cannot be read. {unread}",
             remedy="If VACUUM or somebody removed it, bring it back, or restore the table to an older version.",
         ) from error
+
+
+def _remedy_for_row(message: str) -> str:
+    """What helps against a row that cannot be computed."""
+    if cast := _BAD_CAST.search(message):
+        return f"Use try_cast(... AS {cast[1]}), which gives NULL for such a value, or correct the input."
+    return "Correct the input, or use try_cast, try_divide and the like."
+
+
+def is_missing_path(error: Exception) -> bool:
+    """Whether Spark found nothing at a path that it was to read."""
+    return _NO_SUCH_FILE.search(_with_causes(error)) is not None
 
 
 def _unread_for_good(error: Exception) -> str | None:

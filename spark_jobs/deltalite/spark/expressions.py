@@ -65,6 +65,10 @@ class Expressions:
         """Those of a request, on rows like these."""
         return cls(rows, _IN_REQUESTS, is_repeated=True)
 
+    def has_column(self, name: str) -> bool:
+        """Whether the rows have a column of this name; case does not count."""
+        return any(column.lower() == name.lower() for column in self._rows.columns)
+
     def condition(self, text: str, failure: Failure) -> Column:
         """A boolean expression."""
         node = self._resolved(F.expr(text), failure)

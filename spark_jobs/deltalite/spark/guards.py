@@ -91,9 +91,9 @@ def _inside(data_type: DataType, path: str) -> Iterator[tuple[str, Holds]]:
             for field in fields:
                 where = f"{path}.{field.name}"
                 if not field.nullable:
-                    yield where, _of_member(field.name, lambda member: member.isNotNull())
+                    yield where, of_member(field.name, lambda member: member.isNotNull())
                 for inner, holds in _inside(field.type, where):
-                    yield inner, _of_member(field.name, holds)
+                    yield inner, of_member(field.name, holds)
         case ArrayType(element, contains_null):
             yield from _of_items(lambda array: array, element, f"{path}.element", required=not contains_null)
         case MapType(key, value, value_contains_null):
@@ -105,14 +105,16 @@ def _inside(data_type: DataType, path: str) -> Iterator[tuple[str, Holds]]:
 
 def _of_items(items: Holds, element: DataType, path: str, *, required: bool) -> Iterator[tuple[str, Holds]]:
     if required:
-        yield path, _of_each(items, lambda item: item.isNotNull())
+        yield path, of_each(items, lambda item: item.isNotNull())
     for inner, holds in _inside(element, path):
-        yield inner, _of_each(items, holds)
+        yield inner, of_each(items, holds)
 
 
-def _of_member(name: str, holds: Holds) -> Holds:
+def of_member(name: str, holds: Holds) -> Holds:
+    """What holds of a struct whose member has to keep a condition; a struct that is null keeps it."""
     return lambda value: value.isNull() | holds(value.getField(name))
 
 
-def _of_each(items: Holds, holds: Holds) -> Holds:
+def of_each(items: Holds, holds: Holds) -> Holds:
+    """What holds of a value each of whose items has to keep a condition; a value that is null keeps it."""
     return lambda value: value.isNull() | F.forall(items(value), holds)

@@ -46,11 +46,11 @@ class HadoopLogStore:
         return self._way
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names."""
+        """Files of the folder of `name`, from `name` on, in order of their names; hidden ones if `name` is hidden."""
         folder, _, first = name.rpartition("/")
         entries = [e for e in self.files.entries(folder) if e.is_file and e.name >= first]
         for entry in sorted(entries, key=lambda e: e.name):
-            if not entry.name.startswith("."):
+            if first.startswith(".") or not entry.name.startswith("."):
                 yield StoredFile(
                     name=f"{folder}/{entry.name}" if folder else entry.name,
                     size_bytes=entry.size_bytes,

@@ -51,7 +51,9 @@ def _counts(rows: DataFrame) -> list[int]:
     try:
         found = rows.groupBy(F.spark_partition_id().alias("at")).count().collect()
     except SPARK_ERRORS as error:
-        raise data_error(error) or error from error
+        if (typed := data_error(error)) is None:
+            raise
+        raise typed from error
     by_partition = {row[0]: row[1] for row in found}
     return [by_partition.get(at, 0) for at in range(max(by_partition, default=-1) + 1)]
 

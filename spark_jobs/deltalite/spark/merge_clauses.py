@@ -44,7 +44,7 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
     Raises:
         SchemaMismatchError: a new column has no type.
     """
-    if not request.schema_evolution:
+    if not request.merge_schema:
         return table
     values = [one for c in (*request.when_matched, *request.when_not_matched) for one in (c.update, c.insert) if one]
     if any(isinstance(one, str) for one in values):
@@ -86,9 +86,9 @@ def merge_actions(
     found = []
     first = 0
     for name, rows in zip(names, (target.crossJoin(incoming), target, incoming), strict=True):
-        makes = RowActions(rows, have=have, schema=schema, rules=rules, fills=request.schema_evolution)
+        makes = RowActions(rows, have=have, schema=schema, rules=rules, fills=request.merge_schema)
         clauses: Sequence[MergeClause] = getattr(request, name)
-        star = _Star(from_spark(source.schema), schema, rules, is_lenient=request.schema_evolution)
+        star = _Star(from_spark(source.schema), schema, rules, is_lenient=request.merge_schema)
         found.append({first + n: _action(makes, one, star, f"{name}[{n}]") for n, one in enumerate(clauses)})
         first += len(clauses)
     matched, by_source, not_matched = found
@@ -130,6 +130,6 @@ class _Star:
                 raise SchemaMismatchError(
                     f"{name} is '{ALL_COLUMNS}', and the source has no column '{field.name}'. It has: "
                     f"{', '.join(self._source.names)}.",
-                    remedy="Add it in `query`, name the columns and their values, or set schema_evolution=True.",
+                    remedy="Add it in `query`, name the columns and their values, or set merge_schema=True.",
                 )
         return found

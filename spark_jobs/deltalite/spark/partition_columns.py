@@ -1,30 +1,28 @@
 """Partition values: the log's text as typed columns, made by Spark itself.
 
-Texts are checked by `parse_partition_value` and cast by Spark, so that no value has to pass through a Python type that
-cannot hold it: Spark's years reach beyond those of Python's calendar. A time without a zone means UTC, whatever the
-session's clock says. Protocol: Partition Value Serialization.
+Dates and times reach Spark in one spelling (`canonical_text`), so that both readers give a text the same value, and
+Spark casts all texts: its years reach beyond those of Python's calendar. A time without a zone means UTC, whatever
+the session's clock says. Protocol: Partition Value Serialization.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.errors import CorruptLogError
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.partition_values import parse_partition_value, partition_text
+from deltalite.protocol.partition_values import canonical_text, in_file, partition_text
 from deltalite.protocol.schema import DataType, PrimitiveType, StructField
 from deltalite.spark.columns import named
 from deltalite.spark.types import spark_type
 
 Texts = tuple[str | None, ...]
-_ZONELESS_TEXT = r"^([-+]?\d+-\d+-\d+)(?:[ T]([\d:.]+))?$"
-_ZONELESS = re.compile(_ZONELESS_TEXT)
+# A date, or a time without a zone, with the blanks that Spark ignores.
+_ZONELESS = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
 
 
 def partition_fields(table: TableSchema) -> dict[str, StructField]:
@@ -34,20 +32,22 @@ def partition_fields(table: TableSchema) -> dict[str, StructField]:
 
 
 def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[Texts]:
-    """The values of each file as text; the empty string is null. Each distinct combination is checked once.
+    """The values of each file as text (`canonical_text`). Each distinct combination is checked once.
 
     Raises:
-        CorruptLogError: a text is no value of its column.
+        CorruptLogError: a text is no value of its column; the message names the file, the column and the text.
     """
     if not fields:
         return [()] * files.num_rows
     known: dict[Texts, Texts] = {}
     rows = []
-    for pairs in files["partitionValues"].to_pylist():
+    for pairs, path in zip(files["partitionValues"].to_pylist(), files["path"].to_pylist(), strict=True):
         values = dict(pairs or ())
         texts = tuple(partition_text(values, key) or None for key in fields)
         if texts not in known:
-            known[texts] = tuple(_checked(text, f.type) for text, f in zip(texts, fields.values(), strict=True))
+            known[texts] = tuple(
+                _checked(text, f, key, path) for text, (key, f) in zip(texts, fields.items(), strict=True)
+            )
         rows.append(known[texts])
     return rows
 
@@ -84,26 +84,22 @@ def typed_values(spark: SparkSession, texts: Sequence[Texts], fields: Mapping[st
 def typed_partition_value(values: Column, key: str, data_type: DataType) -> Column:
     """The value of one partition column in a map of texts, as `partitionValues` of the log has them.
 
-    A text that is no value of the type fails the query.
+    A text that is no value of the type is null.
     """
     lowered = key.lower()
     in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lowered))
     text = F.nullif(F.coalesce(F.try_element_at(values, F.lit(key)), F.get(in_another_case, F.lit(0))), F.lit(""))
     if data_type == PrimitiveType("timestamp"):
-        day, clock = F.regexp_extract(text, _ZONELESS_TEXT, 1), F.regexp_extract(text, _ZONELESS_TEXT, 2)
-        time = F.when(clock == "", F.lit("00:00:00")).otherwise(clock)
-        text = F.when(day != "", F.concat(day, F.lit(" "), time, F.lit("Z"))).otherwise(text)
-    typed = _typed(text, data_type)
-    wrong = F.raise_error(F.concat(F.lit(f"The log has a value of the partition column '{key}' that is none: "), text))
-    return F.when(text.isNotNull() & typed.isNull(), wrong.cast(spark_type(data_type))).otherwise(typed)
+        in_utc = F.concat(text.try_cast("timestamp_ntz").cast("string"), F.lit("Z"))
+        text = F.when(text.rlike(_ZONELESS), in_utc).otherwise(text)
+    return _typed(text, data_type)
 
 
-def _checked(text: str | None, data_type: DataType) -> str | None:
-    with contextlib.suppress(UnsupportedFeatureError):  # a year that Spark has and Python has not
-        parse_partition_value(text, data_type)
-    if text is not None and data_type == PrimitiveType("timestamp") and (found := _ZONELESS.fullmatch(text)):
-        return f"{found[1]} {found[2] or '00:00:00'}Z"
-    return text
+def _checked(text: str | None, field: StructField, column: str, path: str) -> str | None:
+    try:
+        return canonical_text(text, field.type)
+    except CorruptLogError as error:
+        raise in_file(error, column, path) from error
 
 
 def _typed(column: Column, data_type: DataType) -> Column:

@@ -36,7 +36,7 @@ from deltalite.columnar.predicate import (
     literal_fits,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.schema import DataType, StructType, member_at, parse_type
+from deltalite.protocol.schema import DataType, StructType, contains_type, member_at, parse_type
 from deltalite.spark.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.columns import TARGET
 from deltalite.spark.errors import first_line
@@ -261,3 +261,9 @@ def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:
     """Whether the predicate can be decided from these columns alone."""
     known = {c.lower() for c in columns}
     return all(path[0].lower() in known for path in columns_of(predicate))
+
+
+def reads_floating_point(predicate: Predicate, schema: StructType) -> bool:
+    """Whether the predicate reads a column of `schema` that is a float or a double, or holds one."""
+    read = (member_at(schema, path) for path in columns_of(predicate))
+    return any(found is None or contains_type(found[1], "float") or contains_type(found[1], "double") for found in read)

@@ -19,7 +19,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.changes import change_rows, feed_schema, first_version_from, unversioned
 from deltalite.spark.distributed_replay import replayed_files
 from deltalite.spark.opening import readable_store
-from deltalite.spark.predicates import parse_predicate
+from deltalite.spark.predicates import parse_predicate, reads_floating_point
 from deltalite.spark.read_options import ReadOptions
 from deltalite.spark.scan import scan
 from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, resolve_version
@@ -42,6 +42,7 @@ def read(
         version_as_of: the version, the newest where None.
         timestamp_as_of: the moment whose version is read; without a zone it is UTC.
         where: SQL on the table's columns; files that cannot hold a matching row are left out, and so are other rows.
+            It finds -0.0 and NaN where SQL says that they match, which Spark's own filters on Parquet may not.
         options: the options of Delta's reader by their names, such as `versionAsOf`, or `readChangeFeed` with
             `startingVersion`, which gives the columns of `changes`.
 
@@ -67,7 +68,10 @@ def read(
     if where is None:
         return scan(spark, snapshot)
     predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
-    return scan(spark, snapshot, prune(snapshot.files, predicate, snapshot.table_schema)).where(where)
+    is_exact = reads_floating_point(predicate, snapshot.schema)
+    return scan(spark, snapshot, prune(snapshot.files, predicate, snapshot.table_schema), is_exact=is_exact).where(
+        where
+    )
 
 
 def files(
@@ -103,8 +107,7 @@ def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | 
     if first is None and options.starting_timestamp is not None:
         first = first_version_from(store, parse_moment_ms(options.starting_timestamp))
     plan = plan_changes(store, first or 0, last)
-    rows = change_rows(spark, plan)
     if where is None:
-        return rows
-    parse_predicate(spark, where, feed_schema(plan), parameter="where")
-    return rows.where(where)
+        return change_rows(spark, plan)
+    predicate = parse_predicate(spark, where, feed_schema(plan), parameter="where")
+    return change_rows(spark, plan, is_exact=reads_floating_point(predicate, feed_schema(plan))).where(where)

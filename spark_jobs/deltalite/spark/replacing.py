@@ -25,7 +25,8 @@ from deltalite.txn.proposal import ReadSet, RowTest
 class Replacement:
     """`whole` files disappear; of the `partly` replaced files, `survivors` stay and `deleted` go. `reads` led to them.
 
-    What another writer adds meanwhile would have to go too where `reads` would have read it.
+    What another writer adds meanwhile would have to go too where `reads` would have read it. `matched_rows` is how many
+    rows of the `partly` replaced files go, None where nobody counted them.
     """
 
     whole: pa.Table
@@ -33,6 +34,7 @@ class Replacement:
     reads: ReadSet
     survivors: DataFrame | None = None
     deleted: DataFrame | None = None
+    matched_rows: int | None = None
 
     @classmethod
     def of(
@@ -43,11 +45,14 @@ class Replacement:
         rows: RowTest | None = None,
         survivors: DataFrame | None = None,
         deleted: DataFrame | None = None,
+        matched_rows: int | None = None,
     ) -> Replacement:
         """The replacement of the files that were found, by a test or by their names alone."""
         keys = frozenset(key_column(pa.concat_tables([whole, partly])).to_pylist())
         reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
-        return cls(whole=whole, partly=partly, reads=reads, survivors=survivors, deleted=deleted)
+        return cls(
+            whole=whole, partly=partly, reads=reads, survivors=survivors, deleted=deleted, matched_rows=matched_rows
+        )
 
     @property
     def files(self) -> pa.Table:
@@ -84,7 +89,8 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     rows = scan(spark, snapshot, partly, is_exact=True)
     survivors = rows.where(~F.coalesce(F.expr(predicate), F.lit(False)))
     deleted = rows.where(predicate)
-    return Replacement.of(none, partly, rows=found.test, survivors=survivors, deleted=deleted)
+    matched = sum(counts.values())
+    return Replacement.of(none, partly, rows=found.test, survivors=survivors, deleted=deleted, matched_rows=matched)
 
 
 class _SamePartitions:

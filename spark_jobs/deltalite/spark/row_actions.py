@@ -3,7 +3,8 @@
 An action is resolved against the rows that it will see before any of them is read: every name, type and function is
 known to be right, and what is wrong is said with the parameter and the text. Values are expressions over the row as it
 was; a member of a struct may be given alone. Columns that the table makes itself (generated, identity) are left to it
-where an action does not name them. delta-spark: DeltaUpdateTable, DeltaMergeIntoClause.
+where an action does not name them, or gives them the keyword DEFAULT. For any other column DEFAULT is the column's
+default, and NULL where it has none. delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from deltalite.columnar.statistics import parse_column_list
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import DataType, StructType, member_at
+from deltalite.protocol.schema_evolution import VOID
 from deltalite.spark.assigning import assigned
 from deltalite.spark.columns import TARGET, quoted
 from deltalite.spark.conforming import conformed_columns
 from deltalite.spark.expressions import Expressions, no_rows, of_the_request, of_the_table
 from deltalite.spark.types import spark_type
 
+_DEFAULT = "DEFAULT"
 Path = tuple[str, ...]
+
+
+def is_default(text: str) -> bool:
+    """Whether a value is the keyword DEFAULT, or the name of a column called so."""
+    return text.strip().upper() == _DEFAULT
 
 
 class ActionKind(Enum):
@@ -58,11 +66,12 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value for a column, with its type."""
+    """A value for a column, with its type. `is_made` says that the table makes the value itself."""
 
     value: Column
     type: DataType
     varies: bool = False
+    is_made: bool = False
 
 
 class RowActions:
@@ -110,6 +119,7 @@ class RowActions:
                     f"{parameter} gives a value to '{column.name}', an identity column, whose values never change.",
                     remedy="Leave the column out.",
                 )
+        by_column = _without_made(by_column)
         kept = conformed_columns(self._have, self._schema, of_target)
         values = tuple(
             self._updated(old, field.type, by_column.get(field.name, {}), field.name).alias(field.name)
@@ -125,7 +135,7 @@ class RowActions:
 
     def insert(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
         """A new row, with defaults and nulls for the columns that are not given."""
-        by_column = self._by_column(given, parameter)
+        by_column = _without_made(self._by_column(given, parameter))
         self._check_may_be_given(by_column, parameter)
         values, varies = [], any(one.varies for one in given.values())
         for field in self._schema:
@@ -139,10 +149,7 @@ class RowActions:
                 one = own[()]
                 value = assigned(one.value, one.type, field.type, field.name, fills=self._fills, varies=one.varies)
             elif field.name in self._rules.defaults:
-                text = self._rules.defaults[field.name]
-                failure = of_the_table(f"default of the column '{field.name}'", text)
-                value, _ = self._nothing.value(text, field.type, failure, varies=True)
-                varies = True
+                value, varies = self._default(field.name, field.type), True
             else:
                 value = F.lit(None).cast(spark_type(field.type))
             values.append(value.alias(field.name))
@@ -161,10 +168,33 @@ class RowActions:
             path = self._path(name, parameter)
             if path in found:
                 raise InvalidRequestError(f"{parameter} names the column {name} twice.", remedy="Name it once.")
+            if is_default(text) and not self._rows.has_column(_DEFAULT):
+                found[path] = self._given_default(path, parameter)
+                continue
             failure = of_the_request(f"value of {name}", text, parameter=parameter)
             value, data_type, varies = self._rows.typed(text, failure)
             found[path] = Given(value=value, type=data_type, varies=varies)
         return found
+
+    def _given_default(self, path: Path, parameter: str) -> Given:
+        """What the keyword DEFAULT means for a column."""
+        name = path[0]
+        if len(path) > 1:
+            raise InvalidRequestError(
+                f"{parameter} gives DEFAULT to {'.'.join(path)}, and only a whole column has a default.",
+                remedy="Write the value, or NULL.",
+            )
+        if name in self._rules.defaults:
+            data_type = next(field.type for field in self._schema if field.name == name)
+            return Given(value=self._default(name, data_type), type=data_type, varies=True)
+        is_made = name in self._rules.generated or any(column.name == name for column in self._rules.identities)
+        return Given(value=F.lit(None), type=VOID, is_made=is_made)
+
+    def _default(self, name: str, data_type: DataType) -> Column:
+        """The default of a column that has one."""
+        text = self._rules.defaults[name]
+        failure = of_the_table(f"default of the column '{name}'", text)
+        return self._nothing.value(text, data_type, failure, varies=True)[0]
 
     def _path(self, name: str, parameter: str) -> Path:
         """The column, or the member of one, in the table's spelling."""
@@ -235,6 +265,11 @@ class RowActions:
                     f"{parameter} gives a value to '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
                     remedy="Leave the column out: its values are given.",
                 )
+
+
+def _without_made(by_column: Mapping[str, dict[Path, Given]]) -> dict[str, dict[Path, Given]]:
+    """The values without those that the table makes itself."""
+    return {name: values for name, values in by_column.items() if not any(one.is_made for one in values.values())}
 
 
 def assigned_path(name: str, schema: StructType) -> Path:

@@ -24,6 +24,7 @@ from deltalite.spark.columns import named
 from deltalite.spark.guards import Guard, not_null_guards
 from deltalite.spark.identity import numbered
 from deltalite.spark.row_actions import RowAction
+from deltalite.spark.text_lengths import fitted, length_guards
 
 
 @contextmanager
@@ -53,7 +54,11 @@ def counted(
 def ruled(
     rows: DataFrame, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> DataFrame:
-    """The rows with the generated columns of new ones computed, where their action does not name them."""
+    """The rows with the texts of new ones fitted to their types, and their generated columns computed.
+
+    A generated column that the action names keeps the value that was given.
+    """
+    rows = fitted(rows, schema, where=named(action).isNotNull())
     made = generated_columns(rows.sparkSession, schema, rules)
     if not made:
         return rows
@@ -69,6 +74,7 @@ def new_row_guards(
 ) -> list[Guard]:
     """What every new row has to keep."""
     given = StructType(tuple(f for f in schema if any(f.name in own.named for own in actions.values())))
-    guards = not_null_guards(schema) + rule_guards(spark, given, schema, rules, asked=())
+    guards = not_null_guards(schema) + length_guards(schema)
+    guards += rule_guards(spark, given, schema, rules, asked=())
     is_old: Column = named(action).isNull()
     return [replace(guard, condition=is_old | guard.condition) for guard in guards]

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import IntegerType
 
 from deltalite.columnar.skipping import FileTest, prune
-from deltalite.protocol.partition_values import parse_partition_value, partition_text
-from deltalite.protocol.schema import StructType
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.partition_values import in_file, parse_partition_value, partition_text
+from deltalite.protocol.schema import StructField, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.changed_rows import ChangedRows, RowColumns
 from deltalite.spark.columns import TARGET, named, unused_name
@@ -94,9 +95,10 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, para
     distinct = list(positions)
     at_column = unused_name(snapshot.schema, "at")
     schema = to_spark(StructType((*keys.fields,))).add(at_column, IntegerType())
-    frame = spark.createDataFrame(
-        [(*keys.key(rows[positions[texts][0]]), at) for at, texts in enumerate(distinct)], schema
-    )
+    first = [positions[texts][0] for texts in distinct]
+    paths = snapshot.files["path"].take(pa.array(first, pa.int64())).to_pylist()
+    values = [keys.key(rows[position], path) for position, path in zip(first, paths, strict=True)]
+    frame = spark.createDataFrame([(*typed, at) for at, typed in enumerate(values)], schema)
     # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`; its value makes no difference.
     partition_names = {f.name for f in keys.fields}
     others = [f for f in snapshot.schema if f.name not in partition_names]
@@ -116,11 +118,23 @@ class PartitionKeys:
         self.fields = [both[name] for name in table.partition_keys]
         self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
 
-    def key(self, values: Mapping[str, str | None]) -> tuple[Any, ...]:
-        """The values of a file's partition."""
-        typed = (parse_partition_value(partition_text(values, key), f.type) for key, f in self._keys)
-        return tuple(_NAN if value != value else value for value in typed)  # noqa: PLR0124  only NaN differs from itself
+    def key(self, values: Mapping[str, str | None], path: str | None = None) -> tuple[Any, ...]:
+        """The values of a file's partition; `path` names the file in an error.
+
+        Raises:
+            CorruptLogError: a text is no value of its column.
+            UnsupportedFeatureError: a date or time is outside the years 1 to 9999.
+        """
+        return tuple(self._value(partition_text(values, key), f, path) for key, f in self._keys)
 
     def texts(self, values: Mapping[str, str | None]) -> tuple[str | None, ...]:
         """The values as the log spells them."""
         return tuple(partition_text(values, key) for key, _ in self._keys)
+
+    @staticmethod
+    def _value(text: str | None, field: StructField, path: str | None) -> Any:
+        try:
+            value = parse_partition_value(text, field.type)
+        except (CorruptLogError, UnsupportedFeatureError) as error:
+            raise in_file(error, field.name, path) from error
+        return _NAN if value != value else value  # noqa: PLR0124  only NaN differs from itself

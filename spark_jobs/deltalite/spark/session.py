@@ -13,15 +13,25 @@ from pathlib import Path
 from pyspark import SparkConf, SparkFiles
 from pyspark.sql import SparkSession
 
+from deltalite.redaction import SECRET_NAMES
+
+_REDACTION = "spark.redaction.regex"
+
 
 def open_session(app_name: str) -> SparkSession:
     """The session of a job, with its clock in UTC unless the user said otherwise.
 
+    Its UI and event log hide the settings that this library takes for secrets, unless the user has set
+    `spark.redaction.regex`; Spark's own pattern leaves out account keys of Azure.
+
     `app_name` is for a Spark that was not started by `spark-submit`, which always has a name.
     """
     builder: SparkSession.Builder = SparkSession.builder
-    if not SparkConf().contains("spark.app.name"):
+    given = SparkConf()
+    if not given.contains("spark.app.name"):
         builder = builder.appName(app_name)
+    if not given.contains(_REDACTION):
+        builder = builder.config(_REDACTION, SECRET_NAMES)
     session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains("spark.sql.session.timeZone"):
         session.conf.set("spark.sql.session.timeZone", "UTC")

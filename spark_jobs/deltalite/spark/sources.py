@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from deltalite.errors import InvalidRequestError, SourceError
+from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
 from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark.changes import changes
 from deltalite.spark.columns import quoted
-from deltalite.spark.errors import SPARK_ERRORS, first_line
+from deltalite.spark.errors import SPARK_ERRORS, first_line, is_missing_path
 from deltalite.spark.read import snapshot_at
 from deltalite.spark.scan import scan
 from deltalite.storage.versioned_path import VersionedPath, resolve_version
@@ -48,7 +48,8 @@ def query_rows(
     `query_params` are bound to the markers `:name` as values: they never become part of the query's text.
 
     Raises:
-        SourceError: a source does not exist or cannot be read.
+        SourceNotFoundError: the path of a source does not exist.
+        SourceError: a source cannot be read.
         InvalidRequestError: the query, a schema or a name is wrong.
     """
     snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
@@ -100,6 +101,11 @@ def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
             remedy="Write it as 'id BIGINT, name STRING'.",
         ) from error
     except SPARK_ERRORS as error:
+        if is_missing_path(error):
+            raise SourceNotFoundError(
+                f"The source '{name}' ({source.format} at {source.path!r}) does not exist: {first_line(error)}",
+                remedy="Check the path, or wait for the input: the task is retried as `retries` says.",
+            ) from error
         raise SourceError(
             f"The source '{name}' ({source.format} at {source.path!r}) cannot be read: {first_line(error)}",
             remedy="Check that the input exists and that its format and options are right.",

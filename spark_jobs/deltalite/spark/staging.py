@@ -187,7 +187,9 @@ class StagedWrite:
                 called = {value for file in written for value in file.partition_values.values()}
                 values = long_values(called, passed, texts, known_values)
             except SPARK_ERRORS as error:
-                raise violation(error, guards) or data_error(error) or error from error
+                if (typed := violation(error, guards) or data_error(error)) is None:
+                    raise
+                raise typed from error
         if not self._folder.renames:
             self._staged.update(file.name for file in written)
         return [

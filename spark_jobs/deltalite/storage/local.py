@@ -44,11 +44,12 @@ class LocalLogStore:
         return str(self._root)
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names."""
+        """Files of the folder of `name`, from `name` on, in order of their names; hidden ones if `name` is hidden."""
         folder, _, first = name.rpartition("/")
+        shows_hidden = first.startswith(".")
         try:
             with os.scandir(self._path(folder)) as entries:
-                names = sorted(e.name for e in entries if e.name >= first and not e.name.startswith("."))
+                names = sorted(e.name for e in entries if e.name >= first and (shows_hidden or e.name[0] != "."))
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:

@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from deltalite.errors import InvalidTableAddressError, UnsupportedStorageError
+from deltalite.redaction import redacted
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_SEPARATORS = re.compile(r"[/\\{},:;=&?#|\[\]\"'`]")
+_DECODINGS = 8
+_JSON_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
+_INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # all but dots alone
+_MOST_ALTERNATIVES = 1_000
+_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/]*@")
 _HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
 # Several names of one storage, as engines spell them: the one by which addresses are compared.
 _SAME_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
@@ -70,8 +78,14 @@ def parse_location(address: str) -> TableLocation:
     """The canonical location of a table.
 
     Raises:
-        InvalidTableAddressError: the address is empty, unrendered, a bare scheme, or has control characters in it.
+        InvalidTableAddressError: the address is empty, unrendered, a bare scheme, or has control characters or a
+            password in it: the address of a table stands in logs, events and its own history.
     """
+    if _PASSWORD.match(address):
+        raise InvalidTableAddressError(
+            f"The table's address {redacted(address)!r} holds a password.",
+            remedy="Leave user and password out, and put them into the connection that `storage_conn_id` names.",
+        )
     if not address.strip():
         raise InvalidTableAddressError(f"The table's address is {address!r}.", remedy=_HELP)
     if address != address.strip() or not address.isprintable():
@@ -90,23 +104,61 @@ def parse_location(address: str) -> TableLocation:
         scheme = parts.scheme.lower()
         has_authority = bool(parts.netloc) or (scheme in _DEFAULT_AUTHORITY and parts.path.strip("/"))
         if not has_authority or parts.query or parts.fragment:
-            raise InvalidTableAddressError(f"The table's address {address!r} is not a usable URI.", remedy=_HELP)
+            raise InvalidTableAddressError(
+                f"The table's address {redacted(address)!r} is not a usable URI.", remedy=_HELP
+            )
         return TableLocation(scheme=scheme, path=scheme + address[len(scheme) :].rstrip("/"))
     return TableLocation(scheme="file", path=_local(address))
 
 
 def refuse_climbing(address: str) -> None:
-    """Return for an address that names one place below what it begins with; for what a template has put together.
+    """Return for an address that names places below what it begins with; for what a template has put together.
 
     Raises:
-        InvalidTableAddressError: a part of it is `..`, also as `%2e%2e`: with a text of somebody else's in it, such an
-            address leads out of the folder that the author has written.
+        InvalidTableAddressError: a part of it is `..`: with a text of somebody else's in it, such an address leads out
+            of the folder that the author has written.
     """
-    if ".." in re.split(r"[/\\]", unquote(address)):
+    if climbs(address):
         raise InvalidTableAddressError(
-            f"The address {address!r} climbs to another folder by '..'.",
+            f"The address {redacted(address)!r} climbs to another folder by '..'.",
             remedy="Write the folder itself; of what comes from elsewhere take one name, as the filter path_part does.",
         )
+
+
+def climbs(text: str) -> bool:
+    r"""Whether a part of an address, of a pattern or of a list of addresses is `..`, however it is spelled.
+
+    Percent signs and the escapes of JSON are decoded, several times if need be. Backslashes separate, and are also left
+    out: in a pattern, Hadoop takes `\.` for a dot. Braces and their commas separate, since `{a,../b}` is two addresses
+    to Hadoop, and each address that Hadoop makes of braces is checked too: `{x/.,y}./b` is also `x/../b`.
+    """
+    for _ in range(_DECODINGS):
+        for spelled in (text, text.replace("\\", "")):
+            if any(part.strip() == ".." for part in _SEPARATORS.split(spelled)) or _climbs_by_braces(spelled):
+                return True
+        if (decoded := unquote(_JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text))) == text:
+            return False
+        text = decoded
+    return True  # nobody encodes an address so often
+
+
+def _climbs_by_braces(text: str) -> bool:
+    """Whether a pattern with braces stands for an address with the part `..`; true for one that stands for too many.
+
+    Names are shortened to one letter first, so that a list of names is one alternative.
+    """
+    patterns = {_NAME.sub("x", text)}
+    while patterns:
+        pattern = patterns.pop()
+        braces = _INNERMOST_BRACES.search(pattern)
+        if braces is not None:
+            begin, end = pattern[: braces.start()], pattern[braces.end() :]
+            patterns |= {begin + name + end for name in braces[1].split(",")}
+            if len(patterns) > _MOST_ALTERNATIVES:
+                return True
+        elif ".." in pattern.split("/"):
+            return True
+    return False
 
 
 def is_same_place(one: str, other: str) -> bool:

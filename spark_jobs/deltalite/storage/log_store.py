@@ -38,7 +38,8 @@ class LogStore(Protocol):
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """The files beside `name` (in its folder, not below) whose names sort at or after it, in order.
 
-        A folder that does not exist is empty.
+        A folder that does not exist is empty. Files whose names begin with a dot are shown only where that of `name`
+        does: they are temporary files of writers, and checksums of Hadoop's.
         """
         ...
 

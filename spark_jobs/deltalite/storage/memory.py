@@ -38,11 +38,13 @@ class MemoryLogStore:
         return "memory://table"
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names."""
+        """Files of the folder of `name`, from `name` on, in order of their names; hidden ones if `name` is hidden."""
         self.before("list", name)
-        folder = name.rpartition("/")[0]
+        folder, _, first = name.rpartition("/")
         for found in sorted(self.files):
-            if found.rpartition("/")[0] == folder and found >= name:
+            base = found.rpartition("/")[2]
+            is_shown = first.startswith(".") or not base.startswith(".")
+            if found.rpartition("/")[0] == folder and found >= name and is_shown:
                 data, modified_ms = self.files[found]
                 yield StoredFile(name=found, size_bytes=len(data), modified_ms=modified_ms)
         self.after("list", name)

@@ -1,4 +1,4 @@
-"""Which commit a run made: looked up by app id, newest commits first.
+"""Which commit a run made: looked up by app id, newest commits first. `resuming` decides whether the run resumes it.
 
 The commit's own provenance is the result of the run, so a task whose answer was lost, or that runs again, reports the
 same version and the same metrics. Protocol: Transaction Identifiers.
@@ -7,33 +7,56 @@ same version and the same metrics. Protocol: Transaction Identifiers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from deltalite.errors import CommitStateUnknownError, TableNotFoundError, VersionGapError
 from deltalite.log.action_files import read_actions, read_blocks
 from deltalite.log.listing import list_log
-from deltalite.protocol.actions import AddFile, CommitInfo, SetTransaction, from_json, iter_raw_actions
+from deltalite.log.replay import read_commit_info
+from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile, SetTransaction, from_json, iter_raw_actions
 from deltalite.protocol.file_names import commit_name
+from deltalite.requests import OnRerun, RunIdentity, RunProvenance
+from deltalite.requests.provenance import moment
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.proposal import SOURCE_VERSIONS
+from deltalite.txn.resuming import EarlierCommit, Rerun, decide, is_before, refuse_moved_item
+
+_log = logging.getLogger(__name__)
+CLOCK_SKEW_SECONDS = 600
+"""How far the clocks of Airflow and of a writer may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommit:
-    """A commit that carries the app id of a run: its provenance, and the paths it added, as in the log."""
+    """A commit that carries the app id of a run: its provenance, and the paths it added, as in the log.
+
+    `changes_rows` says that it added or removed rows: every run commits its transaction, also without rows.
+    """
 
     version: int
     txn: SetTransaction
     info: Mapping[str, Any]
     added_paths: frozenset[str]
+    changes_rows: bool
+
+    @property
+    def run(self) -> RunProvenance:
+        """The run that the commit names."""
+        return RunProvenance.from_text(self.info.get("userMetadata"))
 
 
 def find_run_commit(store: LogStore, app_id: str, *, at_or_below: int) -> RunCommit | None:
-    """The newest commit of `app_id` up to a version, or None where the log no longer holds it.
+    """The newest commit of `app_id` up to a version, or None where the log no longer holds it."""
+    return next(run_commits(store, app_id, at_or_below=at_or_below), None)
+
+
+def run_commits(store: LogStore, app_id: str, *, at_or_below: int) -> Iterator[RunCommit]:
+    """The commits of `app_id` up to a version that the log still holds, newest first.
 
     A version that a listing does not show yet is looked for by its name, since the caller has seen it.
     """
@@ -42,8 +65,7 @@ def find_run_commit(store: LogStore, app_id: str, *, at_or_below: int) -> RunCom
     for version in sorted({*sizes, *unlisted}, reverse=True):
         found = run_commit_of(store, version, app_id, sizes.get(version)) if version <= at_or_below else None
         if found is not None:
-            return found
-    return None
+            yield found
 
 
 def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | None = None) -> RunCommit | None:
@@ -70,24 +92,117 @@ def _transaction(store: LogStore, name: str, size_bytes: int | None, app_id: str
 def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int, txn: SetTransaction) -> RunCommit:
     info: Mapping[str, Any] | None = None
     added: set[str] = set()
+    changes_rows = False
     for kind, body in read_actions(store, name, size_bytes):
         if kind == CommitInfo.action:
             info = body if info is None else info
         elif kind == AddFile.action:
             added.add(from_json(AddFile, body, name).path)
-    return RunCommit(version=version, txn=txn, info=info or {}, added_paths=frozenset(added))
+        if kind in (AddFile.action, RemoveFile.action):
+            changes_rows |= body.get("dataChange") is not False
+    return RunCommit(version=version, txn=txn, info=info or {}, added_paths=frozenset(added), changes_rows=changes_rows)
 
 
-def earlier_result(snapshot: Snapshot, table: str, app_id: str, txn_version: int) -> OperationResult | None:
-    """The result of an earlier try of this run, marked as skipped; None where the run has not committed.
+def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> OperationResult | None:
+    """The commit that this run resumes, as a result marked as skipped; None where the run has work to do.
 
-    A stored version at or above `txn_version` means done: an older try that comes late must not write again.
+    Raises:
+        RerunDiffersError: an earlier commit under the run's app id was made of another request, or another position of
+            the same mapped task committed what this one asks for.
     """
-    stored = snapshot.transactions.get(app_id)
-    if stored is None or stored.version < txn_version:
+    stored = snapshot.transactions.get(identity.app_id)
+    if stored is None:
+        _refuse_moved_item(snapshot, table, identity)
         return None
-    found = find_run_commit(snapshot.store, app_id, at_or_below=snapshot.version)
-    return _told(found, stored, table)
+    commit = _commit_to_compare(snapshot, identity)
+    if commit is None:
+        earlier = EarlierCommit(table=table, txn=stored, version=None, run=RunProvenance())
+    else:
+        earlier = EarlierCommit(table=table, txn=commit.txn, version=commit.version, run=commit.run)
+    if decide(identity, earlier) is Rerun.WORK:
+        return None
+    _warn_of_other_request(identity, earlier)
+    return _told(commit, earlier.txn, table)
+
+
+def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
+    """The newest commit of the app id; under a key, which several runs share, the newest one of this run if any."""
+    own = RunProvenance.from_values(identity.provenance)
+    newest = None
+    for commit in run_commits(snapshot.store, identity.app_id, at_or_below=snapshot.version):
+        if own.idempotency_key is None or own.is_same_task_instance(commit.run):
+            return commit
+        newest = newest or commit
+        if _is_long_before(commit, own):
+            break
+    return newest
+
+
+def _is_long_before(commit: RunCommit, own: RunProvenance) -> bool:
+    """Whether the commit is older than our DAG run, by more than clocks differ, so that none below it is of the run."""
+    start, committed_ms = moment(own.run_start), commit.info.get("timestamp")
+    return (
+        start is not None
+        and isinstance(committed_ms, int)
+        and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
+    )
+
+
+def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) -> None:
+    """Compare a mapped task that has not committed with the commits of the other positions of its DAG run.
+
+    Items may be equal as long as nothing was cleared. Then only commits of a DAG run that was deleted count, and those
+    are older than the DAG run that was made under its id.
+    """
+    if identity.sibling_ids is None or identity.on_rerun is OnRerun.WRITE:
+        return
+    begin, end = identity.sibling_ids
+    own = RunProvenance.from_values(identity.provenance)
+    start = moment(own.run_start)
+    siblings = {
+        app_id
+        for app_id, txn in snapshot.transactions.items()
+        if app_id.startswith(begin)
+        and app_id.endswith(end)
+        and (identity.is_of_cleared_run or (start is not None and is_before(txn, start)))
+    }
+    for version, commit in sorted(list_log(snapshot.store, 0).commits.items(), reverse=True):
+        if not siblings:
+            return
+        if version > snapshot.version:
+            continue
+        try:
+            info = read_commit_info(snapshot.store, commit) or {}
+        except VersionGapError:
+            return
+        run = RunProvenance.from_text(info.get("userMetadata"))
+        if (run.dag_id, run.task_id, run.run_id) != (own.dag_id, own.task_id, own.run_id):
+            continue
+        app_id = f"{begin}{run.map_index}{end}"
+        txn = snapshot.transactions.get(app_id)
+        if txn is not None and app_id in siblings:
+            refuse_moved_item(identity, EarlierCommit(table=table, txn=txn, version=version, run=run))
+        siblings.discard(app_id)
+
+
+def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> None:
+    own = RunProvenance.from_values(identity.provenance)
+    if not own.has_digest or own.asks_the_same(earlier.run):
+        return
+    if earlier.run.has_digest:
+        _log.warning(
+            "This retry renders another request than the commit that it resumes, %s. These parameters differ: %s.",
+            earlier,
+            ", ".join(own.differing_parameters(earlier.run)),
+        )
+    else:
+        _log.warning(
+            "%s holds a commit of this task that does not say which request it was made of, because an earlier release "
+            "made it or the log no longer holds it. The task resumes that commit (transaction %s, version %s).",
+            earlier.table,
+            earlier.txn.version,
+            earlier.version,
+        )
 
 
 def result_of_version(store: LogStore, version: int, app_id: str) -> OperationResult:
@@ -120,6 +235,7 @@ def _told(found: RunCommit | None, stored: SetTransaction, table: str) -> Operat
         timestamp=info.get("timestamp", stored.last_updated_ms),
         metrics={name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
         source_versions=source_versions_of(info.get("operationParameters")),
+        out_of_order=RunProvenance.from_text(info.get("userMetadata")).out_of_order,
     )
 
 
@@ -129,10 +245,13 @@ def source_versions_of(parameters: Any) -> dict[str, int]:
     return dict(json.loads(text)) if isinstance(text, str) else {}
 
 
-def find_run(store: LogStore, app_id: str, txn_version: int) -> OperationResult | None:
-    """`earlier_result` on the newest snapshot; None too where there is no table yet."""
+def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
+    """`earlier_result` on the newest snapshot; None too where there is no table yet.
+
+    Raises: as `earlier_result`.
+    """
     try:
         snapshot = Snapshot.load(store)
     except TableNotFoundError:
         return None
-    return earlier_result(snapshot, store.root, app_id, txn_version)
+    return earlier_result(snapshot, store.root, identity)

@@ -22,7 +22,7 @@ from deltalite.columnar.deletion_vector_files import write_vectors
 from deltalite.columnar.deletion_vectors import deleted_rows, file_name
 from deltalite.errors import DeltaLiteError
 from deltalite.log.file_table import file_key
-from deltalite.protocol.actions import AddFile, RemoveFile
+from deltalite.protocol.actions import Action, AddFile, RemoveFile
 from deltalite.protocol.paths import canonical_path
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.proposal import Proposal
@@ -54,7 +54,7 @@ class RowMerger:
         """
         if not ours.row_level:
             return None
-        mine, theirs = _marked(ours.adds, ours.removes), _marked(_adds_of(winner), winner.removes)
+        mine, theirs = _marked(ours.adds, ours.removes), _marked(winner.adds, winner.removes)
         taken_out = {file_key(remove.path, remove.deletion_vector) for remove in ours.removes} - mine.keys()
         if not taken_out.isdisjoint(theirs):
             return None
@@ -109,10 +109,6 @@ def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:
     return {text: name for text, name in named if name is not None}
 
 
-def _adds_of(winner: Winner) -> Iterator[AddFile]:
-    return (action for action in winner.actions if isinstance(action, AddFile))
-
-
 def _marked(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _Marked]:
     """The files that stay with another vector, by the key that they had."""
     back = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
@@ -142,5 +138,23 @@ def _on_top(
 
 def _without(winner: Winner, merged: Iterable[_Marked]) -> Winner:
     """What the winner did beside marking rows of these files."""
-    settled = {id(action) for marked in merged for action in (marked.add, marked.remove)}
-    return replace(winner, actions=tuple(action for action in winner.actions if id(action) not in settled))
+    settled = frozenset(_name_of(action) for marked in merged for action in (marked.add, marked.remove))
+    return replace(winner, actions=_Unsettled(actions=winner.actions, settled=settled)) if settled else winner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unsettled:
+    """The actions without those that `_name_of` names in `settled`, picked anew in each iteration."""
+
+    actions: Iterable[Action]
+    settled: frozenset[tuple[str, str]]
+
+    def __iter__(self) -> Iterator[Action]:
+        for action in self.actions:
+            if not isinstance(action, AddFile | RemoveFile) or _name_of(action) not in self.settled:
+                yield action
+
+
+def _name_of(action: AddFile | RemoveFile) -> tuple[str, str]:
+    """What tells an action about a file from the others of its commit."""
+    return action.action, file_key(action.path, action.deletion_vector)

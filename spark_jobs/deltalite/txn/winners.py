@@ -9,8 +9,8 @@ delta-spark: ConflictChecker, which is stricter where `_appended`, `_removed` an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltalite.errors import (
@@ -23,9 +23,11 @@ from deltalite.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from deltalite.log.action_files import actions_in
 from deltalite.log.file_table import LENIENT, file_key
 from deltalite.protocol.actions import (
     Action,
+    AddCDCFile,
     AddFile,
     CommitInfo,
     DomainMetadata,
@@ -33,14 +35,15 @@ from deltalite.protocol.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
-    iter_raw_actions,
     parse_action,
 )
 from deltalite.protocol.clustering import CLUSTERING_DOMAIN
 from deltalite.protocol.file_names import commit_name
+from deltalite.requests import RunProvenance
 from deltalite.txn.absorbed import contradiction_in_metadata, contradiction_in_protocol
 from deltalite.txn.isolation import IsolationLevel
 from deltalite.txn.proposal import Proposal, ReadSet
+from deltalite.txn.resuming import resumes_concurrent_commit
 
 # What a snapshot forgives a writer to leave out; here it counts as a change of rows.
 _LENIENT: Mapping[str, Mapping[str, Any]] = {
@@ -54,25 +57,42 @@ _RETRY = "Run the task again: it will start from the table as it is now."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A commit that took the version we wanted."""
+    """A commit that took the version we wanted.
+
+    Each question about files iterates `actions` again. So a large commit can be parsed anew each time, and its files
+    are never held. The winner holds the other actions, and knows which kinds there are.
+    """
 
     version: int
-    actions: Sequence[Action]
+    actions: Iterable[Action]
+    small_actions: tuple[Action, ...] = field(init=False)
+    """All actions except those about files."""
+    _kinds: frozenset[type[Action]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        small_actions: list[Action] = []
+        kinds: set[type[Action]] = set()
+        for action in self.actions:
+            kinds.add(type(action))
+            if not isinstance(action, AddFile | RemoveFile | AddCDCFile):
+                small_actions.append(action)
+        object.__setattr__(self, "small_actions", tuple(small_actions))
+        object.__setattr__(self, "_kinds", frozenset(kinds))
 
     @property
     def info(self) -> dict[str, Any]:
         """Its provenance, empty where it gave none."""
-        return next((dict(a.values) for a in self.actions if isinstance(a, CommitInfo)), {})
+        return next((dict(a.values) for a in self.small_actions if isinstance(a, CommitInfo)), {})
 
     @property
     def protocol(self) -> Protocol | None:
         """The protocol it set."""
-        return next((a for a in self.actions if isinstance(a, Protocol)), None)
+        return next((a for a in self.small_actions if isinstance(a, Protocol)), None)
 
     @property
     def metadata(self) -> Metadata | None:
         """The metadata it set."""
-        return next((a for a in self.actions if isinstance(a, Metadata)), None)
+        return next((a for a in self.small_actions if isinstance(a, Metadata)), None)
 
     @property
     def is_blind_append(self) -> bool:
@@ -82,12 +102,21 @@ class Winner:
     @property
     def new_rows(self) -> Iterator[AddFile]:
         """The files it added whose rows were not there before."""
-        return (a for a in self.actions if isinstance(a, AddFile) and a.data_change)
+        return (a for a in self.adds if a.data_change)
+
+    @property
+    def adds(self) -> Iterator[AddFile]:
+        """The files it added."""
+        return (a for a in self._actions_with(AddFile) if isinstance(a, AddFile))
 
     @property
     def removes(self) -> Iterator[RemoveFile]:
         """The files it removed."""
-        return (a for a in self.actions if isinstance(a, RemoveFile))
+        return (a for a in self._actions_with(RemoveFile) if isinstance(a, RemoveFile))
+
+    def _actions_with(self, kind: type[Action]) -> Iterable[Action]:
+        """All actions, or none where none is of the kind."""
+        return self.actions if kind in self._kinds else ()
 
     def __str__(self) -> str:
         who = self.info.get("userMetadata") or self.info.get("engineInfo") or "an unnamed writer"
@@ -107,14 +136,28 @@ def read_winner(version: int, data: bytes) -> Winner:
     Raises:
         CorruptLogError: the commit is malformed.
     """
-    name = commit_name(version)
-    parsed = (parse_action(kind, _filled(kind, body), name) for kind, body in iter_raw_actions(data, name))
-    return Winner(version=version, actions=tuple(action for action in parsed if action is not None))
+    return Winner(version=version, actions=_ParsedActions(data=data, name=commit_name(version)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ParsedActions:
+    """The actions of a commit file. Each iteration parses its content anew, a block at a time, and holds no action."""
+
+    data: bytes
+    name: str
+
+    def __iter__(self) -> Iterator[Action]:
+        for kind, body in actions_in(self.data, self.name):
+            action = parse_action(kind, _filled(kind, body), self.name)
+            if action is not None:
+                yield action
 
 
 def _filled(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     lenient = _LENIENT.get(kind)
-    return body if lenient is None else {**lenient, **{key: value for key, value in body.items() if value is not None}}
+    if lenient is None or all(body.get(key) is not None for key in lenient):
+        return body
+    return {**lenient, **{key: value for key, value in body.items() if value is not None}}
 
 
 class IsOurs:
@@ -139,14 +182,16 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
     # Case 2: the same run has committed meanwhile, such as an orphaned job of an earlier try.
     theirs = _same_app(ours, winner)
     if theirs is not None and ours.txn is not None:
-        if theirs.version >= ours.txn.version:
+        if not _is_of_our_run(ours, winner):
+            who = "Another run of the same idempotency key"
+        elif theirs.version >= ours.txn.version:
             return AlreadyDone(app_id=theirs.app_id)
-        return ConcurrentTransactionException(
-            f"An earlier try of this run committed {winner} while this one was at work.", remedy=_RETRY
-        )
+        else:
+            who = "An earlier try of this run"
+        return ConcurrentTransactionException(f"{who} committed {winner} while this one was at work.", remedy=_RETRY)
     # Case 3: the rules of the table, its rows or its files are not those that ours rests on.
-    contradiction = _vacuumed(ours, winner) or _rules(ours, winner) or _appended(ours, winner) or _removed(ours, winner)
-    return contradiction or Stands(reads=_followed(ours.reads, winner))
+    contradiction = _vacuumed(ours, winner) or _rules(ours, winner) or _appended(ours, winner)
+    return contradiction or _removed(ours, winner)
 
 
 def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
@@ -167,7 +212,7 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
         )
         if why is not None:
             return MetadataChangedException(f"The table's metadata was changed by {winner}: {why}.", remedy=_RETRY)
-    theirs = {a.domain for a in winner.actions if isinstance(a, DomainMetadata)}
+    theirs = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
     both = sorted(theirs & {domain.domain for domain in ours.domains})
     if both:
         return MetadataChangedException(
@@ -196,6 +241,8 @@ def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException
             return None
         if ours.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
             return None
+    if not (ours.reads.whole_table or ours.reads.rows):
+        return None
     added = next((a for a in winner.new_rows if ours.reads.would_have_read(a)), None)
     if added is None:
         return None
@@ -206,12 +253,16 @@ def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException
     )
 
 
-def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Files that we rest on. delta-spark counts those too whose rows a winner only moved to other files.
+def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | Stands:
+    """The verdict on the winner's removes, which is the last one: files that we rest on may be among them.
 
-    To an operation that judged each row by itself, rows that it left alone are no loss.
+    delta-spark also counts those whose rows a winner only moved to other files; here the read set follows such rows. To
+    an operation that judged each row by itself, rows that it left alone are no loss.
     """
     mine = {file_key(r.path, r.deletion_vector) for r in ours.removes}
+    if not (mine or ours.reads.whole_table or ours.reads.keys):
+        return Stands(reads=ours.reads)
+    moved_rows = False
     for remove in winner.removes:
         key = file_key(remove.path, remove.deletion_vector)
         if key in mine:
@@ -225,14 +276,13 @@ def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException 
                 f"removed it.",
                 remedy=_RETRY,
             )
-    return None
+        moved_rows = moved_rows or key in ours.reads.keys
+    return Stands(reads=_followed(ours.reads, winner) if moved_rows else ours.reads)
 
 
 def _followed(reads: ReadSet, winner: Winner) -> ReadSet:
     """The read set with the files to which the winner moved rows that were read."""
-    if not any(file_key(r.path, r.deletion_vector) in reads.keys for r in winner.removes):
-        return reads
-    moved_to = (a for a in winner.actions if isinstance(a, AddFile) and not a.data_change)
+    moved_to = (a for a in winner.adds if not a.data_change)
     return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in moved_to})
 
 
@@ -241,7 +291,15 @@ def _place(added: AddFile) -> str:
     return f"rows to the partition {where}" if where else "rows"
 
 
+def _is_of_our_run(ours: Proposal, winner: Winner) -> bool:
+    """Whether the winner, which has our app id, is another try of our run: several runs may share a key."""
+    own = RunProvenance.from_text(ours.operation.user_metadata)
+    return resumes_concurrent_commit(own, RunProvenance.from_text(winner.info.get("userMetadata")))
+
+
 def _same_app(ours: Proposal, winner: Winner) -> SetTransaction | None:
     if ours.txn is None:
         return None
-    return next((a for a in winner.actions if isinstance(a, SetTransaction) and a.app_id == ours.txn.app_id), None)
+    return next(
+        (a for a in winner.small_actions if isinstance(a, SetTransaction) and a.app_id == ours.txn.app_id), None
+    )

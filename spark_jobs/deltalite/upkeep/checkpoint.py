@@ -140,6 +140,8 @@ def publish_v2(
 ) -> LastCheckpoint:
     """Publish a V2 checkpoint whose files, `file_count` of them active, stand in `sidecars`; one is held at a time.
 
+    The main file has the columns of the files too, with nothing in them.
+
     Raises:
         CorruptLogError: they are more or fewer.
     """
@@ -151,7 +153,8 @@ def publish_v2(
         totals = totals.plus(encoded)
         references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
     check_count(snapshot, totals.adds, file_count)
-    types = {**SMALL_TYPES, **V2_TYPES}
+    # delta-spark 4.4 looks for a field `add` in this file's schema, and reads no table where it is missing.
+    types = {**SMALL_TYPES, **V2_TYPES, **rows.file_types}
     bodies: Mapping[str, list[dict[str, Any]]] = {
         "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(totals)}],
         **rows.small_bodies(),

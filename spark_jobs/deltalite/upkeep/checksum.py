@@ -1,8 +1,9 @@
 """Writing the version checksum: what the table holds right after a commit.
 
 The counts of a version are those of an earlier one whose checksum is there, and what the commits since then added and
-removed, as long as all of these are our own: each of them removes only files that were there, and adds only files that
-were not. Where that chain is broken all files are counted. Protocol and metadata always come from the replay of the
+removed, as long as the checksum and all of these commits are our own: each of them removes only files that were there,
+and adds only files that were not. Other writers have left checksums that miscount, and a commit of theirs may restate a
+file. Where that chain is broken all files are counted. Protocol and metadata always come from the replay of the
 log, and the transactions are left out. Protocol: Version Checksum File.
 """
 
@@ -16,6 +17,7 @@ from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import in_commit_times, required_time
 from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.log.listing import list_log
+from deltalite.log.replay import read_commit_info
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
 from deltalite.protocol.features import supported_features
@@ -39,7 +41,7 @@ class FileCounts:
 def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
     """Write the checksum of a version unless it is there; whether it was written.
 
-    `count_all` trusts no earlier checksum: what another writer has miscounted ends there.
+    `count_all` trusts no earlier checksum, not even our own.
 
     Raises:
         DeltaLiteError: the log or the storage cannot be read, or not be written.
@@ -49,6 +51,7 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
         return False
     counts = (None if count_all else _counted_on(snapshot)) or _counted(snapshot)
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
+    info = snapshot.commit_info or {}
     checksum = VersionChecksum(
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
@@ -56,10 +59,11 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
         table_size_bytes=counts.size_bytes,
         num_deleted_records=counts.deleted_records if has_vectors else None,
         num_deletion_vectors=counts.vectors if has_vectors else None,
+        txn_id=info.get("txnId"),
     )
-    info, times = snapshot.commit_info or {}, in_commit_times(snapshot.protocol, snapshot.metadata)
+    times = in_commit_times(snapshot.protocol, snapshot.metadata)
     time_ms = required_time(info, commit_name(version)) if times is not None and times.cover(version) else None
-    data = checksum.to_bytes(txn_id=info.get("txnId"), in_commit_timestamp_ms=time_ms)
+    data = checksum.to_bytes(in_commit_timestamp_ms=time_ms)
     return store.write_if_absent(checksum_name(version), data)
 
 
@@ -76,15 +80,15 @@ def _counted(snapshot: Snapshot) -> FileCounts:
 
 
 def _counted_on(snapshot: Snapshot) -> FileCounts | None:
-    """The counts of the newest earlier checksum, and what our own commits did since; None where that is not known."""
+    """The counts of the newest earlier checksum, and what the commits did since; None where not all are ours."""
     store, version = snapshot.store, snapshot.version
     listing = list_log(store, max(0, version - _MOST_COMMITS))
     base = max((v for v in listing.checksums if v < version), default=None)
-    if base is None or not all(v in listing.commits for v in range(base + 1, version + 1)):
+    if base is None or not all(v in listing.commits for v in range(base, version + 1)):
         return None
     data = store.read(listing.checksums[base].name)
     checksum = None if data is None else parse_version_checksum(data, listing.checksums[base].name)
-    if checksum is None:
+    if checksum is None or not _is_our_own(checksum, read_commit_info(store, listing.commits[base])):
         return None
     has_vectors = "deletionVectors" in supported_features(checksum.protocol)
     if has_vectors and (checksum.num_deletion_vectors is None or checksum.num_deleted_records is None):
@@ -102,6 +106,13 @@ def _counted_on(snapshot: Snapshot) -> FileCounts | None:
             return None
         counts = changed
     return counts
+
+
+def _is_our_own(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
+    """Whether this library wrote the checksum: it names the version's commit, and that is ours."""
+    if info is None or not is_ours(info.get("engineInfo")):
+        return False
+    return checksum.txn_id is not None and checksum.txn_id == info.get("txnId")
 
 
 def _changed(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:

@@ -5,15 +5,18 @@ it must stay readable, and so must all that follow. So that version is read: the
 kept, with its commit and everything after it, and where it rests on none nothing is deleted. 3 `_last_checkpoint` is
 mended first where it names what goes. 4 Files go in ascending order, so that a cleanup that is killed leaves no gap
 above what it reached. 5 Sidecars go when no checkpoint that is left names them and they are older than a day, for a
-checkpoint in the making names its own last. Protocol: Metadata Cleanup, Handling Backward compatibility while moving
-to UUID-named v2 Checkpoints.
+checkpoint in the making names its own last. 6 Temporary files of writers that were killed go when they are older than
+the retention and than a day, so that nobody can still be writing them. Protocol: Metadata Cleanup, Handling Backward
+compatibility while moving to UUID-named v2 Checkpoints.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from deltalite.errors import CorruptCheckpointError
 from deltalite.log.checkpoint_reader import sidecar_names
@@ -21,20 +24,32 @@ from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.listing import CheckpointFiles, CheckpointKind, list_log
 from deltalite.log.segment import find_segment
 from deltalite.protocol import properties as props
-from deltalite.protocol.file_names import SIDECAR_DIR, LogFileKind, checkpoint_name, first_name_of, parse_log_name
+from deltalite.protocol.file_names import (
+    LOG_DIR,
+    SIDECAR_DIR,
+    LogFileKind,
+    checkpoint_name,
+    first_name_of,
+    parse_log_name,
+)
 from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import LogStore
+from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.upkeep.checkpoint import announce_existing
 
+# So this library and Delta's stores on Hadoop call a file until it is complete:
+# `.00000000000000000010.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp`. In `..<name>.crc` Hadoop keeps the checksum of
+# such a file on local disks.
+_TEMPORARY = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What a cleanup deleted: so many files of the log, and so many sidecars."""
+    """What a cleanup deleted: so many files of the log, sidecars, and temporary files of killed writers."""
 
     log_files: int = 0
     sidecars: int = 0
+    temporary: int = 0
 
 
 def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> Cleaned:
@@ -46,17 +61,19 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
         DeltaLiteError: the log cannot be read, or a file cannot be deleted; what is left is a sound log.
     """
     store = snapshot.store
+    temporary = _clean_temporary(store, min(_cutoff_ms(snapshot, now_ms), _midnight(now_ms - props.DAY_MS)))
     found = _expired(snapshot, now_ms)
     if found is None:
-        return Cleaned()
+        return Cleaned(temporary=temporary)
     kept, expired = found
     announce_existing(store, kept)
     _leave_a_classic_one(store, kept)
     for name in expired[:at_most]:
         store.delete(name)
     if at_most is not None and len(expired) > at_most:
-        return Cleaned(log_files=at_most)
-    return Cleaned(log_files=len(expired), sidecars=_clean_sidecars(store, _midnight(now_ms - props.DAY_MS)))
+        return Cleaned(log_files=at_most, temporary=temporary)
+    sidecars = _clean_sidecars(store, _midnight(now_ms - props.DAY_MS))
+    return Cleaned(log_files=len(expired), sidecars=sidecars, temporary=temporary)
 
 
 def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
@@ -78,9 +95,8 @@ def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
 def _expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
     """The checkpoint before which everything has expired, and what that is; None where it is nothing."""
     store = snapshot.store
-    cutoff_ms = _midnight(now_ms - props.LOG_RETENTION_MS.of(snapshot.configuration))
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
-    newest_expired = timeline.newest_at(cutoff_ms)
+    newest_expired = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
     if newest_expired is None:
         return None
     names = [stored.name for stored in store.list_from(first_name_of(0))]
@@ -122,6 +138,29 @@ def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
     for name in unnamed:
         store.delete(name)
     return len(unnamed)
+
+
+def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
+    """Delete the temporary files of the log that were last written before a moment; how many."""
+    old = [
+        stored.name
+        for folder in (LOG_DIR, SIDECAR_DIR)
+        for stored in _hidden(store, folder)
+        if stored.modified_ms < oldest_ms and _TEMPORARY.fullmatch(stored.name.rpartition("/")[2])
+    ]
+    for name in old:
+        store.delete(name)
+    return len(old)
+
+
+def _hidden(store: LogStore, folder: str) -> Iterator[StoredFile]:
+    """The files of a folder whose names begin with a dot; no others of ours sort before a digit."""
+    first = f"{folder}/."
+    return takewhile(lambda stored: stored.name.startswith(first), store.list_from(first))
+
+
+def _cutoff_ms(snapshot: Snapshot, now_ms: int) -> int:
+    return _midnight(now_ms - props.LOG_RETENTION_MS.of(snapshot.configuration))
 
 
 def _midnight(moment_ms: int) -> int:

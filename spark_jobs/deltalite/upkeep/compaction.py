@@ -10,26 +10,17 @@ Action Reconciliation.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from deltalite.log.action_files import read_actions
-from deltalite.log.file_table import file_key
 from deltalite.log.listing import list_log
-from deltalite.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
+from deltalite.log.subjects import RECONCILED_KINDS, subject_of
+from deltalite.protocol.actions import AddFile
 from deltalite.protocol.file_names import compaction_name
 from deltalite.storage.log_store import LogStore, StoredFile
 
 _LARGEST_BYTES = 16 * 1024 * 1024
-# The order within the file; what is not named here is not part of a version's state.
-_KINDS = (
-    Protocol.action,
-    Metadata.action,
-    SetTransaction.action,
-    DomainMetadata.action,
-    AddFile.action,
-    RemoveFile.action,
-)
 
 
 def write_compaction(store: LogStore, first_version: int, last_version: int) -> bool:
@@ -51,20 +42,8 @@ def reconciled(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str,
     """What the commits, in ascending order, say together."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for commit in reversed(commits):
-        said = [(kind, body) for kind, body in read_actions(store, commit.name, commit.size_bytes) if kind in _KINDS]
-        for kind, body in sorted(said, key=lambda action: action[0] != AddFile.action):  # adds win within a commit
-            newest.setdefault(_key(kind, body), {kind: body})
-    return sorted(newest.values(), key=lambda action: _KINDS.index(next(iter(action))))
-
-
-def _key(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
-    """What an action is about; adds and removes of one file are about one thing."""
-    match kind:
-        case AddFile.action | RemoveFile.action:
-            return "file", file_key(body["path"], body.get("deletionVector"))
-        case SetTransaction.action:
-            return kind, body["appId"]
-        case DomainMetadata.action:
-            return kind, body["domain"]
-        case _:
-            return kind, ""
+        actions = read_actions(store, commit.name, commit.size_bytes)
+        kept = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
+        for kind, body in sorted(kept, key=lambda action: action[0] != AddFile.action):  # adds win within a commit
+            newest.setdefault(subject_of(kind, body), {kind: body})
+    return sorted(newest.values(), key=lambda action: RECONCILED_KINDS.index(next(iter(action))))

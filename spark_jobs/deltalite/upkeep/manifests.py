@@ -122,9 +122,10 @@ def addresses_by_directory(
     if not columns:
         yield "", sorted(_addresses(root, files["path"]))
         return
-    combinations, group_of_row = group_by_partition(files, columns)
-    spelled = pa.array(map(partition_dir, combinations), pa.string()).dictionary_encode()
-    place_of_row = spelled.indices.take(group_of_row)  # null and the empty string are two groups, and one directory
+    partitions = group_by_partition(files, columns)
+    spelled = pa.array(map(partition_dir, partitions.combinations), pa.string()).dictionary_encode()
+    # Null and the empty string are two groups, and one directory.
+    place_of_row = spelled.indices.take(partitions.group_of_row)
     order = pc.sort_indices(place_of_row)
     paths, runs = files["path"].take(order), pc.run_end_encode(place_of_row.take(order))
     first = 0

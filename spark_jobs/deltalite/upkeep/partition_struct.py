@@ -1,7 +1,9 @@
 """Partition values as a struct (`partitionValues_parsed`): typed columns beside the texts of the log.
 
 Each distinct text is parsed once. The struct's fields are the partition columns by their physical names, in the
-order of the metadata. Protocol: Checkpoints (`partitionValues_parsed`), Partition Value Serialization.
+order of the metadata. A text that is no value of its column becomes null there: the text stands beside it, and one
+value must not stop all checkpoints of a table. Protocol: Checkpoints (`partitionValues_parsed`), Partition Value
+Serialization.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.errors import CorruptLogError
 from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.partition_values import partition_scalar, partition_text
@@ -29,11 +32,7 @@ class PartitionStruct:
         self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self.columns])
 
     def parse(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The struct of each map of texts.
-
-        Raises:
-            CorruptLogError: a text is no value of its column's type.
-        """
+        """The struct of each map of texts."""
         return pa.chunked_array([self._parsed(chunk) for chunk in values.chunks], self.type)
 
     def _parsed(self, values: pa.MapArray) -> pa.StructArray:
@@ -52,5 +51,12 @@ def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
 
 def _column(texts: pa.StringArray, kind: DataType) -> pa.Array:
     encoded = texts.dictionary_encode()
-    distinct = pa.array([partition_scalar(text, kind) for text in encoded.dictionary.to_pylist()], type_to_arrow(kind))
-    return distinct.take(encoded.indices)
+    distinct = [_scalar_or_null(text, kind) for text in encoded.dictionary.to_pylist()]
+    return pa.array(distinct, type_to_arrow(kind)).take(encoded.indices)
+
+
+def _scalar_or_null(text: str | None, kind: DataType) -> pa.Scalar:
+    try:
+        return partition_scalar(text, kind)
+    except CorruptLogError:
+        return partition_scalar(None, kind)

@@ -40,7 +40,7 @@ class Deletion:
         return op.delete(table, self.condition)
 
     def request(self, path: str) -> DeleteRequest:
-        return DeleteRequest(table=path, condition=_sql(self.condition))
+        return DeleteRequest(table=path, condition=_sql(self.condition), confirm_all_rows=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Merging:
             when_matched=tuple(map(_clause, what.matched)),
             when_not_matched=tuple(map(_clause, what.not_matched)),
             when_not_matched_by_source=tuple(map(_clause, what.not_matched_by_source)),
-            schema_evolution=what.evolve,
+            merge_schema=what.evolve,
         )
 
 

@@ -1,0 +1,64 @@
+"""What a wait says of itself: a log line at its start and every five minutes, and the end of a timeout's message.
+
+The sensor and its trigger use the same class. A line names the condition, the version that the wait begins after, the
+newest version of the table and the last poll that storage answered. A table that does not exist is named as that.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from deltalite.errors import DeltaLiteError
+from deltalite.redaction import redacted, secret_values
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.hooks.delta import DeltaHook
+    from airflow_provider_deltalite.waiting import VersionWait
+
+_log = logging.getLogger(__name__)
+_INTERVAL_SECONDS = 300.0
+
+
+class WaitStatus:
+    """The status of one wait in one process."""
+
+    def __init__(self, wait: VersionWait, clock: Callable[[], float] = time.monotonic) -> None:
+        self._wait = wait
+        self._clock = clock
+        self._logged: float | None = None
+        self._last_poll: datetime | None = None
+
+    def polled(self, hook: DeltaHook, *, answered: bool) -> None:
+        """Note a poll that found nothing, and log the status if it is due. Blocks for as long as storage does."""
+        if answered:
+            self._last_poll = datetime.now(UTC)
+        now = self._clock()
+        if self._logged is None or now - self._logged >= _INTERVAL_SECONDS:
+            self._logged = now
+            _log.info("%s", self.text(hook))
+
+    def text(self, hook: DeltaHook) -> str:
+        """The status in words, after a look at the newest version."""
+        wait = self._wait
+        begin = "any version" if wait.after_version < 0 else f"version {wait.after_version}"
+        last_poll = "none was answered" if self._last_poll is None else f"{self._last_poll:%Y-%m-%dT%H:%M:%SZ}"
+        status = (
+            f"Waiting for a commit to {wait.table} {wait.condition}, after {begin}. {_newest(hook)} "
+            f"Last poll: {last_poll}."
+        )
+        # The triggerer logs this line too, and its masker knows none of the task's secrets.
+        return redacted(status, secret_values(wait.as_dict()))
+
+
+def _newest(hook: DeltaHook) -> str:
+    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+    try:
+        version = hook.ask(watch.latest_version)
+    except DeltaLiteError as error:
+        return f"The newest version is not known: {error.problem.rstrip('.')}."
+    return "The table does not exist." if version < 0 else f"The newest version is {version}."

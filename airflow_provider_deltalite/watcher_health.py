@@ -1,0 +1,78 @@
+"""The health of a watcher: metrics of Airflow, and log lines for errors that repeat.
+
+A watcher never ends, so an error that lasts shows up nowhere but here. The metrics carry the name of the asset as a
+tag. An error is logged when it first occurs and then at growing intervals, the 2nd, 4th, 8th, ... time in a row, as an
+error with the name of the asset; the end of a series of errors is logged too.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+_POLLS = "deltalite.watcher.polls"
+_FAILURES = "deltalite.watcher.failures"
+_LAG = "deltalite.watcher.lag_versions"
+
+
+class WatcherHealth:
+    """Reports what one watcher does; `asset` is the name of the asset that it watches."""
+
+    def __init__(self, asset: str) -> None:
+        self._asset = asset
+        self._failures = 0
+
+    def polled(self) -> None:
+        """Count a poll that storage answered."""
+        self._report("incr", _POLLS)
+        self.recovered()
+
+    def recovered(self) -> None:
+        """End a series of failures, if there is one."""
+        if self._failures:
+            _log.info("Watching %s again after %s failures.", self._asset, self._failures)
+        self._failures = 0
+
+    def failed(self, action: str, error: Exception) -> int:
+        """Count a failure of `action`, log it if it is due, and return how many there were in a row."""
+        self._report("incr", _FAILURES)
+        self._failures += 1
+        if self._failures & (self._failures - 1) == 0:
+            level = logging.WARNING if self._failures == 1 else logging.ERROR
+            _log.log(
+                level,
+                "Could not %s for the watcher of %s, %s in a row; retrying: %s: %s",
+                action,
+                self._asset,
+                "1 failure" if self._failures == 1 else f"{self._failures} failures",
+                type(error).__name__,
+                error,
+            )
+        return self._failures
+
+    def behind(self, versions: int) -> None:
+        """Report how many versions were seen that this watcher has not handled yet."""
+        self._report("gauge", _LAG, max(0, versions))
+
+    def _report(self, method: str, metric: str, *value: int) -> None:
+        try:
+            _metrics(method)(metric, *value, tags={"asset": self._asset})
+        except Exception:  # noqa: BLE001  a metric is not worth a watcher
+            _log.debug("Could not report the metric %s of %s.", metric, self._asset, exc_info=True)
+
+
+def _metrics(method: str) -> Callable[..., Any]:
+    """A function of the metrics that the triggerer has set up; the copy in the task SDK is not set up there."""
+    try:
+        stats: Any = import_module("airflow.observability.stats")
+    except ImportError:  # before Airflow 3.3
+        from airflow.stats import Stats
+
+        stats = Stats
+    function: Callable[..., Any] = getattr(stats, method)
+    return function

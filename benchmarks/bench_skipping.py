@@ -1,0 +1,105 @@
+"""Data skipping over the log of a table of a million files: a range, and lists of a thousand values.
+
+There is no peer: each line has an absolute target in seconds, and says apart what parsing the statistics takes alone.
+The statistics are those of a feed with a key, a UUID, a time and a price, as Delta writes them: UUIDs are cut.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from uuid import UUID
+
+import pyarrow as pa
+
+from deltalite.columnar.predicate import And, Comparison, In, Operator, Predicate
+from deltalite.columnar.skipping import FILES_AT_A_TIME, prune
+from deltalite.columnar.stats_columns import facts_of_files
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+
+FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+VALUES = 1_000
+ROWS = 1_000
+ROUNDS = 5
+TARGET_S = 2.0
+TYPES = {"id": "long", "uuid": "string", "at": "timestamp", "price": "double"}
+SCHEMA = StructType(tuple(StructField(name, PrimitiveType(kind)) for name, kind in TYPES.items()))
+STEP = (1 << 128) // FILES
+
+
+def uuid_of(number: int) -> str:
+    """The text of a UUID."""
+    return str(UUID(int=number % (1 << 128)))
+
+
+def stats_of(file: int) -> str:
+    """Delta's statistics of the rows of one file: a thousand keys, and the file's part of the space of UUIDs."""
+    low, high = uuid_of(file * STEP)[:32], uuid_of((file + 1) * STEP - 1)[:32] + "\\u007f"
+    at = f"2026-01-01T{file % 24:02}:{file // 24 % 60:02}:00.000Z"
+    smallest = f'{{"id":{file * ROWS},"uuid":"{low}","at":"{at}","price":0.5}}'
+    largest = f'{{"id":{file * ROWS + ROWS - 1},"uuid":"{high}","at":"{at}","price":99.95}}'
+    return (
+        f'{{"numRecords":{ROWS},"minValues":{smallest},"maxValues":{largest},'
+        '"nullCount":{"id":0,"uuid":0,"at":0,"price":0}}'
+    )
+
+
+def files_of_table() -> pa.Table:
+    """A snapshot's table of files, with the columns that skipping reads."""
+    return pa.table(
+        {
+            "path": pa.array([f"part-{number:08}.parquet" for number in range(FILES)]),
+            "partitionValues": pa.nulls(FILES, pa.map_(pa.string(), pa.string())),
+            "stats": pa.array(map(stats_of, range(FILES)), pa.string()),
+        }
+    )
+
+
+def median_s(call: Callable[[], object]) -> float:
+    """What a call takes, after one that is not counted."""
+    seconds = []
+    for _ in range(ROUNDS + 1):
+        started = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[1:])
+
+
+def parse(files: pa.Table, column: str) -> None:
+    """Parse the statistics of one column of all files, as skipping does."""
+    for batch in files.select(["stats"]).to_batches(max_chunksize=FILES_AT_A_TIME):
+        facts_of_files(batch.column(0), {(column,): PrimitiveType(TYPES[column])})
+
+
+def cases() -> list[tuple[str, str, Predicate, int]]:
+    """What each line is called, the column that it reads, the predicate, and how many files may match it."""
+    first, last = FILES // 2, FILES // 2 + 9
+    after = Comparison(column=("id",), operator=Operator.GT_EQ, literal=first * ROWS)
+    before = Comparison(column=("id",), operator=Operator.LT, literal=last * ROWS)
+    chosen = range(0, FILES, FILES // VALUES)
+    uuids = tuple(uuid_of(file * STEP + STEP // 2) for file in chosen)
+    return [
+        ("a range of keys", "id", And((after, before)), last - first),
+        (f"IN of {len(chosen):,} keys", "id", In(("id",), tuple(file * ROWS for file in chosen)), len(chosen)),
+        (f"IN of {len(chosen):,} UUIDs", "uuid", In(("uuid",), uuids), len(chosen)),
+    ]
+
+
+def main() -> None:
+    """Time each predicate, check the number of files that are left, and print the table."""
+    files, table = files_of_table(), TableSchema(logical=SCHEMA)
+    print(f"{f'skipping among {FILES:,} files':<44} {'ours':>8} {'parsing':>8} {'target':>7}")
+    for name, column, predicate, expected in cases():
+        kept = prune(files, predicate, table).num_rows
+        if kept != expected:
+            raise SystemExit(f"{name}: {kept} files are left instead of {expected}.")
+        whole, parsing = median_s(partial(prune, files, predicate, table)), median_s(partial(parse, files, column))
+        print(f"{name:<44} {whole:>7.2f}s {parsing:>7.2f}s {TARGET_S:>6.2f}s{'' if whole <= TARGET_S else '  OVER'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""`deltalite doctor`: checks the installation of this machine, and a table's storage if you name a table.
+
+It checks Python, Java, Spark and its Python files, the versions against those that were tested, the clients and
+connectors of object stores, the Airflow connection, and whether the storage answers. Run it where tasks run: on a
+worker, and on the triggerer for deferrable sensors and watchers.
+
+It ends with 3 where a check found an error, with 0 where there are only warnings. JSON is one object a check: `check`,
+`status` (`ok`, `warning`, `error` or `skipped`), `message`, and `remedy`, which is empty if nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from importlib.metadata import EntryPoint, entry_points
+
+from deltalite import watch
+from deltalite.cli.command import Arguments, Command, storage_options
+from deltalite.cli.exit_codes import FOUND_ERRORS
+from deltalite.cli.output import Column, Output
+from deltalite.errors import DeltaLiteError
+from deltalite.installation.checks import CHECKS_GROUP, Check, CheckFunction, Scope, Status, failed
+from deltalite.installation.doctor import check_installation
+from deltalite.storage.locations import parse_location
+from deltalite.storage.opening import open_store
+
+_COLUMNS = (Column("check"), Column("status"), Column("result", folds=True))
+_STYLES = {Status.ERROR: "red", Status.WARNING: "yellow"}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--conn-id",
+        default="spark_default",
+        metavar="NAME",
+        help="the Airflow connection of Spark to check (%(default)s)",
+    )
+    parser.add_argument(
+        "--storage-conn-id", metavar="NAME", help="the Airflow connection that opens the table's storage"
+    )
+
+
+def _run(args: Arguments, out: Output) -> int:
+    checks = list(_checks(args))
+    if out.as_json:
+        out.records(
+            {"check": one.name, "status": one.status.value, "message": one.message, "remedy": one.remedy}
+            for one in checks
+        )
+    else:
+        _show(out, checks)
+    return FOUND_ERRORS if any(one.status is Status.ERROR for one in checks) else 0
+
+
+def _checks(args: Arguments) -> Iterator[Check]:
+    scheme = None if args.table is None else parse_location(args.table).scheme
+    yield from check_installation(os.environ, scheme)
+    scope = Scope(conn_id=args.conn_id, table=args.table, storage_conn_id=args.storage_conn_id)
+    for entry in entry_points(group=CHECKS_GROUP):
+        yield from _registered_checks(entry, scope)
+    if args.table is not None and args.storage_conn_id is None:
+        yield _check_storage(args)
+
+
+def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
+    """The checks of another distribution; what it prints goes to standard error, since JSON may be on the other."""
+    try:
+        with redirect_stdout(sys.stderr):
+            function: CheckFunction = entry.load()
+            return list(function(scope))
+    except ImportError as error:
+        message = f"These checks need a package that is not installed: {error}."
+        return [Check(name=entry.name, status=Status.SKIPPED, message=message)]
+    except Exception as error:  # noqa: BLE001  one distribution's fault must not hide the other checks
+        return [
+            Check(
+                name=entry.name,
+                status=Status.ERROR,
+                message=f"The checks of {entry.value} failed: {type(error).__name__}: {error}",
+                remedy="Correct the installation of that package.",
+            )
+        ]
+
+
+def _check_storage(args: Arguments) -> Check:
+    """Check that this machine reads the table's log."""
+    try:
+        version = watch.latest_version(open_store(args.table, storage_options=storage_options(args) or None))
+    except DeltaLiteError as error:
+        return failed("storage", error)
+    newest = "has no table yet" if version < 0 else f"has version {version}"
+    return Check(name="storage", status=Status.OK, message=f"{args.table} answers and {newest}")
+
+
+def _show(out: Output, checks: list[Check]) -> None:
+    out.table(_COLUMNS, ((one.name, one.status.value, one.message) for one in checks))
+    for one in checks:
+        if one.remedy:
+            out.line(f"{one.status.value}: {one.name}: {one.remedy}", style=_STYLES.get(one.status, ""))
+    errors, warnings = (sum(one.status is status for one in checks) for status in (Status.ERROR, Status.WARNING))
+    out.line(f"{errors} error(s), {warnings} warning(s)")
+
+
+COMMAND = Command(
+    name="doctor",
+    summary="check the installation: Java, Spark, versions, connections, storage",
+    description=__doc__,
+    at_version=False,
+    needs_table=False,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,24 @@
+"""The exit codes of the command line, with their meaning: `--help` and the documentation show this table."""
+
+from __future__ import annotations
+
+import signal
+
+from deltalite.errors import DeltaLiteError
+
+UNEXPECTED = 1
+WRONG_USAGE = 2
+FOUND_ERRORS = 3
+"""The exit code of `verify` and `doctor` if they found errors; no class of the error tree has it."""
+INTERRUPTED = 128 + signal.SIGINT
+BROKEN_PIPE = 128 + signal.SIGPIPE
+
+EXIT_CODES: tuple[tuple[str, str], ...] = (
+    ("0", "done; for verify and doctor: no errors, at most warnings"),
+    (str(UNEXPECTED), "a fault of deltalite itself; DELTALITE_TRACEBACK=1 shows where"),
+    (str(WRONG_USAGE), "wrong usage"),
+    (str(FOUND_ERRORS), "verify or doctor found errors"),
+    (f"{DeltaLiteError.exit_code} and up", "the class of the error, listed on the page Troubleshooting"),
+    (str(INTERRUPTED), "interrupted"),
+    (str(BROKEN_PIPE), "the reader of the output went away"),
+)

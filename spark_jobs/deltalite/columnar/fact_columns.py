@@ -1,0 +1,135 @@
+"""What holds for one column in each of many files: `outcomes.ColumnFacts` as Arrow columns.
+
+Arrow compares the bounds with literals, and finds the first literal of a long list that is not below a minimum by
+bisection, for all files at once. One question goes to Python, for the strings that leave it open: whether a literal
+begins with a maximum that may be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.masks import Masks
+from deltalite.columnar.outcomes import ANY, Relations
+from deltalite.columnar.predicate import Comparison, In, IsNotNull, IsNull, Leaf, StartsWith, is_nan
+from deltalite.columnar.row_filter import exact_values
+
+# So many characters of two strings are compared by Arrow before Python compares the whole.
+_HEAD = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactColumn:
+    """The facts about a column, with one element of each array for each file.
+
+    `low` and `high` have one type and no NaN; null is no bound. `high_may_be_cut` is as in `ColumnFacts`, and None
+    where no maximum may be. `may_be_nan` is one answer for all files. `nulls` and `values` are as in `outcomes.Facts`.
+    Literals fit into the type (`row_filter.exact_values`).
+    """
+
+    low: pa.Array
+    high: pa.Array
+    high_may_be_cut: pa.BooleanArray | None
+    may_be_nan: bool
+    nulls: Masks
+    values: Masks
+
+    def relations(self, literal: Any) -> Relations:
+        """How the values may compare with a literal that is not null."""
+        if is_nan(literal):
+            no_maximum = _answer(pc.is_null(self.high))
+            return ANY, ANY if self.may_be_nan else no_maximum, no_maximum
+        [exact] = self._exact([literal])
+        return self._relations(exact)
+
+    def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
+        """`relations` to the first literal that is not below `low`, and to NaN; see `ColumnFacts.nearest`."""
+        has_nan = bool(literals) and is_nan(literals[-1])
+        numbers = literals[:-1] if has_nan else literals
+        relations = [self.relations(literals[-1])] if has_nan else []
+        if numbers:
+            exact = self._exact(numbers)
+            relations.append(self._relations(exact.take(_first_not_below(exact, self.low))))
+        return relations
+
+    def beginnings(self, length: int) -> FactColumn:
+        """The facts about the first `length` characters of the strings; see `ColumnFacts.beginnings`."""
+        low, high = (pc.utf8_slice_codeunits(bounds, 0, length) for bounds in (self.low, self.high))
+        cut = self.high_may_be_cut
+        still_cut = None if cut is None else pc.and_(cut, pc.less(pc.utf8_length(self.high), length))
+        return replace(self, low=low, high=high, high_may_be_cut=still_cut)
+
+    def _exact(self, literals: Sequence[Any]) -> pa.Array:
+        exact = exact_values(literals, self.low.type)
+        assert exact is not None, f"{literals!r:.80} does not fit into {self.low.type}"  # noqa: S101  see the class
+        return exact
+
+    def _relations(self, literals: pa.Scalar | pa.Array) -> Relations:
+        """How the values may compare with a literal, or with one for each file; where that is null, none is equal."""
+        no_low, no_high = pc.is_null(self.low), pc.is_null(self.high)
+        less = pc.or_kleene(no_low, pc.less(self.low, literals))
+        from_low = pc.or_kleene(no_low, pc.less_equal(self.low, literals))
+        greater = pc.or_kleene(no_high, pc.greater(self.high, literals))
+        to_high = pc.or_kleene(no_high, pc.greater_equal(self.high, literals))
+        if self.high_may_be_cut is not None:
+            extended = _begin_with(literals, self.high, pc.and_kleene(self.high_may_be_cut, pc.invert(greater)))
+            greater, to_high = pc.or_kleene(greater, extended), pc.or_kleene(to_high, extended)
+        equal = pc.and_kleene(pc.is_valid(literals), pc.and_kleene(from_low, to_high))
+        return _answer(less), _answer(equal), ANY if self.may_be_nan else _answer(greater)
+
+
+def can_compare(leaf: Leaf, data_type: pa.DataType) -> bool:
+    """Whether the literals of a bound predicate have a place in the type of the bounds of its column."""
+    match leaf:
+        case Comparison(literal=literal):
+            literals: Sequence[Any] = (literal,)
+        case In(values=values):
+            literals = values
+        case IsNull() | IsNotNull() | StartsWith():
+            return True
+        case _:
+            assert_never(leaf)
+    numbers = [literal for literal in literals if literal is not None and not is_nan(literal)]
+    return exact_values(numbers, data_type) is not None
+
+
+def _first_not_below(ordered: pa.Array, bounds: pa.Array) -> pa.Array:
+    """For each bound the place of the first of the ordered values that is not below it, or null if all are.
+
+    It is 0 for a bound that is null.
+    """
+    count = len(ordered)
+    place = pa.repeat(pa.scalar(0, pa.int64()), len(bounds))
+    step = 1 << (count.bit_length() - 1)
+    while step:
+        further = pc.add(place, step)
+        before = ordered.take(pc.subtract(pc.min_element_wise(further, count), 1))
+        below = pc.and_(pc.less_equal(further, count), pc.fill_null(pc.less(before, bounds), False))
+        place = pc.if_else(below, further, place)
+        step >>= 1
+    return pc.if_else(pc.less(place, count), place, pa.scalar(None, pa.int64()))
+
+
+def _begin_with(literals: pa.Scalar | pa.Array, beginnings: pa.Array, asked: pa.BooleanArray) -> pa.BooleanArray:
+    """Whether the literal begins with the other string, where `asked`; False elsewhere.
+
+    Python decides only where the first characters are the same.
+    """
+    heads = [pc.utf8_slice_codeunits(texts, 0, _HEAD) for texts in (literals, beginnings)]
+    same_head = pc.or_(pc.less(pc.utf8_length(beginnings), _HEAD), pc.equal(*heads))
+    asked = pc.fill_null(pc.and_(asked, same_head), False)
+    places = pc.indices_nonzero(asked)
+    some = beginnings.take(places).to_pylist()
+    texts = literals.take(places).to_pylist() if isinstance(literals, pa.Array) else [literals.as_py()] * len(some)
+    begins = [text is not None and text.startswith(other) for text, other in zip(texts, some, strict=True)]
+    nowhere = pa.repeat(pa.scalar(False), len(beginnings))
+    return pc.replace_with_mask(nowhere, asked, pa.array(begins, pa.bool_()))
+
+
+def _answer(flags: pa.BooleanArray) -> Masks:
+    return Masks.where(flags, ANY)

@@ -1,0 +1,233 @@
+"""Shredded variants: the two binaries of a variant, rebuilt from the typed columns that a writer took out of it.
+
+A shredded group has `value` (encoded) and `typed_value`: a column of a type, a list of groups, or a struct of named
+groups. Where the typed value is there, it is the value; an object may have more members in `value` beside it. A group
+that has neither is a missing member of its object, and the variant null anywhere else. The plan is made once a file,
+from its schema, and rebuilds one column after the other. Encoded parts stay as they are, since all of them use the
+metadata of their row. Apache Parquet: Variant Shredding. Protocol: Variant Shredding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from deltalite.columnar import variant_encoding as encoding
+from deltalite.columnar.casts import Convert, is_list
+from deltalite.columnar.variant_encoding import NULL, BrokenVariantError
+from deltalite.protocol.arrow_schema import VARIANT
+
+if TYPE_CHECKING:
+    from deltalite.columnar.file_columns import FileField
+
+TYPED_VALUE = "typed_value"
+_METADATA, _VALUE = "metadata", "value"
+_UUID_BYTES = 16
+_Encoded = list[bytes | None]
+
+
+LeafConvert = Callable[["FileField"], Convert | None]
+"""What the file's calendar asks for of a leaf, None where its values mean what they say."""
+
+
+def rebuilding(field: FileField, leaf: LeafConvert) -> Convert:
+    """What makes arrays of a shredded variant, as the file has them, arrays of the struct of its two binaries.
+
+    Raises:
+        BrokenVariantError: the field is no shredded variant, and later, where an array holds none.
+    """
+    group = _group(field, leaf, is_top=True)
+    if not any(part.name == _METADATA and _is_bytes(part.type) for part in field.parts):
+        raise BrokenVariantError("it has no binary column 'metadata'")
+    return partial(_rebuilt, group)
+
+
+def _rebuilt(group: _Group, array: pa.Array) -> pa.Array:
+    array = _storage(array)
+    nulls = array.is_null()
+    metadata = _child(array, _METADATA).cast(pa.binary())
+    if pc.any(pc.and_(pc.is_null(metadata), pc.invert(nulls))).as_py():
+        raise BrokenVariantError("it has no metadata")
+    dictionaries = _Dictionaries(metadata.to_pylist())
+    values = group.encoded(array, list(range(len(array))), dictionaries)
+    is_null = nulls.to_pylist()
+    whole = [None if null else value or NULL for value, null in zip(values, is_null, strict=True)]
+    return pa.StructArray.from_arrays([metadata, pa.array(whole, pa.binary())], fields=list(VARIANT), mask=nulls)
+
+
+class _Dictionaries:
+    """The names in the metadata of each row, read when they are asked for."""
+
+    def __init__(self, metadata: Sequence[bytes | None]) -> None:
+        self._metadata = metadata
+        self._read: dict[bytes, tuple[list[bytes], dict[bytes, int]]] = {}
+
+    def of(self, row: int) -> tuple[list[bytes], dict[bytes, int]]:
+        """The names by their ids, and the ids by their names."""
+        metadata = self._metadata[row] or b""
+        if metadata not in self._read:
+            names = encoding.names_of(metadata)
+            self._read[metadata] = names, {name: number for number, name in reversed(list(enumerate(names)))}
+        return self._read[metadata]
+
+
+_Typed = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
+"""What the typed values of a group come to, None where they are null; with the row of the table for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """How a group of the file is rebuilt. Typed values of an object are the members, others are encoded values."""
+
+    has_value: bool
+    typed: _Typed | None
+    is_object: bool
+
+    def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
+        """The value of each element, None where it is missing; `rows` says to which row of the table each belongs."""
+        array = _storage(array)
+        values: _Encoded = (
+            _child(array, _VALUE).cast(pa.binary()).to_pylist() if self.has_value else [None] * len(array)
+        )
+        if self.typed is None:
+            return values
+        column = _child(array, TYPED_VALUE)
+        if column.null_count == len(column):
+            return values
+        found = self.typed(column, rows, dictionaries)
+        if self.is_object:
+            return [
+                value if members is None else _object(members, value, *dictionaries.of(row))
+                for members, value, row in zip(found, values, rows, strict=True)
+            ]
+        if any(one is not None and value is not None for one, value in zip(found, values, strict=True)):
+            raise BrokenVariantError("it has two values in one place")
+        return [value if one is None else one for one, value in zip(found, values, strict=True)]
+
+
+def _object(
+    members: Mapping[bytes, bytes | None], others: bytes | None, names: Sequence[bytes], ids: Mapping[bytes, int]
+) -> bytes:
+    """The object of shredded members (None where missing) and of those in the encoded object `others`."""
+    whole = {name: value for name, value in members.items() if value is not None}
+    if others is not None:
+        for name, value in encoding.members_of(others, names):
+            if name in members or name in whole:
+                raise BrokenVariantError(f"an object has the member {name.decode(errors='replace')!r:.80} twice")
+            whole[name] = value
+    return encoding.object_of(whole, ids)
+
+
+def _group(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Group:
+    """The plan for a group.
+
+    Raises:
+        BrokenVariantError: the specification has no such group.
+    """
+    by_name = {part.name: part for part in field.parts}
+    known = {_VALUE, TYPED_VALUE, *([_METADATA] if is_top else [])}
+    if (
+        not types.is_struct(field.type)
+        or len(by_name) != len(field.parts)
+        or not by_name
+        or not by_name.keys() <= known
+    ):
+        raise BrokenVariantError(f"its part '{field.name}' has other columns than {', '.join(sorted(known))}")
+    value, typed = by_name.get(_VALUE), by_name.get(TYPED_VALUE)
+    if value is not None and not _is_bytes(value.type):
+        raise BrokenVariantError(f"its column 'value' is {value.type}, not binary")
+    return _Group(
+        has_value=value is not None,
+        typed=None if typed is None else _typed(typed, leaf),
+        is_object=typed is not None and types.is_struct(typed.type),
+    )
+
+
+def _typed(field: FileField, leaf: LeafConvert) -> _Typed:
+    if types.is_struct(field.type):
+        groups = {part.name.encode(): _group(part, leaf) for part in field.parts}
+        if len(groups) != len(field.parts):
+            raise BrokenVariantError("its object has two members of one name")
+        return partial(_members, groups)
+    if is_list(field.type):
+        return partial(_lists, _group(field.parts[0], leaf))
+    encode, before = _scalar(field.type), leaf(field)
+    return lambda array, _rows, _dictionaries: encode(array if before is None else before(_storage(array)))
+
+
+def _members(
+    groups: Mapping[bytes, _Group], array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries
+) -> list[dict[bytes, bytes | None] | None]:
+    columns = {name: group.encoded(_child(array, name.decode()), rows, dictionaries) for name, group in groups.items()}
+    return [
+        {name: column[at] for name, column in columns.items()} if is_there else None
+        for at, is_there in enumerate(array.is_valid().to_pylist())
+    ]
+
+
+def _lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
+    plain = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
+    offsets = plain.offsets.to_pylist()
+    first = offsets[0]
+    bounds = [(low - first, high - first) for low, high in pairwise(offsets)]
+    of_elements = [row for row, (low, high) in zip(rows, bounds, strict=True) for _ in range(low, high)]
+    elements = plain.values.slice(first, offsets[-1] - first)
+    encoded = [value or NULL for value in group.encoded(elements, of_elements, dictionaries)]
+    return [
+        encoding.array(encoded[low:high]) if is_there else None
+        for (low, high), is_there in zip(bounds, plain.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _scalar(kind: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one arm a kind
+    """What encodes an array of the type. Raises `BrokenVariantError` where the specification has no such type."""
+    if types.is_boolean(kind):
+        return partial(_each, encoding.boolean)
+    if types.is_signed_integer(kind):
+        return partial(_each, encoding.integer)
+    if types.is_float32(kind):
+        return partial(_each, encoding.single)
+    if types.is_float64(kind):
+        return partial(_each, encoding.double)
+    if types.is_decimal(kind) and not types.is_decimal256(kind):
+        return partial(_each, encoding.decimal)
+    if types.is_date32(kind):
+        return partial(_each, encoding.date, stored=pa.int32())
+    if types.is_timestamp(kind) and kind.unit in ("us", "ns"):
+        encode = partial(encoding.moment, has_zone=kind.tz is not None, is_nanoseconds=kind.unit == "ns")
+        return partial(_each, encode, stored=pa.int64())
+    if types.is_time64(kind) and kind.unit == "us":
+        return partial(_each, encoding.time_of_day, stored=pa.int64())
+    if types.is_string(kind) or types.is_large_string(kind):
+        return partial(_each, encoding.string, stored=pa.large_binary())
+    if types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES:
+        return partial(_each, encoding.uuid)
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return partial(_each, encoding.binary)
+    raise BrokenVariantError(f"its typed value is {kind}, which variants do not have")
+
+
+def _each(encode: Callable[[Any], bytes], array: pa.Array, stored: pa.DataType | None = None) -> _Encoded:
+    array = _storage(array)
+    values = (array if stored is None else array.cast(stored)).to_pylist()
+    return [None if value is None else encode(value) for value in values]
+
+
+def _child(array: pa.StructArray, name: str) -> pa.Array:
+    """The member of that name; null also where the struct is."""
+    return _storage(array.flatten()[array.type.get_field_index(name)])
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))

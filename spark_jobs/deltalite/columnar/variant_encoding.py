@@ -1,0 +1,236 @@
+"""The binary encoding of a variant: values made of typed parts, and the members of an encoded object.
+
+A variant is two binaries: its metadata, a dictionary of names, and its value. This module writes values (primitives,
+arrays, objects) and reads no more of a value than it must: the names in a dictionary, the members of one object, the
+size of each. Whatever it reads is checked against the bytes that are there, and no nested value is entered, so that a
+hostile value costs no more than its length. Integers and decimals take the fewest bytes that hold them, as Spark's do.
+Apache Parquet: Variant Binary Encoding.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import pairwise
+
+NULL = b"\x00"
+"""The variant that is null, which is not a missing one."""
+
+_VERSION = 1
+_PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
+_LONGEST_SHORT_STRING = 63
+_ONE_BYTE = 0xFF
+_DECIMAL_SIZES = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
+"""Digits (and places behind the point) at most, the type's id, and the bytes of the unscaled value."""
+_INTEGERS = ((3, 1), (4, 2), (5, 4), (6, 8))
+"""The id of each type of integers, and its bytes."""
+# Bytes of the primitive types behind their first byte, by their ids. Types 15 and 16 say their length themselves.
+_FIXED_SIZES = {
+    0: 0, 1: 0, 2: 0, 3: 1, 4: 2, 5: 4, 6: 8, 7: 8, 8: 5, 9: 9, 10: 17, 11: 4, 12: 8, 13: 8, 14: 4, 17: 8, 18: 8, 19: 8,
+    20: 16,
+}  # fmt: skip
+_BINARY, _STRING = 15, 16
+
+
+class BrokenVariantError(ValueError):
+    """Bytes that are no variant, or parts that contradict each other."""
+
+
+def boolean(value: bool) -> bytes:  # noqa: FBT001  a value, not an option
+    """True or False."""
+    return _first(1 if value else 2)
+
+
+def integer(value: int) -> bytes:
+    """An integer of up to 64 bits."""
+    for type_id, size in _INTEGERS:
+        if -(1 << (8 * size - 1)) <= value < 1 << (8 * size - 1):
+            return _first(type_id) + value.to_bytes(size, "little", signed=True)
+    raise BrokenVariantError(f"{value} has more than 64 bits")
+
+
+def single(value: float) -> bytes:
+    """A 32-bit float."""
+    return _first(14) + struct.pack("<f", value)
+
+
+def double(value: float) -> bytes:
+    """A 64-bit float."""
+    return _first(7) + struct.pack("<d", value)
+
+
+def decimal(value: Decimal) -> bytes:
+    """A decimal of up to 38 digits, with its scale."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or exponent > 0:
+        raise BrokenVariantError(f"{value} is no decimal with digits behind its point")
+    unscaled = int("".join(map(str, digits)))
+    for most, type_id, size in _DECIMAL_SIZES:
+        if len(str(unscaled)) <= most and -exponent <= most:
+            return (
+                _first(type_id)
+                + bytes([-exponent])
+                + (-unscaled if sign else unscaled).to_bytes(size, "little", signed=True)
+            )
+    raise BrokenVariantError(f"{value} has more than 38 digits")
+
+
+def date(days: int) -> bytes:
+    """Days since 1970."""
+    return _first(11) + days.to_bytes(4, "little", signed=True)
+
+
+def moment(count: int, *, has_zone: bool, is_nanoseconds: bool) -> bytes:
+    """Microseconds, or nanoseconds, since 1970."""
+    return _first(12 + (0 if has_zone else 1) + (6 if is_nanoseconds else 0)) + count.to_bytes(8, "little", signed=True)
+
+
+def time_of_day(microseconds: int) -> bytes:
+    """Microseconds since midnight."""
+    return _first(17) + microseconds.to_bytes(8, "little", signed=True)
+
+
+def binary(value: bytes) -> bytes:
+    """Bytes."""
+    return _first(_BINARY) + len(value).to_bytes(4, "little") + value
+
+
+def uuid(value: bytes) -> bytes:
+    """A UUID, 16 bytes."""
+    return _first(20) + value
+
+
+def string(value: bytes) -> bytes:
+    """A text in UTF-8."""
+    if len(value) <= _LONGEST_SHORT_STRING:
+        return bytes([len(value) << 2 | _SHORT_STRING]) + value
+    return _first(_STRING) + len(value).to_bytes(4, "little") + value
+
+
+def array(elements: Sequence[bytes]) -> bytes:
+    """An array of encoded values."""
+    offsets = _offsets(elements)
+    size = _bytes_for(offsets[-1])
+    is_large = len(elements) > _ONE_BYTE
+    first = (int(is_large) << 2 | (size - 1)) << 2 | _ARRAY
+    return b"".join([bytes([first]), _count(len(elements), is_large=is_large), _packed(offsets, size), *elements])
+
+
+def object_of(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> bytes:
+    """An object of encoded values by name, which `ids` finds in the dictionary of the metadata.
+
+    Raises:
+        BrokenVariantError: the dictionary lacks a name.
+    """
+    names = sorted(members)
+    try:
+        numbers = [ids[name] for name in names]
+    except KeyError as error:
+        raise BrokenVariantError(
+            f"its metadata lacks the name {error.args[0].decode(errors='replace')!r:.80}"
+        ) from error
+    values = [members[name] for name in names]
+    offsets = _offsets(values)
+    size, id_size = _bytes_for(offsets[-1]), _bytes_for(max(numbers, default=0))
+    is_large = len(names) > _ONE_BYTE
+    first = (int(is_large) << 4 | (id_size - 1) << 2 | (size - 1)) << 2 | _OBJECT
+    head = [bytes([first]), _count(len(names), is_large=is_large), _packed(numbers, id_size), _packed(offsets, size)]
+    return b"".join(head + values)
+
+
+def names_of(metadata: bytes) -> list[bytes]:
+    """The names in the dictionary of a metadata, by their ids.
+
+    Raises:
+        BrokenVariantError: it is no metadata of version 1.
+    """
+    if not metadata or metadata[0] & 0x0F != _VERSION:
+        raise BrokenVariantError("its metadata is not of version 1")
+    size = (metadata[0] >> 6) + 1
+    count = _number(metadata, 1, size)
+    start = 1 + size
+    behind = start + size * (count + 1)
+    _check(behind <= len(metadata), "its metadata is cut short")
+    offsets = [int.from_bytes(metadata[at : at + size], "little") for at in range(start, behind, size)]
+    room = len(metadata) - behind
+    _check(offsets == sorted(offsets) and offsets[-1] <= room, "its metadata has offsets that lead elsewhere")
+    return [metadata[behind + low : behind + high] for low, high in pairwise(offsets)]
+
+
+def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The members of an encoded object: each name and its encoded value.
+
+    Raises:
+        BrokenVariantError: the value is no object, or reaches beyond its bytes or the dictionary.
+    """
+    _check(bool(value) and value[0] & 3 == _OBJECT, "a part beside shredded members is no object")
+    header = value[0] >> 2
+    offset_size, id_size = (header & 3) + 1, (header >> 2 & 3) + 1
+    count_size = 4 if header >> 4 & 1 else 1
+    count = _number(value, 1, count_size)
+    ids_at = 1 + count_size
+    offsets_at = ids_at + count * id_size
+    values_at = offsets_at + (count + 1) * offset_size
+    _check(values_at <= len(value), "an object is cut short")
+    for n in range(count):
+        name = _number(value, ids_at + n * id_size, id_size)
+        _check(name < len(names), "an object has a name that its metadata lacks")
+        start = values_at + _number(value, offsets_at + n * offset_size, offset_size)
+        end = start + _size_at(value, start)
+        _check(end <= len(value), "a member of an object is cut short")
+        yield names[name], value[start:end]
+
+
+def _size_at(value: bytes, at: int) -> int:
+    """How many bytes the encoded value that begins there takes."""
+    _check(at < len(value), "an object has a member beyond its end")
+    kind, header = value[at] & 3, value[at] >> 2
+    if kind == _SHORT_STRING:
+        return 1 + header
+    if kind == _PRIMITIVE:
+        if header in (_BINARY, _STRING):
+            return 5 + _number(value, at + 1, 4)
+        _check(header in _FIXED_SIZES, f"it has a value of the unknown type {header}")
+        return 1 + _FIXED_SIZES[header]
+    offset_size = (header & 3) + 1
+    is_large, id_size = (header >> 4 & 1, (header >> 2 & 3) + 1) if kind == _OBJECT else (header >> 2 & 1, 0)
+    count_size = 4 if is_large else 1
+    count = _number(value, at + 1, count_size)
+    last_at = 1 + count_size + count * (id_size + offset_size)
+    return last_at + offset_size + _number(value, at + last_at, offset_size)
+
+
+def _number(data: bytes, at: int, size: int) -> int:
+    _check(at + size <= len(data), "it is cut short")
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def _check(holds: bool, problem: str) -> None:  # noqa: FBT001  a condition, not an option
+    if not holds:
+        raise BrokenVariantError(problem)
+
+
+def _first(type_id: int) -> bytes:
+    return bytes([type_id << 2 | _PRIMITIVE])
+
+
+def _offsets(values: Sequence[bytes]) -> list[int]:
+    offsets = [0]
+    for value in values:
+        offsets.append(offsets[-1] + len(value))
+    return offsets
+
+
+def _bytes_for(number: int) -> int:
+    size = max(1, (number.bit_length() + 7) // 8)
+    _check(size <= 4, "it has more than 4 GiB")  # noqa: PLR2004  the most that the encoding has
+    return size
+
+
+def _count(count: int, *, is_large: bool) -> bytes:
+    return count.to_bytes(4 if is_large else 1, "little")
+
+
+def _packed(numbers: Sequence[int], size: int) -> bytes:
+    return b"".join(number.to_bytes(size, "little") for number in numbers)

@@ -1,0 +1,69 @@
+"""What an operation does when runs of later data intervals have committed before it: `out_of_order`.
+
+The check is made on the snapshot that the commit will be based on, after the operation is planned, so that only later
+runs count which could have touched the same rows. A commit that was made out of order says so in its provenance.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+
+from deltalite.errors import OutOfOrderError
+from deltalite.requests import OutOfOrder, RowsRequest, RunIdentity, WriteRequest
+from deltalite.snapshot import Snapshot
+from deltalite.txn.later_runs import LaterRuns, later_runs
+from deltalite.txn.proposal import Operation, ReadSet
+
+_log = logging.getLogger(__name__)
+
+
+def is_out_of_order(base: Snapshot, request: RowsRequest | WriteRequest, reads: ReadSet) -> bool:
+    """Whether later runs committed what this operation may touch, and the request accepts it with a warning.
+
+    Raises:
+        OutOfOrderError: the request does not accept it.
+    """
+    identity = request.identity
+    if identity is None or request.out_of_order is OutOfOrder.ALLOW:
+        return False
+    later = later_runs(base, identity, reads)
+    if later.unreadable:
+        _log.warning(
+            "The log of %s no longer holds the commits of %s. These runs may have later data intervals, and it is "
+            "unknown which rows they touched.",
+            base.store.root,
+            ", ".join(later.unreadable[:5]),
+        )
+    if not later.found:
+        return False
+    problem = (
+        f"Runs of later data intervals have changed rows of {base.store.root} that this {request.kind} may touch: "
+        f"{', '.join(str(run) for run in later.found)}."
+    )
+    if _policy(request.out_of_order, identity, later) is OutOfOrder.FAIL:
+        raise OutOfOrderError(
+            f"{problem} This run is older, and could undo what they did. Nothing was written.",
+            remedy="To keep the earlier commit, set on_rerun='skip'. If the operation gives the same rows in any "
+            "order, set out_of_order='allow'. To build the rows again, set out_of_order='warn' and clear the later "
+            "runs too, so that they run after this one.",
+        )
+    _log.warning("%s This run is older, and may undo what they did.", problem)
+    return True
+
+
+def _policy(asked: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -> OutOfOrder:
+    """The policy that was asked for; else a cleared task fails, and a first run, such as a backfill, warns."""
+    if asked is not None:
+        return asked
+    is_first = identity.generation == 0 and not later.has_committed_before
+    return OutOfOrder.WARN if is_first else OutOfOrder.FAIL
+
+
+def marked(operation: Operation, *, out_of_order: bool) -> Operation:
+    """The operation with the mark in its provenance, where it was made out of order."""
+    if not out_of_order or operation.user_metadata is None:
+        return operation
+    values = json.loads(operation.user_metadata)
+    return replace(operation, user_metadata=json.dumps({**values, "out_of_order": True}))

@@ -1,0 +1,52 @@
+"""The result of one check of an installation: `Check`, with its status, a message and the remedy.
+
+`deltalite doctor` runs the checks of this package. Other distributions add theirs by the entry point group
+`CHECKS_GROUP`: each entry is a function that takes a `Scope` and returns checks. So the command line needs to know
+neither Airflow nor Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from deltalite.errors import DeltaLiteError
+
+CHECKS_GROUP = "deltalite.checks"
+
+
+class Status(StrEnum):
+    """The outcome of a check. Only `ERROR` makes the installation unusable for what was checked."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check: its name, which programs rely on, what it shows, and how to correct it (empty if nothing is wrong)."""
+
+    name: str
+    status: Status
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What to check: the Spark connection, and optionally a table with the connection that opens its storage."""
+
+    conn_id: str
+    table: str | None = None
+    storage_conn_id: str | None = None
+
+
+CheckFunction = Callable[[Scope], Iterable[Check]]
+
+
+def failed(name: str, error: DeltaLiteError) -> Check:
+    """The check that ended with this error."""
+    return Check(name=name, status=Status.ERROR, message=error.problem, remedy=error.remedy)

@@ -1,0 +1,133 @@
+"""The checks of `deltalite doctor` that need neither Airflow nor a running Spark.
+
+1 Python. 2 Java, its version asked of the program. 3 spark-submit, and the Spark that it starts. 4 The Python side of
+that Spark. 5 Packages, against the tested versions. 6 Clients of object stores. 7 Connector jars for a table's scheme.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from deltalite.errors import InvalidRequestError
+from deltalite.installation.checks import Check, Status, failed
+from deltalite.installation.packages import (
+    TESTED,
+    check_package,
+    check_python,
+    check_storage_clients,
+    check_version,
+    installed_version,
+)
+from deltalite.installation.spark import (
+    SPARK_SUBMIT,
+    find_java,
+    find_spark_home,
+    find_spark_submit,
+    installed_pyspark,
+    missing_connectors,
+    version_of_jars,
+)
+
+_OLDEST_JAVA = 17
+_TESTED_JAVA = 17
+_JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
+_ANSWER_SECONDS = 30.0
+_PACKAGES = {
+    "pyarrow": True,
+    "apache-airflow": False,
+    "apache-airflow-providers-apache-spark": False,
+    "apache-airflow-providers-common-compat": False,
+}
+
+
+def check_installation(environ: Mapping[str, str], scheme: str | None) -> Iterator[Check]:
+    """Check this machine, each part by itself: one that is missing does not hide another.
+
+    Args:
+        environ: The environment of the process that would start spark-submit.
+        scheme: The scheme of the table's address, None if no table is checked.
+    """
+    yield check_python()
+    yield check_java(environ)
+    yield from _check_spark(environ, scheme)
+    yield from (check_package(package, required=required) for package, required in _PACKAGES.items())
+    yield from check_storage_clients(scheme)
+
+
+def check_java(environ: Mapping[str, str]) -> Check:
+    """Check that the Java that Spark would start is there and new enough."""
+    try:
+        program = find_spark_submit(SPARK_SUBMIT, environ)
+    except InvalidRequestError:
+        program = SPARK_SUBMIT  # Java is searched without Spark's own configuration then
+    try:
+        java = find_java(program, environ)
+    except InvalidRequestError as error:
+        return failed("java", error)
+    if java is None:
+        return Check(name="java", status=Status.SKIPPED, message="spark-env.sh decides which Java Spark starts.")
+    remedy = "Install Java 17 (on Debian: apt-get install openjdk-17-jre-headless)."
+    try:
+        answer = subprocess.run(  # noqa: S603  the program that Spark would start
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_ANSWER_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(name="java", status=Status.ERROR, message=f"{java} cannot be run: {error}.", remedy=remedy)
+    version = _JAVA_VERSION.search(answer.stderr + answer.stdout)
+    if version is None:
+        return Check(name="java", status=Status.ERROR, message=f"{java} does not tell its version.", remedy=remedy)
+    number = int(version[1])
+    if number < _OLDEST_JAVA:
+        message = f"{java} is Java {number}, and Spark 4 needs Java {_OLDEST_JAVA} or later."
+        return Check(name="java", status=Status.ERROR, message=message, remedy=remedy)
+    if number != _TESTED_JAVA:
+        message = f"{java} is Java {number}; tested: {_TESTED_JAVA}."
+        return Check(name="java", status=Status.WARNING, message=message, remedy=remedy)
+    return Check(name="java", status=Status.OK, message=f"Java {number}, {java}")
+
+
+def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Check]:
+    try:
+        program = find_spark_submit(SPARK_SUBMIT, environ)
+        home = find_spark_home(SPARK_SUBMIT, environ)
+    except InvalidRequestError as error:
+        yield failed("spark", error)
+        return
+    version = version_of_jars(home)
+    if version is None:
+        message = f"{program} is there, and {home} has no jars, so Spark's version is unknown."
+        remedy = "Check SPARK_HOME, and `spark-submit --version`."
+        yield Check(name="spark", status=Status.WARNING, message=message, remedy=remedy)
+    else:
+        yield check_version("spark", f"{program} starts Spark in {home}, version", version, tested=TESTED["pyspark"])
+    yield _check_pyspark(home, version)
+    for jar in missing_connectors(home, environ, [scheme] if scheme else [], ()):
+        yield Check(
+            name="connector",
+            status=Status.WARNING,
+            message=f"Spark has no {jar}, by which it reaches {scheme}://, and no setting here names more jars.",
+            remedy="Put the jar of its Hadoop version into its folder `jars`, or name it by `packages`, `jars` or "
+            "spark-defaults.conf.",
+        )
+
+
+def _check_pyspark(home: Path, version: str | None) -> Check:
+    """Check that the Python files of Spark belong to its jars."""
+    files = installed_pyspark()
+    if files is None:
+        message = "This Python has no pyspark; jobs use the Python side of the Spark above."
+        return Check(name="pyspark", status=Status.SKIPPED, message=message)
+    if files.is_mixed:
+        return Check(name="pyspark", status=Status.ERROR, message=files.problem, remedy=files.remedy)
+    if files.jars is None and files.folder == home:
+        message = f"{files.folder} has no jars: it is that of pyspark-client, which starts no Spark."
+        remedy = f"Run: pip install --force-reinstall --no-deps 'pyspark=={TESTED['pyspark'][1]}'"
+        return Check(name="pyspark", status=Status.ERROR, message=message, remedy=remedy)
+    client = installed_version("pyspark-client")
+    beside = f"; pyspark-client {client} is installed over the same folder" if client and files.jars else ""
+    if files.module != version and version is not None:
+        beside += f"; jobs use the Python side of Spark {version}"
+    return Check(name="pyspark", status=Status.OK, message=f"Python files of Spark {files.module}{beside}")

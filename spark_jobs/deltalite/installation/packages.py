@@ -1,0 +1,122 @@
+"""Python packages of an installation: their versions against those that were tested, and the clients of storages."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from deltalite.installation.checks import Check, Status
+from deltalite.version import VERSION
+
+# Package -> the oldest and the newest tested version: those of constraints-oldest.txt and constraints.txt.
+TESTED: dict[str, tuple[str, str]] = {
+    "apache-airflow": ("3.1.8", "3.3.2"),
+    "apache-airflow-providers-apache-spark": ("6.3.4", "6.3.4"),
+    "apache-airflow-providers-common-compat": ("1.23.0", "1.23.0"),
+    "pyarrow": ("26.0.1", "26.0.1"),
+    "pyspark": ("4.0.5", "4.3.0"),
+}
+_OLDEST_PYTHON = (3, 11)
+# Parts of the version that decide whether a release was tested: patch releases of a tested line are close enough.
+_SIGNIFICANT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageClient:
+    """What reads tables of a storage outside Spark: the fsspec package, the Airflow provider, the extra with both."""
+
+    schemes: tuple[str, ...]
+    package: str
+    provider: str
+    extra: str
+
+
+STORAGE_CLIENTS = (
+    StorageClient(schemes=("s3", "s3a", "s3n"), package="s3fs", provider="apache-airflow-providers-amazon", extra="s3"),
+    StorageClient(schemes=("gs", "gcs"), package="gcsfs", provider="apache-airflow-providers-google", extra="gcs"),
+    StorageClient(
+        schemes=("abfs", "abfss"),
+        package="adlfs",
+        provider="apache-airflow-providers-microsoft-azure",
+        extra="azure",
+    ),
+)
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def check_python() -> Check:
+    """Check the Python that runs this process."""
+    running = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < _OLDEST_PYTHON:
+        return Check(
+            name="python", status=Status.ERROR, message=f"Python {running} is too old.", remedy="Use Python 3.11."
+        )
+    return Check(name="python", status=Status.OK, message=f"Python {running}, deltalite {VERSION}")
+
+
+def check_package(package: str, *, required: bool) -> Check:
+    """Check that a package is installed, and in a tested version."""
+    oldest, newest = TESTED[package]
+    installed = installed_version(package)
+    if installed is None:
+        status = Status.ERROR if required else Status.SKIPPED
+        remedy = f"Run: pip install '{package}=={newest}'" if required else ""
+        return Check(name=package, status=status, message=f"{package} is not installed.", remedy=remedy)
+    return check_version(package, package, installed, tested=(oldest, newest))
+
+
+def check_version(name: str, what: str, installed: str, *, tested: tuple[str, str]) -> Check:
+    """Check a version against the oldest and the newest tested one; another release is a warning, not an error."""
+    oldest, newest = tested
+    lowest, highest = (_release(one)[:_SIGNIFICANT] for one in tested)
+    if lowest <= _release(installed)[:_SIGNIFICANT] <= highest:
+        return Check(name=name, status=Status.OK, message=f"{what} {installed}")
+    span = newest if oldest == newest else f"{oldest} to {newest}"
+    return Check(
+        name=name,
+        status=Status.WARNING,
+        message=f"{what} {installed} is not a tested version; tested: {span}.",
+        remedy=f"Install version {newest}, or test your DAGs with this one.",
+    )
+
+
+def check_storage_clients(scheme: str | None) -> Iterator[Check]:
+    """Check the packages by which workers and the triggerer read tables on object stores.
+
+    Args:
+        scheme: The scheme of the checked table, whose client must be there; None if no table is checked.
+    """
+    for client in STORAGE_CLIENTS:
+        name = f"storage-{client.extra}"
+        versions = {package: installed_version(package) for package in (client.package, client.provider)}
+        missing = [package for package, installed in versions.items() if installed is None]
+        label = f"{client.schemes[0]}://"
+        if not missing:
+            packages = ", ".join(f"{package} {installed}" for package, installed in versions.items())
+            yield Check(name=name, status=Status.OK, message=f"{label} is readable with {packages}")
+            continue
+        wanted = scheme in client.schemes
+        if client.package in missing:
+            status = Status.ERROR if wanted else Status.SKIPPED
+            message = f"{client.package} is not installed, so tables on {label} are read by Spark only."
+        else:
+            status = Status.WARNING if wanted else Status.SKIPPED
+            message = f"{client.provider} is not installed, so `storage_conn_id` cannot open {label}."
+        remedy = f"Run: pip install 'airflow-provider-deltalite[{client.extra}]'" if wanted else ""
+        yield Check(name=name, status=status, message=message, remedy=remedy)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """The numbers of a version: `4.3.0rc1` is (4, 3, 0)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()

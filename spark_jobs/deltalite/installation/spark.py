@@ -1,0 +1,182 @@
+"""Where Spark is on this machine, and which versions of it: found in files and names, without starting a JVM.
+
+The search order is that of Spark's own scripts (`bin/find-spark-home`, `bin/spark-class`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from deltalite.errors import InvalidRequestError
+
+SPARK_SUBMIT = "spark-submit"
+# The jar with which Hadoop reaches a storage, by the scheme of an address: the jar's name begins with this.
+_CONNECTORS = {
+    "s3": "hadoop-aws",
+    "s3a": "hadoop-aws",
+    "s3n": "hadoop-aws",
+    "abfs": "hadoop-azure",
+    "abfss": "hadoop-azure",
+    "gs": "gcs-connector",
+}
+_BRINGS_JARS = ("jars", "packages", "classpath")
+_SPARK_CORE = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
+_MODULE_VERSION = re.compile(r"""^__version__[^=]*=\s*['"]([^'"]+)['"]""", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PySparkFiles:
+    """The folder `pyspark/` of a Python environment, as `pip install pyspark` makes it.
+
+    `module` is the version of its Python files, None if they have none; `jars` is the version of its JVM side, None in
+    a folder without jars, such as that of pyspark-client.
+    """
+
+    folder: Path
+    module: str | None
+    jars: str | None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the Python files belong to another release than the jars beside them."""
+        return self.jars is not None and self.module != self.jars
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with a mixed folder."""
+        files = f"Python files of {self.module}" if self.module else "no complete Python files"
+        return (
+            f"{self.folder} has the jars of Spark {self.jars} and {files}: "
+            "the packages pyspark and pyspark-client install the same files, and one replaced those of the other."
+        )
+
+    @property
+    def remedy(self) -> str:
+        """The one command that restores the folder; pip's own check does not notice the mixture."""
+        return f"Run: pip install --force-reinstall --no-deps 'pyspark=={self.jars}'"
+
+
+def find_spark_submit(program: str, environ: Mapping[str, str]) -> str:
+    """Return the path of `program` on the PATH; the default program is also searched beside this Python.
+
+    `pip install pyspark` puts spark-submit beside the interpreter, which a scheduler's PATH often does not include.
+
+    Raises:
+        InvalidRequestError: there is no such program.
+    """
+    beside_python = os.path.join(os.path.dirname(sys.executable), SPARK_SUBMIT)
+    if path := shutil.which(program, path=environ.get("PATH")):
+        return path
+    if program == SPARK_SUBMIT and os.access(beside_python, os.X_OK):
+        return beside_python
+    raise InvalidRequestError(
+        f"The program '{program}' is not on the PATH of this worker.",
+        remedy="Install Spark (pip install 'airflow-provider-deltalite[pyspark]'), or name it by `spark_binary`.",
+    )
+
+
+def find_spark_home(program: str, environ: Mapping[str, str]) -> Path:
+    """Return the folder of Spark: SPARK_HOME, the folder of the program, or this Python's pyspark.
+
+    Raises:
+        InvalidRequestError: the program does not exist.
+    """
+    if home := environ.get("SPARK_HOME"):
+        return Path(home)
+    of_program = Path(find_spark_submit(program, environ)).resolve().parent.parent
+    if (of_program / "jars").is_dir():
+        return of_program
+    return _pyspark_folder() or of_program
+
+
+def find_java(program: str, environ: Mapping[str, str]) -> str | None:
+    """Return the path of Java, found as Spark's `bin/spark-class` does: in JAVA_HOME, then on the PATH.
+
+    None means that `spark-env.sh` may set JAVA_HOME.
+
+    Args:
+        program: The path of spark-submit, which tells where `spark-env.sh` is.
+        environ: The environment of spark-submit.
+
+    Raises:
+        InvalidRequestError: there is no Java.
+    """
+    if home := environ.get("JAVA_HOME"):
+        java = os.path.join(home, "bin", "java")
+        if os.access(java, os.X_OK):
+            return java
+        raise InvalidRequestError(
+            f"JAVA_HOME is '{home}', and there is no program bin/java in it.",
+            remedy="Correct it, or unset it and have Java 17 or later on the PATH.",
+        )
+    java_on_path = shutil.which("java", path=environ.get("PATH"))
+    if java_on_path or _has_spark_env(program, environ):
+        return java_on_path
+    raise InvalidRequestError(
+        "There is no Java on this worker: JAVA_HOME is not set, and 'java' is not on the PATH.",
+        remedy="Install Java 17 or later (on Debian: apt-get install openjdk-17-jre-headless).",
+    )
+
+
+def missing_connectors(
+    home: Path, environ: Mapping[str, str], schemes: Iterable[str], settings: Iterable[str]
+) -> list[str]:
+    """Return the connector jars that Spark probably lacks for storages of these schemes.
+
+    Nothing is reported if anything may bring more jars, or if `home` has no folder of jars.
+
+    Args:
+        home: The folder of Spark.
+        environ: The environment of spark-submit.
+        schemes: Schemes of addresses, such as `s3`.
+        settings: Names of the job's settings and parameters that have a value.
+    """
+    folder = home / "jars"
+    wanted = {_CONNECTORS[scheme] for scheme in schemes if scheme in _CONNECTORS}
+    if not wanted or not folder.is_dir():
+        return []
+    conf = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
+    texts = [*settings, *(_text(conf / name) for name in ("spark-defaults.conf", "spark-env.sh"))]
+    if "SPARK_DIST_CLASSPATH" in environ or any(part in text.lower() for text in texts for part in _BRINGS_JARS):
+        return []
+    jars = [jar.name for jar in folder.iterdir()]
+    return sorted(name for name in wanted if not any(jar.startswith(name) for jar in jars))
+
+
+def version_of_jars(home: Path) -> str | None:
+    """Return the version of the Spark in this folder by the name of its core jar; None if there is none."""
+    names = (match for jar in home.glob("jars/spark-core_*.jar") if (match := _SPARK_CORE.fullmatch(jar.name)))
+    return next((match[1] for match in names), None)
+
+
+def installed_pyspark() -> PySparkFiles | None:
+    """Return the `pyspark/` folder of this Python; None if there is none."""
+    folder = _pyspark_folder()
+    return None if folder is None else pyspark_files(folder)
+
+
+def pyspark_files(folder: Path) -> PySparkFiles:
+    """Return the versions in a folder `pyspark/`."""
+    module = _MODULE_VERSION.search(_text(folder / "version.py"))
+    return PySparkFiles(folder=folder, module=module[1] if module else None, jars=version_of_jars(folder))
+
+
+def _pyspark_folder() -> Path | None:
+    spec = find_spec("pyspark")
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+
+
+def _has_spark_env(program: str, environ: Mapping[str, str]) -> bool:
+    home = environ.get("SPARK_HOME") or Path(program).resolve().parent.parent
+    return Path(environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-env.sh").exists()

@@ -1,0 +1,289 @@
+"""The actions of a commit, read in bounded memory for a process that serves others, such as Airflow's triggerer.
+
+`action_files` holds a whole line and gives it to the JSON parser, which keeps Python's interpreter lock until it has
+read the line: a line of 60 MB took a gigabyte and stopped every other thread for seconds. Here a file is read in small
+chunks. A line of up to `WHOLE_LINE_BYTES` is parsed as it is. A longer line is scanned: the scanner keeps the fields
+that a summary needs and every other short field, and replaces a long value by an empty one of its type. It holds one
+chunk and what it keeps, and gives the lock back after each step. Protocol: Delta Log Entries, Actions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from deltalite.errors import CorruptLogError
+from deltalite.log.action_files import open_log_file
+from deltalite.protocol.actions import (
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    iter_raw_actions,
+)
+from deltalite.storage.log_store import LogStore
+
+WHOLE_LINE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
+# Of a long line: a field that a summary needs may have this many bytes, and the other kept fields together.
+_LONGEST_NEEDED_BYTES = 256 * 1024
+_MOST_OTHER_BYTES = 64 * 1024
+_LONGEST_KEY_BYTES = 1024
+_FILE_FIELDS = frozenset({"path", "size", "modificationTime", "dataChange", "partitionValues"})
+_NEEDED: Mapping[str, frozenset[str]] = {
+    AddFile.action: _FILE_FIELDS,
+    RemoveFile.action: _FILE_FIELDS,
+    AddCDCFile.action: _FILE_FIELDS,
+    CommitInfo.action: frozenset({"operation", "timestamp"}),
+    Metadata.action: frozenset({"id"}),
+    SetTransaction.action: frozenset({"appId", "version"}),
+    Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
+}
+# What a summary needs if it is not too long; it is kept whatever else the action holds.
+_WANTED: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata"})}
+# What an action must have, and a summary does not need: empty where it is too long to be kept.
+_REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
+_EMPTY: Mapping[bytes, Any] = {b'"': "", b"{": {}, b"[": []}
+_IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_SCALAR = re.compile(rb'[^"{}\[\],:]++')
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_FLAT_TEXT = rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+"
+# What a value may hold that is skipped: texts, scalars, and lists and objects that hold no others.
+_FLAT = re.compile(
+    rb'(?:[^"{}\[\]]++|' + _STRING + rb"|\[" + _FLAT_TEXT + rb"\]|\{" + _FLAT_TEXT + rb"\})*+", re.DOTALL
+)
+_REMEDY = "Restore the file from a backup, or repair the log with the engine that wrote it."
+
+
+def read_bounded_actions(store: LogStore, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The (kind, body) pairs of a file, in order; of a long line without its long values, and of known kinds only.
+
+    Raises:
+        VersionGapError: the file is not there.
+        CorruptLogError: a line is no JSON object of one action, or a field that a summary needs is too long.
+        StorageError, StoragePermissionError: storage failed to answer, or refused.
+    """
+    with open_log_file(store, name) as handle:
+        for number, line in enumerate(_lines(handle), 1):
+            if isinstance(line, bytes):
+                yield from iter_raw_actions(line, name, first_line=number)
+            else:
+                yield from _LongLine(line, f"Line {number} of {name}").actions()
+
+
+def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
+    """The lines of a file; a long one as its chunks, which the caller reads before it asks for the next line."""
+    rest = b""
+    while chunk := handle.read(_CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+        if len(rest) > WHOLE_LINE_BYTES:
+            rest = yield from _long_line(handle, rest)
+    yield rest
+
+
+def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes], None, bytes]:
+    """One long line that begins with `start`; returns what was read behind it."""
+    behind = b""
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal behind
+        yield start
+        while chunk := handle.read(_CHUNK_BYTES):
+            end, newline, behind = chunk.partition(b"\n")
+            yield end
+            if newline:
+                return
+
+    line = chunks()
+    yield line
+    for _ in line:  # what an error of the caller left unread
+        pass
+    return behind
+
+
+class _Kind(Enum):
+    """What a token of JSON is. A string comes as its pieces and an end, a scalar as one piece or more."""
+
+    MARK = 1
+    PIECE = 2
+    END = 3
+    SCALAR = 4
+
+
+_Token = tuple[_Kind, bytes]
+
+
+class _Tokens:
+    """The tokens of a text that comes in chunks. While `skips` is set, values that hold no deeper ones are left out."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.skips = False
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[_Token]:
+        in_string, carried = False, b""
+        for chunk in self._chunks:
+            data, at = carried + chunk, 0
+            carried = b""
+            while at < len(data):
+                if in_string:
+                    end = _end_of(_IN_STRING, data, at)
+                    if end > at:
+                        yield _Kind.PIECE, data[at:end]
+                    if end == len(data):
+                        break
+                    if data[end : end + 1] == b"\\":  # its second character is in the next chunk
+                        carried = data[end:]
+                        break
+                    yield _Kind.END, b'"'
+                    in_string, at = False, end + 1
+                    continue
+                end = _end_of(_FLAT if self.skips else _SCALAR, data, at)
+                if end > at:
+                    if not self.skips and (text := data[at:end].strip()):
+                        yield _Kind.SCALAR, text
+                    at = end
+                    continue
+                yield _Kind.MARK, data[at : at + 1]
+                in_string = data[at : at + 1] == b'"'
+                at += 1
+
+
+def _end_of(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    matched = pattern.match(data, at)
+    return at if matched is None else matched.end()
+
+
+class _LongLine:
+    """One long line of a log: `{"<kind>": {"<field>": <value>, ...}}`, scanned token by token."""
+
+    def __init__(self, chunks: Iterable[bytes], source: str) -> None:
+        self._source = source
+        self._ahead: list[_Token] = []
+        self._tokens = _Tokens(chunks)
+        self._all = iter(self._tokens)
+        self._other_bytes = 0
+
+    def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The actions of known kinds, without their long values."""
+        kind, mark = self._next()
+        if (kind, mark.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):
+            kind, mark = self._next()
+        if (kind, mark) != (_Kind.MARK, b"{"):
+            raise self._malformed("it is not an object")
+        for action in self._keys():
+            first = self._next()
+            if action not in _NEEDED:
+                self._value(first, 0)
+            elif first == (_Kind.MARK, b"{"):
+                yield action, self._body(action)
+            elif self._value(first, len(b"null")) != b"null":
+                raise CorruptLogError(f"The {action} in {self._source} is not an object.", remedy=_REMEDY)
+        if next(self._all, None) is not None:
+            raise self._malformed("it goes on behind its object")
+
+    def _body(self, action: str) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        for field in self._keys():
+            first = self._next()
+            is_needed = field in _NEEDED[action]
+            is_other = not is_needed and field not in _WANTED.get(action, ())
+            raw = self._value(first, _MOST_OTHER_BYTES - self._other_bytes if is_other else _LONGEST_NEEDED_BYTES)
+            if raw is not None:
+                self._other_bytes += len(raw) + len(field) if is_other else 0
+                body[field] = self._parsed(raw)
+            elif is_needed:
+                raise CorruptLogError(
+                    f"The `{field}` of the {action} in {self._source} has more than {_LONGEST_NEEDED_BYTES} bytes, "
+                    "which a sensor or a watcher does not read.",
+                    remedy=_REMEDY,
+                )
+            elif first[1] in _EMPTY and field in _REQUIRED.get(action, ()):
+                body[field] = _EMPTY[first[1]]
+        return body
+
+    def _keys(self) -> Iterator[str]:
+        """The keys of an object whose opening brace was read; the caller reads each value before the next key."""
+        separator = b"{"
+        while True:
+            token = self._next()
+            if token == (_Kind.MARK, b"}") and separator == b"{":
+                return
+            if token != (_Kind.MARK, b'"'):
+                raise self._malformed("a key is missing")
+            raw = self._value(token, _LONGEST_KEY_BYTES)
+            if raw is None:
+                raise self._malformed(f"a key has more than {_LONGEST_KEY_BYTES} bytes")
+            if self._next() != (_Kind.MARK, b":"):
+                raise self._malformed("a colon is missing")
+            yield str(self._parsed(raw))
+            kind, separator = self._next()
+            if kind is _Kind.MARK and separator == b"}":
+                return
+            if (kind, separator) != (_Kind.MARK, b","):
+                raise self._malformed("a comma is missing")
+
+    def _value(self, first: _Token, limit: int) -> bytes | None:
+        """Read one value to its end; its text, None if that has more than `limit` bytes."""
+        kept, size = [first[1]], len(first[1])
+
+        def keep(text: bytes) -> None:
+            nonlocal size
+            size += len(text)
+            if size <= limit:
+                kept.append(text)
+            else:
+                kept.clear()
+
+        match first:
+            case (_Kind.SCALAR, _):
+                while (token := self._next())[0] is _Kind.SCALAR:
+                    keep(token[1])
+                self._ahead.append(token)
+            case (_Kind.MARK, b'"'):
+                self._string(keep)
+            case (_Kind.MARK, b"{" | b"["):
+                depth = 1
+                while depth:
+                    self._tokens.skips = size > limit
+                    kind, text = self._next()
+                    keep(text)
+                    if kind is _Kind.MARK:
+                        depth += (text in b"{[") - (text in b"}]")
+                        if text == b'"':
+                            self._string(keep)
+                self._tokens.skips = False
+            case _:
+                raise self._malformed("a value is missing")
+        return b"".join(kept) if size <= limit else None
+
+    def _string(self, keep: Any) -> None:
+        while True:
+            kind, text = self._next()
+            keep(text)
+            if kind is _Kind.END:
+                return
+
+    def _next(self) -> _Token:
+        token = self._ahead.pop() if self._ahead else next(self._all, None)
+        if token is None:
+            raise self._malformed("it ends in the middle")
+        return token
+
+    def _parsed(self, raw: bytes) -> Any:
+        try:
+            return json.loads(raw.decode())
+        except (ValueError, RecursionError) as error:
+            raise self._malformed(str(error)) from error
+
+    def _malformed(self, problem: str) -> CorruptLogError:
+        return CorruptLogError(f"{self._source} is not JSON: {problem}.", remedy=_REMEDY)

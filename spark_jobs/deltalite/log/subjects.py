@@ -1,0 +1,67 @@
+"""What an action is about. Of all actions about one subject, the newest counts.
+
+Adds and removes of one file are about one subject, and so are all metadata. A log compaction is the outcome of a
+reconciliation, so it names each subject once. One that names a subject twice was never reconciled: its lines have no
+order, so nobody can tell which of them counts. Protocol: Action Reconciliation, Log Compaction Files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deltalite.errors import CorruptLogError
+from deltalite.log.file_table import file_key
+from deltalite.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
+
+RECONCILED_KINDS = (
+    Protocol.action,
+    Metadata.action,
+    SetTransaction.action,
+    DomainMetadata.action,
+    AddFile.action,
+    RemoveFile.action,
+)
+"""The kinds of action that are part of a version's state."""
+
+
+def subject_of(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """The subject of an action of one of `RECONCILED_KINDS`."""
+    match kind:
+        case AddFile.action | RemoveFile.action:
+            return "file", file_key(body["path"], body.get("deletionVector"))
+        case SetTransaction.action:
+            return kind, str(body.get("appId"))
+        case DomainMetadata.action:
+            return kind, str(body.get("domain"))
+        case _:
+            return kind, ""
+
+
+class SubjectsOnce:
+    """Checks that a compaction names each subject once; `name` is its file."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._files: set[str] = set()
+        self._others: set[tuple[str, str]] = set()
+
+    def take_file(self, key: str) -> None:
+        """Take an add or a remove by its `file_key`. Raises `CorruptLogError` for a second one of the file."""
+        if key in self._files:
+            self._refuse(f"the file {key!r:.200}")
+        self._files.add(key)
+
+    def take(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Take an action that is about no file. Raises `CorruptLogError` for a second one of its subject."""
+        if kind in RECONCILED_KINDS:
+            subject = subject_of(kind, body)
+            if subject in self._others:
+                self._refuse(f"the {kind} {subject[1]!r:.200}" if subject[1] else f"the {kind}")
+            self._others.add(subject)
+
+    def _refuse(self, subject: str) -> None:
+        raise CorruptLogError(
+            f"The log compaction {self._name} names {subject} twice, so it was never reconciled and cannot be used.",
+            remedy="Delete the compaction if its commits are still there; otherwise restore them from a backup.",
+        )

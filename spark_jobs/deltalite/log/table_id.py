@@ -1,0 +1,90 @@
+"""The table's own id, read in bounded memory for a process that serves others, such as Airflow's triggerer.
+
+`LogState` gives the id too, but it parses whole files of the log at once. Here a checksum is parsed only if it is
+small, commits are scanned in chunks, and of a Parquet checkpoint only the column of the id is read. Protocol: Change
+Metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltalite.errors import TableNotFoundError
+from deltalite.log.action_files import open_log_file
+from deltalite.log.bounded_actions import read_bounded_actions
+from deltalite.log.segment import LogSegment, find_segment
+from deltalite.log.version_checksum import parse_version_checksum
+from deltalite.protocol.actions import Metadata
+from deltalite.storage.log_store import LogStore
+
+_LARGEST_CHECKSUM_BYTES = 256 * 1024
+_LARGEST_COLUMN_BYTES = 1024 * 1024
+_ID_COLUMN = "metaData.id"
+
+
+def read_table_id(store: LogStore) -> str | None:
+    """The id of the table at its newest version; None if there is no table, or if its checkpoint does not tell.
+
+    Raises:
+        CorruptLogError, VersionGapError: a commit is malformed or missing.
+        StorageError, StoragePermissionError: storage failed to answer, or refused.
+    """
+    try:
+        segment = find_segment(store)
+    except TableNotFoundError:
+        return None
+    return _from_checksum(store, segment) or _from_commits(store, segment) or _from_checkpoint(store, segment)
+
+
+def _from_checksum(store: LogStore, segment: LogSegment) -> str | None:
+    file = segment.checksum
+    if file is None:
+        return None
+    data = store.read_start(file.name, _LARGEST_CHECKSUM_BYTES + 1)
+    if data is None or len(data) > _LARGEST_CHECKSUM_BYTES:
+        return None
+    checksum = parse_version_checksum(data, file.name)
+    return None if checksum is None else checksum.metadata.id
+
+
+def _from_commits(store: LogStore, segment: LogSegment) -> str | None:
+    for entry in reversed(segment.entries):
+        if (table_id := _newest_id(read_bounded_actions(store, entry.file.name))) is not None:
+            return table_id
+    return None
+
+
+def _from_checkpoint(store: LogStore, segment: LogSegment) -> str | None:
+    for name in () if segment.checkpoint is None else segment.checkpoint.names:
+        is_json = name.endswith(".json")
+        table_id = _newest_id(read_bounded_actions(store, name)) if is_json else _id_in_parquet(store, name)
+        if table_id is not None:
+            return table_id
+    return None
+
+
+def _newest_id(actions: Iterable[tuple[str, dict[str, Any]]]) -> str | None:
+    ids = [body["id"] for kind, body in actions if kind == Metadata.action and isinstance(body.get("id"), str)]
+    return ids[-1] if ids else None
+
+
+def _id_in_parquet(store: LogStore, name: str) -> str | None:
+    with open_log_file(store, name) as handle:
+        try:
+            file = pq.ParquetFile(handle)
+            for number in range(file.num_row_groups):
+                group = file.metadata.row_group(number)
+                columns = [group.column(at) for at in range(group.num_columns)]
+                sizes = [one.total_uncompressed_size for one in columns if one.path_in_schema == _ID_COLUMN]
+                if not sizes or sum(sizes) > _LARGEST_COLUMN_BYTES:
+                    continue
+                rows = file.read_row_group(number, columns=[_ID_COLUMN])["metaData"].combine_chunks()
+                for table_id in rows.field("id").drop_null():
+                    return str(table_id.as_py())
+        except pa.ArrowException:
+            return None
+    return None

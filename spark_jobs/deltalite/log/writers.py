@@ -1,0 +1,64 @@
+"""The writer of a commit, read from the commit's provenance: `written_by` for programs, `writer_text` for people.
+
+Tasks put their run into `commitInfo.userMetadata` as JSON (`commands/identity.py`). Other writers put any text there,
+so the metadata counts as a run only if it names a DAG and a task. Protocol: Commit Provenance Information.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_NOT_MAPPED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRun:
+    """The task attempt behind a commit; a value is None if the commit does not have it in the expected type."""
+
+    dag_id: str
+    task_id: str
+    run_id: str | None
+    map_index: int | None
+    try_number: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON object, with keys in the style of Spark's provenance."""
+        names = {"dag_id": "dagId", "task_id": "taskId", "run_id": "runId", "map_index": "mapIndex"}
+        return {names.get(key, "tryNumber"): value for key, value in asdict(self).items()}
+
+
+def task_run(info: Mapping[str, Any]) -> TaskRun | None:
+    """Return the task attempt that made a commit; None for a commit of another writer."""
+    metadata = info.get("userMetadata")
+    try:
+        details: Any = json.loads(metadata) if isinstance(metadata, str) else None
+    except (ValueError, RecursionError):
+        return None
+    match details:
+        case {"dag_id": str() as dag_id, "task_id": str() as task_id, **others}:
+            return TaskRun(
+                dag_id=dag_id,
+                task_id=task_id,
+                run_id=_typed(others.get("run_id"), str),
+                map_index=_typed(others.get("map_index"), int),
+                try_number=_typed(others.get("try_number"), int),
+            )
+        case _:
+            return None
+
+
+def writer_text(info: Mapping[str, Any]) -> str:
+    """Return who made a commit: DAG, task, run and try, or the user and the engine of another writer."""
+    if run := task_run(info):
+        mapped = "" if run.map_index in (None, _NOT_MAPPED) else f"[{run.map_index}]"
+        attempt = "" if run.try_number is None else f"try {run.try_number}"
+        return " ".join(part for part in (f"{run.dag_id}.{run.task_id}{mapped}", run.run_id, attempt) if part)
+    names = (info.get("userName"), info.get("engineInfo"))
+    return ", ".join(name for name in names if isinstance(name, str) and name)
+
+
+def _typed(value: Any, kind: type) -> Any:
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None

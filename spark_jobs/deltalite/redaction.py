@@ -1,0 +1,248 @@
+"""Which settings and texts hold secrets, and texts with stars in place of them.
+
+Workers and jobs use these rules, so that a secret that a worker hides is not shown by the job. A setting is secret by
+its name: every pattern of Hadoop's `hadoop.security.sensitive-config-keys` (core-default.xml), every pattern of Spark's
+`spark.redaction.regex`, and the names that other systems use. A text is searched for assignments to such names, for
+passwords in URLs, for Oracle's `user/password@`, for authorization headers and for private keys. A secret with a
+harmless name is not recognised. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from urllib.parse import unquote
+
+
+class _Pattern:
+    """A pattern that is compiled when it is first used: every DAG file that is parsed imports this module."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text = text
+        self._flags = flags
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(self._text, self._flags)
+
+
+_HADOOP = (
+    r"secret$",
+    r"password$",
+    r"ssl.keystore.pass$",
+    r"fs.s3a.server-side-encryption.key",
+    r"fs.s3a.*.server-side-encryption.key",
+    r"fs.s3a.encryption.algorithm",
+    r"fs.s3a.encryption.key",
+    r"fs.s3a.encryption.context",
+    r"fs.s3a.secret.key",
+    r"fs.s3a.*.secret.key",
+    r"fs.s3a.session.key",
+    r"fs.s3a.*.session.key",
+    r"fs.s3a.session.token",
+    r"fs.s3a.*.session.token",
+    r"fs.azure.account.key.*",
+    r"fs.azure.oauth2.*",
+    r"fs.adl.oauth2.*",
+    r"fs.gs.encryption.*",
+    r"fs.gs.proxy.*",
+    r"fs.gs.auth.*",
+    r"credential$",
+    r"oauth.*secret",
+    r"oauth.*password",
+    r"oauth.*token",
+    r"hadoop.security.sensitive-config-keys",
+)
+_OTHERS = (
+    r"secret|passw(or)?d|passphrase|passcode|pwd|token|jaas|authorization|signature|credentials$|cookie$",
+    r"(^|[._-]|key|store|user|db)pass$",
+    r"(access|account|api|private|shared|encryption|signing|session|master|storage|subscription|hmac)[._-]?key",
+    r"[._-]sas[._-]|[._-]sas$|^sas$|^sig$|connection[._-]?string|(^|[._-])(dsn|jwt|pat)$",
+    r"auth[._-]user[._-]info$|redis[._-]auth$|^bearer$",
+)
+SECRET_NAMES = "(?i)" + "|".join((*_HADOOP, *_OTHERS))
+"""The pattern of secret names, in the syntax that Python and Java share."""
+
+_SECRET_NAME = _Pattern(SECRET_NAMES)
+_FEW_SECRETS = 200
+_SHORTEST = 5  # Airflow's masker passes over shorter texts: they occur everywhere
+_NO_SECRETS = frozenset({"true", "false", "simple", "default", "none", "null"})
+_TEMPLATE = _Pattern(r"\{\{|\{%")
+_LONGEST_STRUCTURE = 1_000_000  # characters of a text that is parsed as JSON or as a literal of Python
+STARS = "***"
+
+# A text may be hostile, so each pattern takes time in proportion to its length: it begins where a name begins, and what
+# could go on to the end of the text is bounded.
+_QUOTED = r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'"
+_LONGEST_PASSWORD = 512  # characters, in an address
+_BEGIN = r"(?<![\w.+-])"  # of a name: a long word is searched once
+# `name=value`, as in JDBC addresses, connection strings of Azure and query strings.
+_ASSIGNED = _Pattern(rf"{_BEGIN}([\w.-]+)=")
+_ASSIGNED_VALUE = _Pattern(rf"{_QUOTED}|\{{[^}}]{{0,{_LONGEST_PASSWORD}}}\}}|[^&;,\s]+")
+# `-Dname=value` in options of Java, whose value ends at white space only.
+_JAVA_PROPERTY = _Pattern(r"-D([\w.-]+)=")
+_ENCLOSING = ('""', "''", "{}")
+_JAVA_VALUE = _Pattern(rf"{_QUOTED}|\S+")
+# `"name": "value"` in JSON and in dictionaries as Python prints them.
+_MEMBER = _Pattern(rf"""["']([\w.-]+)["']\s*:\s*({_QUOTED})""")
+_HEADER = _Pattern(rf"{_BEGIN}([\w.-]+)\s*:[ \t]+(?:(?:Bearer|Basic)[ \t]+)?(\S+)")
+_BEARER = _Pattern(r"\b(?:Bearer|Basic)\s+([\w.~+/=-]{8,})")
+# `name = "value"` of a JAAS login module; keys and values may stand apart.
+_JAAS_OPTION = _Pattern(rf"{_BEGIN}([\w.-]+)\s*=\s*({_QUOTED}|[^\s;]+)")
+_LOGIN_MODULE = "LoginModule"
+_SHARED_ACCESS_SIGNATURE = _Pattern(r"SharedAccessSignature[=\s]\s*([^;\s\"']+)", re.IGNORECASE)
+_WITHOUT_NAME = (
+    _Pattern(rf"{_BEGIN}[A-Za-z][\w+.-]*://[^/\s:@]*:([^/\s]+)@"),
+    # A password with a slash.
+    _Pattern(rf"{_BEGIN}[A-Za-z][\w+.-]*://[^/\s:@]*:(?!\d+/)([^\s@]{{1,{_LONGEST_PASSWORD}}})@"),
+    _Pattern(r"https?://([^/\s:@]{16,})@"),  # a token in the place of the user
+    _Pattern(rf"oracle:\w+:[^/\s@:]+/({_QUOTED}|[^\s\"']{{1,{_LONGEST_PASSWORD}}})@", re.IGNORECASE),
+    _Pattern(rf"(?<![\w/.])\w+/({_QUOTED}|[^\s/@\"']+)@(?://|\()"),
+    _Pattern(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----BEGIN).)+?-----END [A-Z ]*PRIVATE KEY-----)", re.DOTALL),
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name holds a secret."""
+    return _SECRET_NAME.compiled.search(name) is not None
+
+
+def shows_secret(name: str, value: str) -> bool:
+    """Whether a setting is secret by its name, or its value shows a secret, however short."""
+    return any(secret and secret.lower() not in _NO_SECRETS for secret in _secrets(value, name))
+
+
+def secret_values(given: object, name: str = "") -> Iterator[str]:
+    """The secrets in a structure of mappings and lists, by their keys, and those inside of texts.
+
+    A text that is a structure itself, as JSON or as Python prints it, is searched like one. Each secret comes in every
+    spelling that a log may show: its lines, decoded from a URL, and escaped as in JSON and in Python. Secrets of fewer
+    than five characters are left out, because they occur in harmless texts.
+    """
+    for secret in _secrets(given, name):
+        yield from _worth_hiding(_spellings(secret))
+
+
+def _secrets(given: object, name: str) -> Iterator[str]:
+    match given:
+        case Mapping():
+            for key, value in given.items():
+                yield from _secrets(value, str(key))
+        case list() | tuple() | set() | frozenset():
+            for value in given:
+                yield from _secrets(value, name)
+        case bytes():
+            yield from _secrets(given.decode("utf-8", "replace"), name)
+        case int() | float() if is_secret(name):
+            yield str(given)
+        case str():
+            if is_secret(name) and not _is_same_column(name, given):
+                yield given
+            yield from _in_text(given)
+            structure = _structure(given)
+            if structure is not None:
+                yield from _secrets(structure, name)
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text with stars in place of the secrets that it shows, and of the given ones."""
+    hidden = sorted({*secrets, *secret_values(text)}, key=len, reverse=True)  # one may begin like another
+    if len(hidden) > _FEW_SECRETS:
+        return _redacted_in_one_pass(text, hidden)
+    for secret in hidden:
+        text = text.replace(secret, STARS)
+    return text
+
+
+def _redacted_in_one_pass(text: str, hidden: Collection[str]) -> str:
+    """As `redacted`, in a time that does not grow with the number of secrets: the longest one at each place."""
+    lengths: dict[str, set[int]] = {}
+    for secret in hidden:
+        lengths.setdefault(secret[:_SHORTEST], set()).add(len(secret))
+    longest_first = {begin: sorted(found, reverse=True) for begin, found in lengths.items()}
+    known, shown, at, kept_from = frozenset(hidden), list[str](), 0, 0
+    while at < len(text):
+        candidates = longest_first.get(text[at : at + _SHORTEST], ())
+        length = next((one for one in candidates if text[at : at + one] in known), 0)
+        if length:
+            shown += (text[kept_from:at], STARS)
+            kept_from = at + length
+        at += length or 1
+    return "".join([*shown, text[kept_from:]])
+
+
+def _in_text(text: str) -> Iterator[str]:
+    for name, value in _named_in(text):
+        if is_secret(name) and not _is_same_column(name, value):
+            yield from _without_quotes(value)
+    for value in _SHARED_ACCESS_SIGNATURE.compiled.findall(text) + _BEARER.compiled.findall(text):
+        yield from _without_quotes(value)
+    for pattern in _WITHOUT_NAME:
+        for value in pattern.compiled.findall(text):
+            yield from _without_quotes(value)
+
+
+def _named_in(text: str) -> Iterator[tuple[str, str]]:
+    """The names and values in a text that may be secrets."""
+    yield from _assigned_in(text, _ASSIGNED.compiled, _ASSIGNED_VALUE.compiled)
+    yield from _assigned_in(text, _JAVA_PROPERTY.compiled, _JAVA_VALUE.compiled)
+    yield from _MEMBER.compiled.findall(text)
+    yield from _HEADER.compiled.findall(text)
+    if _LOGIN_MODULE in text:
+        yield from _JAAS_OPTION.compiled.findall(text)
+
+
+def _assigned_in(text: str, name: re.Pattern[str], value: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """The assignments to secret names. The value of another name may begin with one: `url=jdbc:x?password=y`."""
+    at = 0
+    while (assigned := name.search(text, at)) is not None:
+        at = assigned.end()
+        if is_secret(assigned[1]) and (found := value.match(text, at)) is not None:
+            yield assigned[1], found[0]
+            is_enclosed = len(found[0]) > 1 and found[0][0] + found[0][-1] in _ENCLOSING
+            at = at + 1 if is_enclosed else found.end()  # what is enclosed may hold more assignments
+
+
+def _is_same_column(name: str, value: str) -> bool:
+    """Whether the value is a column of the same name, as in the condition `t.account_key=s.account_key`."""
+    table, _, column = value.rstrip(")").rpartition(".")
+    return table.replace(".", "").isidentifier() and column.isidentifier() and column == name.rpartition(".")[2]
+
+
+def _without_quotes(value: str) -> Iterator[str]:
+    """The value, and what it is without quotes and brackets that may belong to the text around it."""
+    yield value
+    if value[0] in "\"'{" and len(value) > 1:
+        yield value[1:-1]
+    yield value.rstrip("\"')]}>;")
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    for text in dict.fromkeys((secret, unquote(secret))):
+        yield from (text, text.strip(), *text.splitlines(), json.dumps(text)[1:-1], repr(text)[1:-1])
+
+
+def _worth_hiding(values: Iterable[str]) -> Iterator[str]:
+    return (
+        value
+        for value in values
+        if len(value) >= _SHORTEST and value.lower() not in _NO_SECRETS and not _TEMPLATE.compiled.search(value)
+    )
+
+
+def _structure(text: str) -> object:
+    """The mapping or list that the text spells; None where it spells none."""
+    start = text.lstrip()[:1]
+    if not start or start not in "{[" or len(text) > _LONGEST_STRUCTURE:
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found: object = parse(text.strip())
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):  # a set of sets is a TypeError
+            continue
+        if isinstance(found, Mapping | list):
+            return found
+    return None

@@ -1,0 +1,124 @@
+"""What a commit says about the run that made it: the JSON object in `commitInfo.userMetadata`.
+
+`RunIdentity.provenance` writes the object, and `RunProvenance` reads it, so that a later run can compare itself with
+the run behind an earlier commit. The text comes from a table that others write to, so every value of another type than
+expected counts as absent. Protocol: Commit Provenance Information.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
+
+DIGEST_SCHEME = "1:"
+"""The prefix of a request digest. Digests of different schemes cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProvenance:
+    """The run behind a commit. A field is None where the commit does not say it, as earlier releases do.
+
+    `generation` counts how often the task was cleared before it committed. `request` is the digest of what the task
+    asked for, `parameters` has a short digest of each parameter. `run_start` is the start of the DAG run, which
+    differs if the run was deleted and made again under the same id. `out_of_order` says that runs of later data
+    intervals had committed before.
+    """
+
+    dag_id: str | None = None
+    task_id: str | None = None
+    run_id: str | None = None
+    map_index: int | None = None
+    idempotency_key: str | None = None
+    generation: int | None = None
+    request: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    run_start: str | None = None
+    logical_date: str | None = None
+    data_interval_start: str | None = None
+    data_interval_end: str | None = None
+    out_of_order: bool = False
+
+    @classmethod
+    def from_text(cls, text: object) -> Self:
+        """The provenance in `commitInfo.userMetadata`; an empty one where the text is no JSON object."""
+        if not isinstance(text, str) or not text.startswith("{"):
+            return cls()
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            return cls()
+        return cls.from_values(values)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """The provenance in a parsed JSON object."""
+
+        def text(name: str) -> str | None:
+            value = values.get(name)
+            return value if isinstance(value, str) else None
+
+        def number(name: str) -> int | None:
+            value = values.get(name)
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+        parameters = values.get("parameters")
+        return cls(
+            dag_id=text("dag_id"),
+            task_id=text("task_id"),
+            run_id=text("run_id"),
+            map_index=number("map_index"),
+            idempotency_key=text("idempotency_key"),
+            generation=number("generation"),
+            request=text("request"),
+            parameters=_texts(parameters) if isinstance(parameters, Mapping) else {},
+            run_start=text("run_start"),
+            logical_date=text("logical_date"),
+            data_interval_start=text("data_interval_start"),
+            data_interval_end=text("data_interval_end"),
+            out_of_order=values.get("out_of_order") is True,
+        )
+
+    @property
+    def has_digest(self) -> bool:
+        """Whether the commit holds a digest that this release can compare."""
+        return self.request is not None and self.request.startswith(DIGEST_SCHEME)
+
+    def is_same_task_instance(self, other: RunProvenance) -> bool:
+        """Whether both name one mapped task of one DAG run."""
+        return self._task_instance == other._task_instance
+
+    def asks_the_same(self, other: RunProvenance) -> bool:
+        """Whether both have the same digest."""
+        return self.has_digest and self.request == other.request
+
+    def differing_parameters(self, other: RunProvenance) -> list[str]:
+        """The names of the parameters whose digests differ, sorted."""
+        names = self.parameters.keys() | other.parameters.keys()
+        return sorted(name for name in names if self.parameters.get(name) != other.parameters.get(name))
+
+    @property
+    def _task_instance(self) -> tuple[str | int | None, ...]:
+        return self.dag_id, self.task_id, self.run_id, self.map_index
+
+    def __str__(self) -> str:
+        index = "" if self.map_index is None or self.map_index < 0 else f"[{self.map_index}]"
+        digest = (self.request or "unknown").removeprefix(DIGEST_SCHEME)[:12]
+        return f"{self.dag_id}.{self.task_id}{index}, run {self.run_id}, generation {self.generation}, request {digest}"
+
+
+def moment(text: str | None) -> datetime | None:
+    """The time that an ISO 8601 text of a provenance means, in UTC; None where it means none."""
+    if text is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if isinstance(value, str)}

@@ -1,0 +1,210 @@
+"""Finds runs of later data intervals that committed before this run and may have touched the same rows.
+
+A cleared merge of day 2 that runs after day 5 would bring back rows that the later days deleted. The commits know it:
+each names its task and its data interval. A later commit counts only if this operation could touch rows that it added
+or removed, by the read set that also decides conflicts, so a day that no later run wrote stays free. The transactions
+of the snapshot tell, without a request, that there is no later run, which is the usual case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from deltalite.errors import VersionGapError
+from deltalite.log.file_table import file_key
+from deltalite.log.listing import list_log
+from deltalite.log.replay import read_commit_info
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import RemoveFile
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import RunIdentity, RunProvenance
+from deltalite.requests.provenance import moment
+from deltalite.snapshot import Snapshot
+from deltalite.txn.find_run import CLOCK_SKEW_SECONDS, run_commits
+from deltalite.txn.proposal import ReadSet
+from deltalite.txn.winners import Winner, read_winner
+
+_MOST_NAMED = 5
+_SKEW_MS = CLOCK_SKEW_SECONDS * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterRun:
+    """A commit of a later data interval."""
+
+    version: int
+    run: RunProvenance
+
+    def __str__(self) -> str:
+        return f"version {self.version} (run {self.run.run_id}, of {_interval_text(self.run)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterRuns:
+    """What is known about later runs.
+
+    `found` are the newest ones that may have touched the same rows, a few at most. `has_committed_before` says that our
+    own run has committed, so this is no first run. `unreadable` are transactions of the same task whose commits may be
+    of later runs and are gone from the log.
+    """
+
+    found: tuple[LaterRun, ...] = ()
+    has_committed_before: bool = False
+    unreadable: tuple[str, ...] = ()
+
+
+def later_runs(base: Snapshot, identity: RunIdentity, reads: ReadSet) -> LaterRuns:
+    """The later runs among the commits up to `base` that came after the run's own last commit."""
+    own = RunProvenance.from_values(identity.provenance)
+    start = _order(own)
+    if start is None:
+        return LaterRuns()
+    return _Search(base, identity, own, start, reads).result
+
+
+class _Search:
+    """One search through the log of a snapshot."""
+
+    def __init__(
+        self, base: Snapshot, identity: RunIdentity, own: RunProvenance, start: datetime, reads: ReadSet
+    ) -> None:
+        self._base = base
+        self._identity = identity
+        self._own = own
+        self._start = start
+        self._reads = reads
+        # A later run commits after its own interval has ended, so not before the end of ours.
+        end = moment(own.data_interval_end) or start
+        self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
+
+    @property
+    def result(self) -> LaterRuns:
+        own_version = self._own_version
+        known = own_version is not None
+        has_committed = known or self._is_recorded
+        if not self._may_have_later_runs:
+            return LaterRuns(has_committed_before=has_committed)
+        found = []
+        for later in self._later_commits(-1 if own_version is None else own_version):
+            if self._may_share_rows(later.version):
+                found.append(later)
+            if len(found) == _MOST_NAMED:
+                break
+        unreadable = () if known else tuple(self._unreadable)
+        return LaterRuns(found=tuple(found), has_committed_before=has_committed, unreadable=unreadable)
+
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether the table has a transaction of this run alone; one under a key may be of another run."""
+        return self._own.idempotency_key is None and self._identity.app_id in self._base.transactions
+
+    @cached_property
+    def _own_version(self) -> int | None:
+        """The version of the run's own last commit that changed rows.
+
+        None if there is none, or the log no longer holds it. A commit without rows gave later runs nothing to build on.
+        """
+        if self._identity.app_id not in self._base.transactions:
+            return None
+        commits = run_commits(self._base.store, self._identity.app_id, at_or_below=self._base.version)
+        is_own = self._own.is_same_task_instance
+        own_commits = (one for one in commits if one.changes_rows and (self._is_recorded or is_own(one.run)))
+        return next((one.version for one in own_commits), None)
+
+    @property
+    def _may_have_later_runs(self) -> bool:
+        retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self._base.configuration)
+        if retention_ms is not None and self._earliest_ms < self._base.loaded_at_ms - retention_ms:
+            return True  # their transactions may have expired
+        return any(True for _ in self._transactions_of_task())
+
+    def _transactions_of_task(self) -> Iterator[tuple[str, int | None]]:
+        """The app ids that other runs of the task may have, with the times of their commits, without earlier ones."""
+        namespace_and_dag = self._identity.app_id.split("/")[:2]
+        for app_id, txn in self._base.transactions.items():
+            parts = app_id.split("/")
+            of_task = len(parts) == 5 and parts[2] == self._own.task_id and parts[4:] != self._run_part  # noqa: PLR2004
+            of_key = len(parts) == 3  # noqa: PLR2004  whose task only its commit knows
+            if parts[:2] != namespace_and_dag or not (of_task or of_key):
+                continue
+            if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_ms:
+                yield app_id, txn.last_updated_ms
+
+    @property
+    def _run_part(self) -> list[str]:
+        """The run's part of its app id, which the other mapped tasks of the DAG run have too."""
+        return self._identity.app_id.split("/")[4:]
+
+    def _later_commits(self, after: int) -> Iterator[LaterRun]:
+        """Commits of later runs above version `after`, newest first."""
+        for version, commit in sorted(list_log(self._base.store, 0).commits.items(), reverse=True):
+            if version > self._base.version:
+                continue
+            if version <= after:
+                return
+            try:
+                info = read_commit_info(self._base.store, commit) or {}
+            except VersionGapError:
+                return
+            run = RunProvenance.from_text(info.get("userMetadata"))
+            committed_ms = info.get("timestamp")
+            if run.dag_id is not None and isinstance(committed_ms, int) and committed_ms < self._earliest_ms:
+                return  # the clocks of other writers are not trusted
+            if self._is_later(run):
+                yield LaterRun(version=version, run=run)
+
+    def _is_later(self, run: RunProvenance) -> bool:
+        own = self._own
+        same_key = own.idempotency_key is not None and own.idempotency_key == run.idempotency_key
+        if run.dag_id != own.dag_id or not (same_key or run.task_id == own.task_id) or run.run_id == own.run_id:
+            return False
+        order = _order(run)
+        return order is not None and order > self._start
+
+    def _may_share_rows(self, version: int) -> bool:
+        data = self._base.store.read(commit_name(version))
+        return data is not None and _touches(self._reads, read_winner(version, data))
+
+    @property
+    def _unreadable(self) -> Iterator[str]:
+        commits = list_log(self._base.store, 0).commits
+        oldest = min(commits, default=0)
+        if oldest == 0:
+            return
+        try:
+            info = read_commit_info(self._base.store, commits[oldest]) or {}
+        except VersionGapError:
+            info = {}
+        oldest_ms = info.get("timestamp")
+        if not isinstance(oldest_ms, int):
+            return
+        for app_id, committed_ms in self._transactions_of_task():
+            if app_id != self._identity.app_id and committed_ms is not None and committed_ms < oldest_ms:
+                yield app_id
+
+
+def _touches(reads: ReadSet, winner: Winner) -> bool:
+    """Whether the operation could touch rows that the commit added or removed."""
+    removes = (remove for remove in winner.removes if remove.data_change)
+    return any(reads.would_have_read(add) for add in winner.new_rows) or any(_removed(reads, one) for one in removes)
+
+
+def _removed(reads: ReadSet, remove: RemoveFile) -> bool:
+    if reads.whole_table or file_key(remove.path, remove.deletion_vector) in reads.keys:
+        return True
+    values = remove.partition_values
+    return bool(reads.rows) if values is None else any(test.may_match(values, remove.stats) for test in reads.rows)
+
+
+def _order(run: RunProvenance) -> datetime | None:
+    """What orders the runs of a task: the beginning of the data interval, else the logical date."""
+    return moment(run.data_interval_start) or moment(run.logical_date)
+
+
+def _interval_text(run: RunProvenance) -> str:
+    if run.data_interval_start is None:
+        return f"logical date {run.logical_date}"
+    return f"data interval {run.data_interval_start} to {run.data_interval_end}"

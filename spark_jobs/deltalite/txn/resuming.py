@@ -1,0 +1,138 @@
+"""Decides whether a run resumes the commit that its app id has in the table, or does its work.
+
+A retry resumes: it is the same task of the same DAG run in the same generation. Every other run that finds the commit
+(a clear, another run under the same idempotency key, a DAG run that was deleted and made again) may only resume a
+commit of the same request. Where the request differs, the policy `on_rerun` decides: `write` and `replace` do the work,
+`skip` is refused, since "already done" would be wrong. The functions here take values and return values.
+Protocol: Transaction Identifiers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+
+from deltalite.errors import RerunDiffersError
+from deltalite.protocol.actions import SetTransaction
+from deltalite.requests import OnRerun, RunIdentity, RunProvenance
+from deltalite.requests.provenance import moment
+
+
+class Rerun(Enum):
+    """What a run does about an earlier commit of its app id."""
+
+    RESUME = auto()
+    """It returns that commit."""
+    WORK = auto()
+    """It does its work, on top of that commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierCommit:
+    """What the table knows about an earlier commit of an app id.
+
+    `version` is None where the log no longer holds the commit; `run` is empty then.
+    """
+
+    table: str
+    txn: SetTransaction
+    version: int | None
+    run: RunProvenance
+
+    def __str__(self) -> str:
+        return f"version {self.version} of {self.table} ({self.run})"
+
+
+def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
+    """Decide on the newest commit of the run's app id, or on the newest one that the run itself made.
+
+    Raises:
+        RerunDiffersError: the commit was made of another request, and the policy is not to write again.
+    """
+    own = RunProvenance.from_values(identity.provenance)
+    # Case 1: the commit has no digest, because an earlier release made it or the log no longer holds it.
+    if not own.has_digest or not earlier.run.has_digest:
+        return _without_digests(identity, own, earlier)
+    same_request = own.asks_the_same(earlier.run)
+    generation = earlier.run.generation or 0
+    if own.is_same_task_instance(earlier.run) and not _is_later_dag_run(own, earlier.run):
+        # Case 2: a retry resumes, whatever its templates rendered.
+        if identity.generation == generation:
+            return Rerun.RESUME
+        # Case 3: a try of an older generation that comes late must not write any more.
+        if identity.generation < generation and (same_request or identity.on_rerun is not OnRerun.SKIP):
+            return Rerun.RESUME
+    # Case 4: the DAG run was made again under the same id, and asks for the same.
+    elif own.is_same_task_instance(earlier.run) and same_request and identity.generation <= generation:
+        return Rerun.RESUME
+    # Case 5: a clear, another run of the same key, or a DAG run made again.
+    if identity.on_rerun is OnRerun.SKIP and same_request:
+        return Rerun.RESUME
+    if identity.on_rerun is OnRerun.WRITE or same_request:
+        return Rerun.WORK
+    if identity.on_rerun is OnRerun.REPLACE and not identity.is_mapped_by_position:
+        return Rerun.WORK
+    raise _differs(identity, own, earlier)
+
+
+def resumes_concurrent_commit(own: RunProvenance, winner: RunProvenance) -> bool:
+    """Whether a winning commit of our own app id did the work of this run, as far as both say who they are."""
+    if not own.has_digest or not winner.has_digest:
+        return True
+    if own.is_same_task_instance(winner) and own.generation == winner.generation:
+        return True
+    return own.asks_the_same(winner) and own.run_id == winner.run_id
+
+
+def refuse_moved_item(identity: RunIdentity, sibling: EarlierCommit) -> None:
+    """Raise `RerunDiffersError` where another position of the same mapped task committed what this one asks for."""
+    own = RunProvenance.from_values(identity.provenance)
+    if own.asks_the_same(sibling.run):
+        raise RerunDiffersError(
+            f"The mapped items of this task moved: {own} asks for what was committed as {sibling}. "
+            "Nothing was written, because the rows are in the table already.",
+            remedy=_KEY_REMEDY,
+        )
+
+
+_KEY_REMEDY = (
+    "Give the operator an `idempotency_key` that names the item, such as '{{ source }}'. To write the item again, set "
+    "on_rerun='write'."
+)
+
+
+def _without_digests(identity: RunIdentity, own: RunProvenance, earlier: EarlierCommit) -> Rerun:
+    if earlier.txn.version < identity.txn_version:
+        return Rerun.WORK
+    writes_again = identity.on_rerun is not OnRerun.SKIP
+    start = moment(own.run_start)
+    if writes_again and own.idempotency_key is not None and start is not None and is_before(earlier.txn, start):
+        return Rerun.WORK  # the commit of another run, since this DAG run had not begun
+    return Rerun.RESUME
+
+
+def is_before(txn: SetTransaction, time: datetime) -> bool:
+    """Whether the transaction was committed before a time, as far as it says when; False if it does not."""
+    return txn.last_updated_ms is not None and txn.last_updated_ms < time.timestamp() * 1000
+
+
+def _is_later_dag_run(own: RunProvenance, earlier: RunProvenance) -> bool:
+    """Whether our DAG run began after the one behind the commit: it was cleared, or made again under the same id."""
+    start, earlier_start = moment(own.run_start), moment(earlier.run_start)
+    return start is not None and earlier_start is not None and start > earlier_start
+
+
+def _differs(identity: RunIdentity, own: RunProvenance, earlier: EarlierCommit) -> RerunDiffersError:
+    names = ", ".join(own.differing_parameters(earlier.run)) or "unknown"
+    ways = (
+        _KEY_REMEDY
+        if identity.is_mapped_by_position
+        else "To write the rows of the new request, set on_rerun='write', or 'replace' for an append; to keep the "
+        "commit, make the request what it was."
+    )
+    return RerunDiffersError(
+        f"This task has committed {earlier}, and now asks for something else ({own}). "
+        f"These parameters differ: {names}. Nothing was written.",
+        remedy=ways,
+    )

@@ -1,0 +1,64 @@
+"""A DAG with secrets in every kind of task, plain and mapped, and the program that runs it in a process of its own.
+
+It writes to a file what Airflow has stored of the run: rendered fields, as the REST API and the UI show them, and XCom.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from airflow_provider_deltalite.operators import delta
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from airflow_provider_deltalite.task_groups.delta import delta_maintenance
+
+lake = os.environ["TEST_LAKE"]
+SECRETS = {
+    "spark.hadoop.fs.s3a.access.key": "planted-{{ 'access' }}",
+    "spark.hadoop.fs.s3a.secret.key": "planted-literal",
+    "spark.driver.extraJavaOptions": "-Djavax.net.ssl.trustStorePassword=planted-java",
+}
+SOURCE = {"format": "jdbc", "options": {"url": "jdbc:x://h/db?password=planted-url", "password": "planted-option"}}
+LEAST = {
+    "DeltaDeleteOperator": {"condition": "id = 1"},
+    "DeltaMergeOperator": {"source": SOURCE, "on": "target.id = source.id", "when_matched": [{"delete": True}]},
+    "DeltaRestoreOperator": {"version": 0},
+    "DeltaUpdateOperator": {"set": {"id": "1"}},
+    "DeltaWriteOperator": {"source": SOURCE},
+}
+
+with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+    for name in delta.__all__:
+        least = {"table": f"{lake}/orders", **LEAST.get(name, {})}
+        getattr(delta, name).partial(task_id=f"mapped_{name}", **least).expand(conf=[SECRETS])
+    delta.DeltaWriteOperator(task_id="plain", table=f"{lake}/orders", source=SOURCE, conf=SECRETS)
+    delta.DeltaWriteOperator(task_id="unrendered", table=f"{lake}/{{{{ nothing.here }}}}", source=SOURCE, conf=SECRETS)
+    DeltaVersionSensor.partial(task_id="wait", table=f"{lake}/orders", after_version=-1, timeout=1).expand(
+        partition=[{"token": "planted-partition"}]
+    )
+    delta_maintenance.partial(operator_args={"conf": SECRETS}).expand(table=[f"{lake}/orders"])
+
+if __name__ == "__main__":
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields
+    from airflow.models.xcom import XComModel
+    from airflow.sdk.execution_time import supervisor
+    from airflow.utils.db import initdb
+    from airflow.utils.session import create_session
+
+    from tests.support.airflow_versions import DagBag
+
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # seconds, for each task otherwise
+    initdb()
+    DagBag(Path(__file__)).dags["secrets"].test(logical_date=datetime(2026, 1, 1, tzinfo=UTC))
+    with create_session() as session:
+        stored = {
+            f"{one.task_id}[{one.map_index}]": one.rendered_fields for one in session.query(RenderedTaskInstanceFields)
+        }
+        stored["XCom"] = [str(one.value) for one in session.query(XComModel)]
+    Path(sys.argv[1]).write_text(json.dumps(stored))

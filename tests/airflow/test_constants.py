@@ -1,0 +1,198 @@
+"""Constant parameters are checked when the DAG is parsed; whatever is known only when the task runs waits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG, task
+
+from airflow_provider_deltalite.operators.delta import (
+    DeltaConvertOperator,
+    DeltaDeleteOperator,
+    DeltaMergeOperator,
+    DeltaOptimizeOperator,
+    DeltaRestoreOperator,
+    DeltaUpdateOperator,
+    DeltaVacuumOperator,
+    DeltaWriteOperator,
+)
+from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from airflow_provider_deltalite.task_groups.delta import delta_maintenance
+from deltalite.errors import InvalidRequestError
+
+CSV = {"format": "csv", "path": "/landing"}
+DELTA = {"format": "delta", "path": "/lake/raw"}
+MERGE = {"source": CSV, "on": "target.id = source.id"}
+
+
+def parsed(operator, *, dag=None, **parameters):
+    with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), **(dag or {})):
+        return operator(**{"task_id": "load", "table": "/lake/orders", **parameters})
+
+
+@pytest.mark.parametrize(
+    ("operator", "parameters", "problem"),
+    [
+        (DeltaWriteOperator, {"source": CSV, "mode": "appendd"}, "mode is 'appendd'"),
+        (DeltaWriteOperator, {"source": {"fromat": "csv"}}, r"sources\.source has the unknown key 'fromat'"),
+        (DeltaWriteOperator, {"source": {"fromat": "csv", "path": "{{ ds }}"}}, "unknown key 'fromat'"),
+        (DeltaWriteOperator, {"source": {"path": "/landing/{{ ds }}"}}, "has no 'format'"),
+        (DeltaWriteOperator, {}, "one of `source` and `sources`, and has neither"),
+        (DeltaWriteOperator, {"source": CSV, "sources": {"a": CSV}}, "has both"),
+        (
+            DeltaWriteOperator,
+            {"source": CSV, "replace_where": "day = '{{ ds }}'"},
+            "replace_where needs mode 'overwrite'",
+        ),
+        (DeltaWriteOperator, {"source": CSV, "overwrite_schema": True}, "overwrite_schema needs mode 'overwrite'"),
+        (DeltaWriteOperator, {"source": CSV, "partition_by": ["day", "Day"]}, "partition_by names"),
+        (DeltaWriteOperator, {"source": CSV, "partition_by": "day"}, "not a list"),
+        (DeltaWriteOperator, {"source": CSV, "on_rerun": "again"}, "on_rerun is 'again'"),
+        (
+            DeltaWriteOperator,
+            {"source": CSV, "mode": "overwrite", "on_rerun": "replace"},
+            "takes back an earlier append",
+        ),
+        (DeltaWriteOperator, {"source": CSV, "conflict_retries": "many"}, "conflict_retries is 'many'"),
+        (DeltaWriteOperator, {"source": CSV, "table": "/lake/orders@v3"}, "names a version"),
+        (DeltaWriteOperator, {"source": {**CSV, "path": "/landing/../secrets"}}, r"\.\."),
+        (DeltaWriteOperator, {"source": CSV, "application_args": ["x"]}, "belong to the job"),
+        (
+            DeltaWriteOperator,
+            {"source": {**DELTA, "path": "{{ p }}", "version_as_of": 1, "timestamp_as_of": "2026-01-01"}},
+            "version_as_of and timestamp_as_of",
+        ),
+        (
+            DeltaMergeOperator,
+            {**MERGE, "when_matched": [{"udpate": "*"}]},
+            r"when_matched\[0\].*'udpate'",
+        ),
+        (
+            DeltaMergeOperator,
+            {**MERGE, "when_matched": [{"update": {"a": "{{ b }}"}, "delete": True}]},
+            "update and delete",
+        ),
+        (DeltaMergeOperator, {**MERGE, "when_matched": [{"insert": "*"}]}, "can be there"),
+        (DeltaDeleteOperator, {"condition": "  "}, "condition is empty"),
+        (DeltaUpdateOperator, {"set": {}}, "names no column"),
+        (DeltaUpdateOperator, {"set": {"a": None}}, r"set\.a is None"),
+        (
+            DeltaUpdateOperator,
+            {"set": {"a": "1"}, "condition": datetime(2026, 1, 1, tzinfo=UTC)},
+            "where SQL is wanted",
+        ),
+        (DeltaVacuumOperator, {"mode": "litte"}, "mode is 'litte'"),
+        (DeltaVacuumOperator, {"retention_hours": "-1"}, "retention_hours"),
+        (DeltaRestoreOperator, {"version": 1, "timestamp": "2026-01-01"}, "version"),
+        (DeltaOptimizeOperator, {"target_file_size": "big"}, "target_file_size"),
+        (DeltaConvertOperator, {"on_rerun": "replace"}, "takes back an earlier append"),
+        (DeltaVersionSensor, {"after_version": "newest"}, "after_version is 'newest'"),
+        (DeltaVersionSensor, {"operations": "WRITE"}, "not a list"),
+        (DeltaVersionSensor, {"table": "s3://lake/../t"}, r"\.\."),
+    ],
+)
+def test_a_constant_that_cannot_be_right_is_refused_with_dag_task_and_parameter(operator, parameters, problem):
+    with pytest.raises(InvalidRequestError, match=rf"^Task 'load' of DAG 'sales': .*{problem}"):
+        parsed(operator, **parameters)
+
+
+@task
+def another():
+    return "append"
+
+
+@pytest.mark.parametrize(
+    ("operator", "parameters"),
+    [
+        (DeltaWriteOperator, {"source": CSV, "mode": "{{ params.mode }}"}),
+        (DeltaWriteOperator, {"source": CSV, "mode": "{{ params.mode }}", "replace_where": "a = 1"}),
+        (DeltaWriteOperator, {"source": CSV, "mode": "{% if a %}append{% else %}overwrite{% endif %}"}),
+        (DeltaWriteOperator, {"source": "{{ ti.xcom_pull('a') }}"}),
+        (DeltaWriteOperator, {"sources": "{{ params.sources | tojson }}", "query": "SELECT 1"}),
+        (DeltaWriteOperator, {"source": {**CSV, "format": "{{ params.format }}", "version_as_of": 3}}),
+        (DeltaWriteOperator, {"source": {**DELTA, "version_as_of": "{{ v }}", "timestamp_as_of": "{{ t }}"}}),
+        (DeltaWriteOperator, {"source": {**DELTA, "changes_from_version": "{{ v }}", "changes_to_version": 0}}),
+        (DeltaWriteOperator, {"source": CSV, "max_records_per_file": "{{ n }}"}),
+        (DeltaWriteOperator, {"source": CSV, "overwrite_schema": "{{ w }}"}),
+        (DeltaWriteOperator, {"source": CSV, "table": "{{ table }}@v1"}),
+        (DeltaWriteOperator, {"source": CSV, "query": "load.sql", "on_rerun": "{{ policy }}"}),
+        (
+            DeltaWriteOperator,
+            {"source": CSV, "partition_by": "['day']", "dag": {"render_template_as_native_obj": True}},
+        ),
+        (DeltaWriteOperator, {"source": lambda context, jinja_env: CSV}),
+        (DeltaMergeOperator, {"source": CSV, "on": "{{ on }}", "when_matched": "{{ clauses | tojson }}"}),
+        (DeltaMergeOperator, {**MERGE, "when_matched": [{"{}": "*"}, "{{ c }}"][1:]}),
+        (
+            DeltaMergeOperator,
+            {**MERGE, "when_matched": [{"delete": "{{ d }}", "condition": "a"}, {"update": "*"}]},
+        ),
+        (DeltaUpdateOperator, {"set": {"a": "{{ a | sql_literal }}"}, "condition": "{{ c }}"}),
+        (DeltaVacuumOperator, {"table": "{{ table }}", "retention_hours": 1, "confirm_short_retention": "orders"}),
+        (DeltaVacuumOperator, {"retention_hours": "{{ hours }}", "dry_run": "{{ dry }}"}),
+        (DeltaRestoreOperator, {"version": "{{ v }}", "timestamp": "{{ t }}"}),
+        (DeltaVersionSensor, {"after_version": "{{ ti.xcom_pull('load')['version'] }}", "operations": "{{ o }}"}),
+    ],
+)
+def test_a_template_waits_until_the_task_runs(operator, parameters):
+    assert parsed(operator, **parameters).task_id == "load"
+
+
+def test_markers_of_the_dags_own_templates_wait_too():
+    settings = {"jinja_environment_kwargs": {"variable_start_string": "[[", "variable_end_string": "]]"}}
+    assert parsed(DeltaWriteOperator, dag=settings, source=CSV, mode="[[ params.mode ]]")
+    with pytest.raises(InvalidRequestError):
+        parsed(DeltaWriteOperator, source=CSV, mode="<< params.mode >>")
+
+
+def test_what_another_task_returns_waits_and_the_constants_beside_it_do_not():
+    with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+        DeltaWriteOperator(task_id="load", table=another(), source=another(), mode=another())
+        with pytest.raises(InvalidRequestError, match="mode is 'appendd'"):
+            DeltaWriteOperator(task_id="typo", table=another(), source=another(), mode="appendd")
+
+
+def test_mapped_parameters_wait_and_the_worker_checks_what_it_rendered():
+    with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+        mapped = DeltaWriteOperator.partial(task_id="load", table="/t", mode="appendd").expand(source=[CSV])
+        delta_maintenance.partial(vacuum={"retention_hours": "{{ h }}"}).expand(table=["/a", "/b"])
+    one = mapped.unmap({"source": CSV})
+    with pytest.raises(InvalidRequestError, match="mode is 'appendd'"):
+        one._request()
+
+
+def test_the_steps_of_a_task_group_and_default_args_are_checked():
+    with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), default_args={"on_rerun": "agian"}):
+        with pytest.raises(InvalidRequestError, match="Task 'load' of DAG 'sales': on_rerun is 'agian'"):
+            DeltaWriteOperator(task_id="load", table="/t", source=CSV)
+        with pytest.raises(InvalidRequestError, match=r"Task 'maintenance\.vacuum' of DAG 'sales': mode is 'litte'"):
+            delta_maintenance("/t", optimize={"on_rerun": "write"}, vacuum={"mode": "litte", "on_rerun": "write"})
+
+
+def test_a_subclass_is_checked_after_its_own_constructor():
+    class Load(DeltaWriteOperator):
+        def __init__(self, **kwargs):
+            super().__init__(source=CSV, **kwargs)
+            self.mode = "appendd"
+
+    with pytest.raises(InvalidRequestError, match="mode is 'appendd'"):
+        parsed(Load)
+
+
+def test_an_import_test_finds_it_and_nothing_heavy_is_loaded(tmp_path):
+    (tmp_path / "orders.py").write_text(
+        "import sys\nfrom airflow.sdk import DAG\n"
+        "from airflow_provider_deltalite.operators.delta import DeltaWriteOperator\n"
+        "try:\n    with DAG('orders', schedule=None):\n"
+        "        DeltaWriteOperator(task_id='load', table='/t', source={'format': 'csv'}, mode='appendd')\n"
+        "finally:\n    print([name for name in ('pyarrow', 'pyspark') if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, Path(tmp_path, "orders.py")], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode != 0 and "Task 'load' of DAG 'orders': mode is 'appendd'" in done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,45 @@
+"""What `deltalite doctor` says of Airflow's connections."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_deltalite.installation_checks import check_storage, checks
+from deltalite.installation.checks import Scope, Status
+
+
+@pytest.fixture(autouse=True)
+def process_context(monkeypatch):
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
+
+
+def test_a_connection_that_is_fine_names_its_master(monkeypatch):
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
+    )
+    (check,) = checks(Scope(conn_id="mine"))
+    assert (check.name, check.status) == ("connection", Status.OK)
+    assert "yarn in cluster mode" in check.message
+
+
+@pytest.mark.parametrize(
+    ("connection", "message"),
+    [
+        (None, "no Airflow connection 'mine'"),
+        ('{"conn_type": "spark", "host": "mesos://m"}', "mesos://m"),
+        ('{"conn_type": "spark", "host": "spark://m", "port": 1, "extra": {"deploy-mode": "cluster"}}', "standalone"),
+        ('{"conn_type": "spark", "host": "local", "extra": {"spark-binary": "rm"}}', "spark-binary"),
+    ],
+)
+def test_a_connection_that_cannot_work_is_an_error_with_a_remedy(monkeypatch, connection, message):
+    if connection is not None:
+        monkeypatch.setenv("AIRFLOW_CONN_MINE", connection)
+    (check,) = checks(Scope(conn_id="mine"))
+    assert check.status is Status.ERROR and message in check.message and check.remedy
+
+
+def test_the_storage_of_a_table_is_asked_with_its_connection(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "local"}')
+    _, storage = checks(Scope(conn_id="mine", table="s3://lake/orders", storage_conn_id="nowhere"))
+    assert storage.status is Status.ERROR and "'nowhere'" in storage.message
+    assert check_storage("/lake/orders", "aws").status is Status.ERROR  # a local table needs no connection

@@ -1,0 +1,58 @@
+"""What a real Airflow stores, shows and logs of tasks that were given secrets; only spark-submit is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+PROGRAM = Path(__file__).with_name("secrets_dag_run.py")
+
+
+@pytest.fixture(scope="module")
+def dag_run(tmp_path_factory, make_stand_in, make_table):
+    """What Airflow has stored of the run, and what the run printed."""
+    folder = tmp_path_factory.mktemp("secrets")
+    make_table(folder / "lake" / "orders").create()
+    stand_in = make_stand_in(folder)
+    stand_in.does("print('the key is planted-access'); sys.exit(1)")
+    settings = {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
+        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
+        "PYTHONPATH": str(PROGRAM.parents[2]),
+        "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
+        "TEST_LAKE": str(folder / "lake"),
+    }
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(folder / "stored.json")],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (folder / "stored.json").exists(), done.stdout + done.stderr
+    return json.loads((folder / "stored.json").read_text()), done.stdout + done.stderr
+
+
+def test_no_secret_is_in_the_rendered_fields_of_any_task_plain_or_mapped(dag_run):
+    stored, _ = dag_run
+    tasks = [name for name in stored if name != "XCom"]
+    assert sum("mapped_" in name for name in tasks) == 10 and sum("maintenance" in name for name in tasks) >= 1
+    assert {"plain[-1]", "wait[0]"} <= set(tasks)
+    assert [name for name, fields in stored.items() if "planted" in json.dumps(fields)] == []
+    assert stored["mapped_DeltaWriteOperator[0]"]["conf"]["spark.hadoop.fs.s3a.access.key"] == "***"
+
+
+def test_no_secret_is_in_the_log_even_where_a_template_cannot_be_rendered(dag_run):
+    _, printed = dag_run
+    assert "the key is ***" in printed
+    assert [line for line in printed.splitlines() if "planted" in line] == []

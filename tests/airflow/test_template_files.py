@@ -1,0 +1,192 @@
+"""SQL in files of the DAG folder: what Airflow reads when it parses a DAG, and what it renders for a task."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_deltalite.operators.delta import (
+    DeltaDeleteOperator,
+    DeltaMergeOperator,
+    DeltaOptimizeOperator,
+    DeltaUpdateOperator,
+    DeltaWriteOperator,
+)
+from deltalite.errors import InvalidRequestError
+from tests.support.airflow_versions import DagBag
+
+CSV = {"format": "csv", "path": "/landing"}
+BOTH = pytest.mark.parametrize("native", [False, True])
+FILES = {
+    "sql/load.sql": "{% include 'sql/head.txt' %} FROM source -- see other.sql",
+    "sql/head.txt": "SELECT *, DATE'{{ ds }}' AS day",
+    "sql/day.sql": "target.day = DATE'{{ ds }}'\n",
+    "sql/name.sql": "{{ team | sql_literal }}",
+    "sql/number.sql": "{{ number }}",
+    "sql/empty.sql": "",
+}
+CONTEXT = {"ds": "2026-01-31", "team": "a'b", "number": 7}
+DAY = "target.day = DATE'2026-01-31'"
+NAME = "CAST(X'612762' AS STRING)"
+CLAUSES = {
+    "on": "sql/day.sql",
+    "when_matched": [{"update": {"a.b": "sql/name.sql", "c": "1e3"}, "condition": "sql/day.sql"}, {"delete": True}],
+    "when_not_matched": [{"insert": "*", "condition": "sql/day.sql"}],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def dag_in(folder, *, native: bool = False) -> DAG:
+    made = DAG(
+        "sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
+    )
+    made.fileloc = str(folder / "sales.py")
+    return made
+
+
+def rendered(folder, kind, *, native=False, read_by_airflow=True, **parameters):
+    """The task after Airflow has parsed its DAG (which reads the files) and rendered it."""
+    with (dag := dag_in(folder, native=native)):
+        task = kind(**{"task_id": "load", "table": "/lake/orders", **parameters})
+    if read_by_airflow:
+        dag.resolve_template_files()
+    task.render_template_fields(dict(CONTEXT))
+    return task
+
+
+def rendered_mapped(folder, kind, expanded, *, native=False, **parameters):
+    with (dag := dag_in(folder, native=native)):
+        mapped = kind.partial(**{"task_id": "load", "table": "/lake/orders", **parameters}).expand(**expanded)
+    dag.resolve_template_files()
+    of_run = {"ti": SimpleNamespace(map_index=0), "dag": dag, "dag_run": SimpleNamespace(conf=None)}
+    context = {**CONTEXT, **of_run}
+    mapped.render_template_fields(context)
+    return context["task"]
+
+
+@BOTH
+@pytest.mark.parametrize("read_by_airflow", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "parameter", "others"),
+    [
+        (DeltaDeleteOperator, "condition", {}),
+        (DeltaUpdateOperator, "condition", {"set": {"a": "1"}}),
+        (DeltaOptimizeOperator, "where", {}),
+        (DeltaWriteOperator, "replace_where", {"source": CSV, "mode": "overwrite"}),
+        (DeltaMergeOperator, "on", {"source": CSV, "when_matched": [{"delete": True}]}),
+    ],
+)
+def test_a_condition_may_be_a_file_with_templates(folder, native, read_by_airflow, kind, parameter, others):
+    parameters = {**others, parameter: "sql/day.sql"}
+    task = rendered(folder, kind, native=native, read_by_airflow=read_by_airflow, **parameters)
+    assert getattr(task._request(), parameter) == DAY
+
+
+@BOTH
+def test_a_query_file_may_include_others_and_end_like_a_name(folder, native):
+    task = rendered(folder, DeltaWriteOperator, native=native, source=CSV, query="sql/load.sql")
+    assert task._request().query == "SELECT *, DATE'2026-01-31' AS day FROM source -- see other.sql"
+
+
+def assert_clauses(task):
+    request = task._request()
+    assert request.on == DAY
+    updates, deletes = request.when_matched
+    assert (updates.update, updates.condition, deletes.delete) == ({"a.b": NAME, "c": "1e3"}, DAY, True)
+    assert request.when_not_matched[0].condition == DAY
+
+
+@BOTH
+def test_the_sql_inside_of_clauses_may_be_files(folder, native):
+    assert_clauses(rendered(folder, DeltaMergeOperator, native=native, source=CSV, **CLAUSES))
+
+
+@BOTH
+def test_the_sql_of_a_mapped_task_may_be_files(folder, native):
+    assert_clauses(rendered_mapped(folder, DeltaMergeOperator, {"source": [CSV]}, native=native, **CLAUSES))
+    task = rendered_mapped(folder, DeltaDeleteOperator, {"condition": ["sql/day.sql", "a = 1"]}, native=native)
+    assert task._request().condition == DAY
+
+
+@BOTH
+def test_values_of_an_update_may_be_files_and_stay_text(folder, native):
+    task = rendered(folder, DeltaUpdateOperator, native=native, set={"a": "sql/name.sql", "b": "sql/number.sql"})
+    assert task._request().set == {"a": NAME, "b": "7"}
+
+
+@BOTH
+def test_what_is_no_sql_is_never_a_file(folder, native):
+    """The names are those of files that exist, so nothing but the parameter keeps them from being read."""
+    task = rendered(
+        folder,
+        DeltaWriteOperator,
+        native=native,
+        table="/lake/sql/day.sql",
+        source={"format": "text", "path": "sql/day.sql", "options": {"x": "sql/day.sql"}},
+        query="SELECT 1 FROM source",
+        query_params={"p": "sql/day.sql"},
+        idempotency_key="sql/day.sql",
+        files="sql/day.sql",
+        conf={"spark.x": "sql/day.sql"},
+        user_metadata="{{ ds }} sql/day.sql",
+    )
+    request = task._request()
+    source = request.sources["source"]
+    assert request.table == "/lake/sql/day.sql"
+    assert (source.path, source.options["x"]) == ("sql/day.sql", "sql/day.sql")
+    assert (request.query_params["p"], task.idempotency_key) == ("sql/day.sql", "sql/day.sql")
+    assert (task.files, task.conf) == ("sql/day.sql", {"spark.x": "sql/day.sql"})
+    assert request.user_metadata == "2026-01-31 sql/day.sql"
+
+
+@pytest.mark.parametrize(
+    "text", ["a = other.sql ", "a = 1\n-- see other.sql"], ids=["a space at the end", "several lines"]
+)
+def test_sql_that_ends_like_a_name_can_be_written(folder, text):
+    assert rendered(folder, DeltaDeleteOperator, condition=text)._request().condition == text
+
+
+def test_what_a_template_makes_is_not_the_name_of_a_file(folder):
+    task = rendered(folder, DeltaDeleteOperator, condition="{{ 'sql/day.' }}{{ 'sql' }}")
+    assert task._request().condition == "sql/day.sql"
+
+
+def test_an_empty_file_is_refused(folder):
+    with pytest.raises(InvalidRequestError, match="condition"):
+        rendered(folder, DeltaDeleteOperator, condition="sql/empty.sql")._request()
+
+
+def test_a_missing_file_of_a_mapped_task_is_refused_by_the_name_of_its_parameter(folder):
+    clauses = {**CLAUSES, "when_matched": [{"delete": True, "condition": "sql/none.sql"}]}
+    with pytest.raises(InvalidRequestError, match=r"when_matched\[0\]\.condition names .* 'sql/none.sql'"):
+        rendered_mapped(folder, DeltaMergeOperator, {"source": [CSV]}, **clauses)
+
+
+def test_a_missing_file_is_an_import_error_of_the_dag(folder):
+    (folder / "sales.py").write_text(
+        "from airflow.sdk import DAG\n"
+        "from airflow_provider_deltalite.operators.delta import DeltaUpdateOperator\n"
+        "with DAG('sales', schedule=None):\n"
+        "    DeltaUpdateOperator(task_id='fix', table='/t', set={'a': 'sql/number.sql', 'b': 'sql/none.sql'})\n"
+    )
+    (error,) = DagBag(folder).import_errors.values()
+    assert "Task 'fix' of DAG 'sales': set.b names the template file 'sql/none.sql'" in error
+    assert str(folder) in error
+    assert "end it with a space" in error
+
+
+def test_the_constants_beside_a_file_are_checked_when_the_dag_is_parsed(folder):
+    with dag_in(folder), pytest.raises(InvalidRequestError, match="mode is 'appendd'"):
+        DeltaWriteOperator(task_id="load", table="/t", source=CSV, query="sql/load.sql", mode="appendd")
+    with dag_in(folder), pytest.raises(InvalidRequestError, match=r"mode is 'mode\.sql'"):
+        DeltaWriteOperator(task_id="load", table="/t", source=CSV, mode="mode.sql")

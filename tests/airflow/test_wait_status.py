@@ -1,0 +1,60 @@
+"""The status of a wait is logged at its start and every five minutes, with what storage last answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.wait_status import WaitStatus
+from airflow_provider_deltalite.waiting import VersionWait
+from deltalite.conditions import CommitCondition
+from deltalite.errors import StorageError
+
+
+def wait(table, **condition) -> VersionWait:
+    return VersionWait(table=str(table), after_version=0, condition=CommitCondition(**condition))
+
+
+def test_it_is_logged_at_the_start_and_every_five_minutes(table, caplog):
+    caplog.set_level("INFO")
+    times = iter([0.0, 60.0, 299.0, 300.0, 301.0, 700.0])
+    status = WaitStatus(wait(table), clock=lambda: next(times))
+    for poll in range(6):
+        if poll == 3:
+            table.create()
+        status.polled(DeltaHook(str(table)), answered=True)
+    assert caplog.text.count("Waiting for a commit") == 3
+    assert caplog.text.count("The table does not exist.") == 1
+    assert caplog.text.count("The newest version is 0.") == 2
+
+
+def test_storage_that_never_answered_is_named(table, monkeypatch):
+    def silent(_question):
+        raise StorageError("timed out", remedy="Wait.")
+
+    hook = DeltaHook(str(table))
+    monkeypatch.setattr(hook, "ask", silent)
+    status = WaitStatus(wait(table))
+    status.polled(hook, answered=False)
+    assert "The newest version is not known: timed out. Last poll: none was answered." in status.text(hook)
+
+
+def test_a_secret_in_a_condition_is_not_shown(table):
+    status = WaitStatus(wait(table, partition={"token": "planted-value"}))
+    assert "in partition token=***" in status.text(DeltaHook(str(table)))
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ({}, "that changes rows"),
+        ({"data_change_only": False}, "of any kind"),
+        ({"operations": ["WRITE", "MERGE"]}, "of operation WRITE or MERGE"),
+        ({"partition": {"day": None}}, "that changes rows, in partition day=None"),
+        ({"app_id": "a"}, "with app id a"),
+        ({"made_by": {"dag_id": "d", "task_id": "t"}}, "made by dag_id=d, task_id=t"),
+        ({"data_change_only": False, "exclude_app_ids": ["b/*"]}, "without app id b/*"),
+    ],
+)
+def test_a_condition_in_words(condition, words):
+    assert str(CommitCondition(**condition)) == words

@@ -1,0 +1,76 @@
+"""A watcher reports polls, failures and its lag as metrics, and logs an error that repeats at growing intervals."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from airflow_provider_deltalite import watcher_health
+from airflow_provider_deltalite.watcher_health import WatcherHealth
+from deltalite import watch
+from deltalite.errors import StorageError
+from tests.airflow.watching import Store, Watching, started, trigger
+
+pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
+
+
+@pytest.fixture
+def metrics(monkeypatch):
+    """What was reported: the metric, its value and the asset."""
+    reported = []
+
+    def metric(method):
+        return lambda name, value=1, *, tags: reported.append((method, name.rpartition(".")[2], value, tags["asset"]))
+
+    monkeypatch.setattr(watcher_health, "_metrics", metric)
+    return reported
+
+
+async def test_polls_failures_and_lag_are_metrics_of_the_asset(table, metrics, monkeypatch):
+    table.create()
+    follow, failures = watch.follow, iter([StorageError("timed out", remedy="Wait.")])
+
+    def first_fails(*asked):
+        if (error := next(failures, None)) is not None:
+            raise error
+        return follow(*asked)
+
+    monkeypatch.setattr(watch, "follow", first_fails)
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        await watching.sees(lambda: sum(name == "polls" for _, name, _, _ in metrics) >= 5)  # the shared stream polls
+        table.commit(1, table.add())
+        await watching.next()
+    asset = f"file://{table}"
+    for expected in (("incr", "polls", 1), ("incr", "failures", 1), ("gauge", "lag_versions", 1)):
+        assert (*expected, asset) in metrics
+
+
+def test_an_error_that_repeats_is_logged_at_growing_intervals_with_the_name_of_the_asset(metrics, caplog):
+    caplog.set_level("INFO")
+    health = WatcherHealth("s3://lake/orders")
+    assert [health.failed("read the log", ValueError("no")) for _ in range(9)] == list(range(1, 10))
+    assert [(record.levelname, record.args[2]) for record in caplog.records] == [
+        ("WARNING", "1 failure"),
+        ("ERROR", "2 failures"),
+        ("ERROR", "4 failures"),
+        ("ERROR", "8 failures"),
+    ]
+    assert caplog.text.count("Could not read the log for the watcher of s3://lake/orders") == 4
+    health.recovered()
+    assert "Watching s3://lake/orders again after 9 failures." in caplog.text
+    health.failed("read the log", ValueError("no"))
+    assert "1 failure in a row" in caplog.messages[-1]
+    assert len(metrics) == 10
+
+
+def test_metrics_that_fail_do_not_end_a_watcher(monkeypatch):
+    monkeypatch.setattr(watcher_health, "_metrics", lambda _: asyncio.wrong)
+    WatcherHealth("a").polled()
+
+
+def test_the_metrics_are_those_that_the_triggerer_sets_up():
+    for method in ("incr", "gauge"):
+        watcher_health._metrics(method)("deltalite.test", 1, tags={"asset": "a"})

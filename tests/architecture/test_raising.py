@@ -1,0 +1,97 @@
+"""No exception is raised from itself: whoever walks the causes of such an exception never ends."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SOURCES = [
+    path
+    for folder in ("spark_jobs/deltalite", "airflow_provider_deltalite", "example_dags", "demo")
+    for path in sorted((CHECKOUT / folder).rglob("*.py"))
+]
+
+
+def may_be(value: ast.expr, name: str, returned: dict[str, set[int]]) -> bool:
+    """Whether an expression can be the object that a name stands for.
+
+    `returned` says of functions by their names which of their arguments they may return as they are.
+    """
+    match value:
+        case ast.Name(id=found):
+            return found == name
+        case ast.BoolOp(values=values):
+            return any(may_be(one, name, returned) for one in values)
+        case ast.IfExp(body=body, orelse=orelse):
+            return may_be(body, name, returned) or may_be(orelse, name, returned)
+        case ast.NamedExpr(value=inner) | ast.Await(value=inner):
+            return may_be(inner, name, returned)
+        case ast.Call(
+            func=ast.Name(id=called) | ast.Attribute(attr=called),
+            args=arguments,
+        ) if called in returned or called == "with_traceback":
+            if called == "with_traceback":
+                return isinstance(value.func, ast.Attribute) and may_be(value.func.value, name, returned)
+            return any(may_be(arguments[at], name, returned) for at in returned[called] if at < len(arguments))
+        case _:
+            return False
+
+
+def returned_arguments(trees: list[ast.Module]) -> dict[str, set[int]]:
+    """By the names of functions: the positions of the arguments that they may return as they are."""
+    found: dict[str, set[int]] = {}
+    for function in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        names = [argument.arg for argument in function.args.args if argument.arg not in ("self", "cls")]
+        for node in ast.walk(function):
+            if isinstance(node, ast.Return) and node.value is not None:
+                positions = {at for at, name in enumerate(names) if may_be(node.value, name, {})}
+                if positions:
+                    found.setdefault(function.name, set()).update(positions)
+    return found
+
+
+def raised_from_itself(tree: ast.Module, returned: dict[str, set[int]]) -> list[int]:
+    """The lines of `raise X from Y` where X can be Y."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and node.exc is not None and isinstance(node.cause, ast.Name)
+        if may_be(node.exc, node.cause.id, returned)
+    ]
+
+
+def test_no_exception_of_ours_can_be_its_own_cause():
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    everywhere = returned_arguments(list(trees.values()))
+    public = {name: positions for name, positions in everywhere.items() if not name.startswith("_")}
+    found = [
+        f"{path}:{line}"
+        for path, tree in trees.items()
+        for line in raised_from_itself(tree, public | returned_arguments([tree]))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "raise error from error",
+        "raise typed(error) or error from error",
+        "raise first(error) or typed(error) or error from error",
+        "raise typed(error) if x else error from error",
+        "raise (y := error) from error",
+        "raise error.with_traceback(None) from error",
+        "raise same(1, error) from error",
+    ],
+)
+def test_what_could_be_its_own_cause_is_noticed(statement):
+    tree = ast.parse(f"def same(n, error):\n    return error if n else Error()\n{statement}\n")
+    assert raised_from_itself(tree, returned_arguments([tree])) == [3]
+
+
+@pytest.mark.parametrize("statement", ["raise typed(error) from error", "raise Error(str(error)) from error", "raise"])
+def test_another_exception_with_a_cause_is_no_fault(statement):
+    assert raised_from_itself(ast.parse(statement), {}) == []

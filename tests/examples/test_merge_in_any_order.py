@@ -1,0 +1,84 @@
+"""The merge of `customers_upsert` gives the same rows in any order of its days, also when days are cleared."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.merge import merge
+from deltalite.requests import MergeClause, MergeRequest, OnRerun, RunIdentity, Source
+from tests.examples.dag_runs import example
+from tests.support.tables import put
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+DAYS = 4
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def changes_of(chance: random.Random, day: int) -> list[dict]:
+    """Changes of six customers, some of which are late, and no two of which are at one moment."""
+    changes = []
+    for number in range(8):
+        at = START + timedelta(days=chance.randrange(day + 1), hours=day, seconds=number)
+        name = f"c{chance.randrange(6)}"
+        changes.append(
+            {
+                "customer": name,
+                "email": f"{day}-{number}@x",
+                "country": chance.choice(["DE", "FR"]),
+                "changed_at": at.isoformat(),
+                "deleted": chance.choice([True, False, None]),
+            }
+        )
+    return changes
+
+
+def expected(days: list[list[dict]]) -> dict[str, tuple]:
+    """The newest change of each customer."""
+    changes = sorted((change for day in days for change in day), key=lambda change: change["changed_at"])
+    newest = {change["customer"]: change for change in changes}
+    return {name: (None if change["deleted"] else change["email"]) for name, change in newest.items()}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer(spark, tmp_path, seed):
+    chance = random.Random(seed)
+    days = [changes_of(chance, day) for day in range(DAYS)]
+    for day, changes in enumerate(days):
+        (tmp_path / f"{day}.json").write_text("\n".join(map(json.dumps, changes)))
+    task = example("customers_upsert").get_task("merge")
+    schema, table = task.source["schema"], str(tmp_path / "t")
+    columns = "CAST(NULL AS STRING) AS customer, CAST(NULL AS STRING) AS email, CAST(NULL AS STRING) AS country"
+    put(spark, table, f"SELECT {columns}, TIMESTAMP'2026-01-01' AS changed_at, false AS deleted LIMIT 0")
+
+    order = [*range(DAYS), *chance.sample(range(DAYS), 2)]  # two days are cleared
+    chance.shuffle(order)
+    for number, day in enumerate(order):
+        interval = {"data_interval_start": (START + timedelta(days=day)).isoformat()}
+        run = {"dag_id": "customers_upsert", "task_id": "merge", "run_id": f"day {day}", "map_index": -1}
+        generation = order[:number].count(day)
+        identity = RunIdentity(
+            app_id=f"airflow/customers_upsert/merge/-1/day {day}", details={**run, **interval},
+            txn_version=generation, generation=generation, on_rerun=OnRerun.WRITE, request_digest="1:same",
+        )  # fmt: skip
+        done = merge(
+            spark,
+            MergeRequest(
+                table=table,
+                sources={"source": Source(format="json", path=str(tmp_path / f"{day}.json"), schema=schema)},
+                query=task.query,
+                on=task.on,
+                when_matched=tuple(MergeClause(**clause) for clause in task.when_matched),
+                when_not_matched=tuple(MergeClause(**clause) for clause in task.when_not_matched),
+                out_of_order=task.out_of_order,
+                identity=identity,
+            ),
+        )
+        assert done.committed
+    found = DeltaTable(table).to_arrow().to_pylist()
+    assert {row["customer"]: row["email"] for row in found} == expected(days), f"in the order {order}"
+    assert len(found) == len(expected(days))

@@ -1,0 +1,160 @@
+"""delta-spark, the reference implementation, reads every kind of file that this library writes, from a cold log.
+
+Two tables are written by our own commands, with deletion vectors and a change feed. Copies of each get another kind of
+checkpoint, and lose the commits below it, so nothing but our files leads to their versions. One session of delta-spark
+then reads all copies.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.generate_manifest import generate_manifest
+from deltalite.log.file_table import ADD_TYPES
+from deltalite.protocol.file_names import (
+    LAST_CHECKPOINT,
+    LOG_DIR,
+    MANIFEST_DIR,
+    checkpoint_name,
+    checksum_name,
+    commit_name,
+)
+from deltalite.requests import GenerateManifestRequest
+from deltalite.snapshot import Snapshot
+from deltalite.spark.large_checkpoint import write_large_checkpoint
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
+from deltalite.upkeep.compaction import write_compaction
+from tests.support.reference import read_by_delta_spark
+from tests.support.tables import delete_rows, put, update_rows, values
+from tests.unit.builders import NOON_MS
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+
+MARKED = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+TABLES = {
+    "v1": MARKED,
+    "v2": MARKED | {"delta.checkpointPolicy": "v2"},
+    "whole files": {"delta.enableChangeDataFeed": "true", "delta.checkpoint.writeStatsAsJson": "false"},
+}
+CHECKPOINTED, NEWEST = 3, 5
+WITHOUT_VECTORS = "classic with structs alone"
+"""The one kind that may have symlink manifests: a table with deletion vectors has none."""
+
+
+def written(spark, table: Path, properties: dict[str, str]) -> None:
+    """Six versions: rows, more rows, a delete, an update, then another delete and more rows."""
+    first = values("id, name", *(f"{n}L, '{'ab'[n % 2]} ü'" for n in range(8)))
+    put(spark, table, first, properties=properties, partition_by=["name"])
+    put(spark, table, values("id, name", "8L, 'a ü'", "9L, NULL"))
+    delete_rows(spark, table, "id IN (1, 8)")
+    update_rows(spark, table, {"id": "id + 100"}, "id = 2")
+    delete_rows(spark, table, "id = 3")
+    put(spark, table, values("id, name", "10L, 'c'"))
+
+
+def in_this_process(_spark, snapshot: Snapshot) -> None:
+    write_checkpoint(snapshot, now_ms=NOON_MS, sidecar_actions=2)
+
+
+def by_spark(spark, snapshot: Snapshot) -> None:
+    write_large_checkpoint(spark, snapshot, now_ms=NOON_MS, actions_per_file=2)
+
+
+def under_a_classic_name(_spark, snapshot: Snapshot) -> None:
+    """As log cleanup leaves it for readers that know no other names."""
+    in_this_process(_spark, snapshot)
+    main = Snapshot.load(snapshot.store, CHECKPOINTED).segment.own_checkpoint
+    assert main is not None
+    shutil.move(f"{snapshot.store.root}/{main.names[0]}", f"{snapshot.store.root}/{checkpoint_name(CHECKPOINTED)}")
+
+
+KINDS = {
+    "classic": ("v1", in_this_process),
+    WITHOUT_VECTORS: ("whole files", in_this_process),
+    "multi-part": ("v1", by_spark),
+    "V2": ("v2", in_this_process),
+    "V2 by Spark": ("v2", by_spark),
+    "V2 under a classic name": ("v2", under_a_classic_name),
+}
+
+
+def cold(table: Path, *, has_hint: bool) -> None:
+    """Take away all that came before the checkpoint."""
+    for version in range(CHECKPOINTED):
+        for name in (commit_name(version), checksum_name(version)):
+            (table / name).unlink()
+    if not has_hint:
+        (table / LAST_CHECKPOINT).unlink()
+
+
+def as_lists(rows: pa.Table) -> list[list[Any]]:
+    return sorted((list(row.values()) for row in rows.to_pylist()), key=repr)
+
+
+def lines_of_manifests(table: Path) -> dict[str, list[str]]:
+    """The lines of each symlink manifest of a table, sorted, by the manifest's path."""
+    manifests = (table / MANIFEST_DIR).rglob("manifest")
+    return {str(m.relative_to(table)): sorted(m.read_text(encoding="utf-8").split()) for m in manifests}
+
+
+@pytest.fixture(scope="module")
+def read(spark, tmp_path_factory) -> dict[str, tuple[Path, Any]]:
+    """The copies by their kind, each with what delta-spark reads of it."""
+    folder = tmp_path_factory.mktemp("reference")
+    for name, properties in TABLES.items():
+        written(spark, folder / name, properties)
+    copies = {}
+    for number, (kind, (name, write)) in enumerate(KINDS.items()):
+        copies[kind] = copy = folder / kind.replace(" ", "_")
+        shutil.copytree(folder / name, copy)
+        store = LocalLogStore(str(copy))
+        write(spark, Snapshot.load(store, CHECKPOINTED))
+        assert write_compaction(store, CHECKPOINTED + 1, NEWEST)
+        cold(copy, has_hint=number % 2 == 0)
+        assert Snapshot.load(store, NEWEST).segment.checkpoint is not None
+    with_manifests = copies[WITHOUT_VECTORS]
+    answers = read_by_delta_spark([(copy, CHECKPOINTED, NEWEST) for copy in copies.values()], folder)
+    answers[with_manifests]["generated"] = lines_of_manifests(with_manifests)
+    shutil.rmtree(with_manifests / MANIFEST_DIR)
+    generate_manifest(spark, GenerateManifestRequest(table=str(with_manifests)))
+    return {kind: (copy, answers[copy]) for kind, copy in copies.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_delta_spark_reads_what_we_wrote(read, kind):
+    table, answer = read[kind]
+    assert "error" not in answer, answer["error"]
+    assert answer["rows"] == as_lists(DeltaTable(str(table)).to_arrow())
+    for version in range(CHECKPOINTED, NEWEST + 1):
+        assert answer["versions"][str(version)] == as_lists(DeltaTable(str(table), version=version).to_arrow())
+    assert [operation for _, operation in answer["history"]] == ["UPDATE", "DELETE", "WRITE"]
+    changes = pa.Table.from_batches(DeltaTable(str(table)).changes(from_version=CHECKPOINTED + 1))
+    assert answer["changes"] == as_lists(changes.drop(["_commit_timestamp"]))
+
+
+def test_delta_spark_writes_the_same_manifests(read):
+    table, answer = read[WITHOUT_VECTORS]
+    generated = lines_of_manifests(table)
+    assert len(generated) > 1
+    assert generated == answer["generated"]
+
+
+def test_the_tables_have_every_kind_of_file(read):
+    """Otherwise the test above may show nothing."""
+    names = {kind: {str(f.relative_to(t)) for f in t.rglob("*") if f.is_file()} for kind, (t, _) in read.items()}
+    assert f"{LOG_DIR}/{CHECKPOINTED:020d}.checkpoint.parquet" in names["classic"]
+    assert any(".checkpoint.0000000001.00000000" in name for name in names["multi-part"])
+    assert sum("/_sidecars/" in name for name in names["V2"]) > 1
+    for kind, (table, _) in read.items():
+        assert checksum_name(NEWEST) in names[kind]
+        assert any(name.endswith(".compacted.json") for name in names[kind])
+        marks = Snapshot.load(LocalLogStore(str(table))).files_with(list(ADD_TYPES))["deletionVector"]
+        assert (marks.null_count < len(marks)) is (kind != WITHOUT_VECTORS)
+    assert any(name.startswith("_change_data/") for name in names[WITHOUT_VECTORS])

@@ -1,0 +1,25 @@
+"""What this library takes for an interval of a table property is what Spark takes for one."""
+
+from __future__ import annotations
+
+from py4j.java_gateway import get_field
+from pyspark.errors import IllegalArgumentException
+
+from tests.unit.interval_spellings import DAY, SPELLINGS
+
+
+def spark_ms(spark, text: str) -> int | None:
+    """The length of an interval by the rules of delta-spark: Spark's parser; no months, and not negative."""
+    jvm = spark._jvm
+    written = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text)
+    try:
+        found = jvm.org.apache.spark.sql.catalyst.util.IntervalUtils.stringToInterval(written)
+    except IllegalArgumentException:
+        return None
+    months, days, micros = (get_field(found, name) for name in ("months", "days", "microseconds"))
+    total_ms = (days * DAY * 1000 + micros) // 1000
+    return None if months or total_ms < 0 else total_ms
+
+
+def test_spark_reads_the_same_intervals(spark):
+    assert {text: spark_ms(spark, text) for text in SPELLINGS} == SPELLINGS

@@ -1,0 +1,131 @@
+"""A run that comes after runs of later data intervals undoes nothing of theirs without being told to."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.delete import delete
+from deltalite.commands.update import update
+from deltalite.errors import OutOfOrderError
+from deltalite.requests import DeleteRequest, OnRerun, RunIdentity, UpdateRequest
+from deltalite.storage.opening import open_store
+from deltalite.txn.find_run import find_run
+from tests.support.merging import merge_into
+from tests.support.tables import everything, put, values
+
+pytestmark = pytest.mark.spark
+
+
+def of(day, generation=0):
+    """The run of a day of 2026-01; the days are over, and run in any order."""
+    interval = {
+        f"data_interval_{end}": f"2026-01-{day + n:02}T00:00:00+00:00" for n, end in enumerate(("start", "end"))
+    }
+    details = {"dag_id": "d", "task_id": "t", "run_id": f"day {day}", "map_index": -1, **interval}
+    return RunIdentity(
+        app_id=f"ns/d/t/-1/day {day}", details=details, txn_version=generation, generation=generation,
+        on_rerun=OnRerun.WRITE, request_digest="1:same",
+    )  # fmt: skip
+
+
+def rows(table):
+    return sorted((row["id"], row["day"]) for row in DeltaTable(str(table)).to_arrow().to_pylist())
+
+
+@pytest.fixture
+def table(spark, tmp_path):
+    put(spark, tmp_path / "t", values("id, day", "1, 1", "2, 2", "3, 3"), partition_by=("day",))
+    return tmp_path / "t"
+
+
+def upsert(spark, table, identity, **options):
+    """The day's rows, of which those with a negative id are to be deleted: the merge of a newcomer."""
+    day = identity.details["run_id"].split()[1]
+    source = {"1": values("id", "10", "11"), "2": values("id", "-10")}[day]
+    return merge_into(
+        spark,
+        table,
+        f"SELECT abs(id) AS id, 9 AS day, id < 0 AS gone FROM ({source})",
+        "target.id = source.id",
+        matched=[{"delete": True, "condition": "source.gone"}, {"update": "*"}],
+        inserts=[{"insert": {"id": "source.id", "day": "source.day"}, "condition": "NOT source.gone"}],
+        identity=identity,
+        **options,
+    )
+
+
+def test_a_cleared_merge_does_not_bring_back_rows_that_a_later_day_deleted(spark, table):
+    upsert(spark, table, of(1))
+    upsert(spark, table, of(2))
+    before = everything(table)
+    assert (10, 9) not in rows(table) and (11, 9) in rows(table)
+    with pytest.raises(OutOfOrderError) as refused:
+        upsert(spark, table, of(1, generation=1))
+    assert everything(table) == before
+    assert "version 2 (run day 2, of data interval 2026-01-02T00:00:00+00:00 to" in refused.value.problem
+    for way in ("on_rerun='skip'", "out_of_order='allow'", "clear the later runs too"):
+        assert way in refused.value.remedy
+    warned = upsert(spark, table, of(1, generation=1), out_of_order="warn")
+    assert warned.as_dict()["out_of_order"] is True
+    assert find_run(open_store(str(table)), of(1, generation=1)).out_of_order is True
+    assert (10, 9) in rows(table)
+    again = upsert(spark, table, of(2, generation=1))
+    assert "out_of_order" not in again.as_dict() and (10, 9) not in rows(table)
+    allowed = upsert(spark, table, of(1, generation=2), out_of_order="allow")
+    assert allowed.committed and "out_of_order" not in allowed.as_dict()
+
+
+def test_a_first_run_that_comes_late_is_warned_and_may_be_made_to_fail(spark, table, caplog):
+    put(spark, table, values("id, day", "10, 9"), mode="overwrite", replace_where="day = 9", identity=of(2))
+    with pytest.raises(OutOfOrderError):
+        upsert(spark, table, of(1), out_of_order="fail")
+    done = upsert(spark, table, of(1))
+    assert done.committed and done.out_of_order
+    assert "This run is older" in caplog.text
+
+
+OPERATIONS = {
+    "replace_where": lambda spark, table, identity, day: put(
+        spark, table, values("id, day", f"{identity.generation}, {day}"),
+        mode="overwrite", replace_where=f"day = {day}", identity=identity,
+    ),
+    "dynamic": lambda spark, table, identity, day: put(
+        spark, table, values("id, day", f"{identity.generation}, {day}"),
+        mode="overwrite", partition_overwrite="dynamic", identity=identity,
+    ),
+    "delete": lambda spark, table, identity, day: delete(
+        spark, DeleteRequest(table=str(table), condition=f"day = {day}", identity=identity)
+    ),
+    "update": lambda spark, table, identity, day: update(
+        spark, UpdateRequest(table=str(table), condition=f"day = {day}", set={"id": "id + 1"}, identity=identity)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["replace_where", "dynamic", "update"])
+def test_a_day_that_no_later_run_wrote_is_written_again_as_ever(spark, table, name):
+    for day in (1, 2, 3):
+        OPERATIONS[name](spark, table, of(day), day)
+    again = OPERATIONS[name](spark, table, of(2, generation=1), 2)
+    assert again.committed and not again.out_of_order
+    OPERATIONS[name](spark, table, of(3, generation=1), 2)  # a later run wrote that day
+    with pytest.raises(OutOfOrderError, match=r"version 5 \(run day 3"):
+        OPERATIONS[name](spark, table, of(2, generation=2), 2)
+
+
+def test_a_cleared_delete_of_rows_that_a_later_day_wrote_is_refused(spark, table):
+    OPERATIONS["delete"](spark, table, of(1), 1)
+    put(spark, table, values("id, day", "7, 1"), identity=of(2))
+    with pytest.raises(OutOfOrderError):
+        OPERATIONS["delete"](spark, table, of(1, generation=1), 1)
+    assert (7, 1) in rows(table)
+
+
+def test_a_cleared_overwrite_of_the_whole_table_is_refused_before_a_row_is_written(spark, table, monkeypatch):
+    put(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1))
+    put(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=of(2))
+    monkeypatch.setattr("deltalite.spark.staging.StagedWrite.write", None)
+    with pytest.raises(OutOfOrderError):
+        put(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1, generation=1))
+    assert rows(table) == [(2, 2)]

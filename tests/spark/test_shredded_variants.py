@@ -1,0 +1,69 @@
+"""Shredded variants, as Spark writes them, come out of the Python reader as Spark reads them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql.types import VariantVal
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from deltalite.spark.session import settings
+from tests.support.tables import hand_made, schema_json
+
+pytestmark = pytest.mark.spark
+
+OBJECTS = [
+    {"a": 1, "b": "x", "z": [1, {"q": None}], "tags": ["t", None, 3], "at": {"lat": 1.5}},
+    {"a": "no number", "b": None, "tags": [], "at": {"lat": 2.5, "lon": 3.5, "more": True}},
+    {"a": 2**40, "é": 1, "y": {"b": {"a": 1}}, "tags": "none"},
+    {}, [], [1, "x"], None, "text", "l" * 80, 7, {"a": None}, {"other": 1}, {"at": {}}, {"at": 5},
+]  # fmt: skip
+LITERALS = [
+    "true", "1Y", "300S", "70000", "5000000000L", "1.5F", "2.5D", "12.34BD", "-1234567890.12BD",
+    "123456789012345678901234567.1BD", "DATE'2020-02-03'", "TIMESTAMP'2020-01-01 01:02:03.000004Z'",
+    "TIMESTAMP_NTZ'1960-01-01 01:02:03.000004'", "X'00FF'", "'text'", "''", "CAST(NULL AS STRING)",
+]  # fmt: skip
+SCHEMAS = {
+    "object": "a BIGINT, b STRING, tags ARRAY<STRING>, at STRUCT<lat: DOUBLE, lon: DECIMAL(5, 2)>",
+    "other types": "a STRING, tags ARRAY<STRUCT<q: INT>>, at DOUBLE",
+    "list": "ARRAY<BIGINT>",
+    "list of variants": "ARRAY<VARIANT>",
+    "boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INT", "bigint": "BIGINT",
+    "float": "FLOAT", "double": "DOUBLE", "decimal 4": "DECIMAL(4, 2)", "decimal 18": "DECIMAL(18, 2)",
+    "decimal 38": "DECIMAL(38, 2)", "date": "DATE", "timestamp": "TIMESTAMP", "ntz": "TIMESTAMP_NTZ",
+    "binary": "BINARY", "string": "STRING",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def variants(spark):
+    """Every value, once alone and once within objects, which the names of the schemas find."""
+    parsed = [f"parse_json('{json.dumps(each, ensure_ascii=False)}')" for each in OBJECTS]
+    cast = [f"CAST({each} AS VARIANT)" for each in LITERALS]
+    within = [f"to_variant_object(struct({each} AS a, array({each}) AS tags))" for each in LITERALS]
+    query = " UNION ALL ".join(
+        f"SELECT {n} AS id, {sql} AS v" for n, sql in enumerate([*parsed, *cast, *within, "NULL"])
+    )
+    return spark.sql(query).coalesce(1).cache()
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_value_is_the_one_that_spark_reads(spark, tmp_path, variants, name):
+    table = tmp_path / "t"
+    shredding = {
+        "spark.sql.variant.writeShredding.enabled": "true",
+        "spark.sql.variant.forceShreddingSchemaForTest": SCHEMAS[name],
+        "spark.sql.variant.allowReadingShredded": "true",
+    }
+    with settings(spark, shredding):
+        variants.write.parquet(str(table))
+        (file,) = table.glob("*.parquet")
+        add = {"path": file.name, "size": file.stat().st_size}
+        hand_made(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantShredding",))
+        expected = {row.id: row.v and row.v.toJson() for row in delta.read(spark, str(table)).collect()}
+    found = DeltaTable(str(table)).to_arrow().to_pylist()
+    ours = {row["id"]: row["v"] and VariantVal(row["v"]["value"], row["v"]["metadata"]).toJson() for row in found}
+    assert ours == expected
+    assert b"typed_value" in file.read_bytes()

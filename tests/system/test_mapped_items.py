@@ -1,0 +1,66 @@
+"""Mapped tasks whose items move between a run and its clear, under a real scheduler and without Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.faults.programs import plain
+from tests.system.stand_in import commit_instead_of_spark
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+DAG = """
+import json
+from pathlib import Path
+from airflow.sdk import DAG, task
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+@task
+def files():
+    return json.loads(Path({items!r}).read_text())
+
+@task
+def sources(names):
+    return [dict(source=dict(format="csv", path=f"/in/{{name}}"), user_metadata=str(name)) for name in names]
+
+with DAG("mapped_items", schedule=None, default_args={{"retries": 0}}):
+    items = sources(files())
+    one = dict(spark_binary={program!r})
+    DeltaWriteOperator.partial(task_id="by_position", table={by_position!r}, **one).expand_kwargs(items)
+    DeltaWriteOperator.partial(
+        task_id="by_key", table={by_key!r}, idempotency_key="{{{{ task.source['path'] }}}}", **one
+    ).expand_kwargs(items)
+"""
+
+
+def ids(table):
+    return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist())
+
+
+def test_items_that_moved_are_refused_by_position_and_known_by_their_keys(whole_airflow, tmp_path):
+    tables = {name: str(tmp_path / name) for name in ("by_position", "by_key")}
+    items, program = tmp_path / "items.json", tmp_path / "commits"
+    items.write_text(json.dumps([1, 2]))
+    for table in tables.values():
+        plain(None, table, run="another", ids=[0])
+    commit_instead_of_spark(program)
+    whole_airflow.add_dag("mapped_items", DAG.format(items=str(items), program=str(program), **tables))
+    run = whole_airflow.run("mapped_items", timeout=300)
+    assert [ids(table) for table in tables.values()] == [[0, 1, 2]] * 2
+    items.write_text(json.dumps([9, 1, 2]))
+    whole_airflow.clear("mapped_items", run)
+    whole_airflow.wait_for_run("mapped_items", run, state="failed", timeout=300)
+    assert ids(tables["by_position"]) == [0, 1, 2], "an item was lost or written twice"
+    assert ids(tables["by_key"]) == [0, 1, 2, 9]
+
+    def state(task_id, index):
+        return whole_airflow.task("mapped_items", run, task_id, index)["state"]
+
+    assert [state("by_position", index) for index in range(3)] == ["failed"] * 3
+    assert [state("by_key", index) for index in range(3)] == ["success"] * 3
+    skipped = [whole_airflow.xcom("mapped_items", run, "by_key", map_index=index)["skipped"] for index in range(3)]
+    assert skipped == [False, True, True]
+    assert "RerunDiffersError" in whole_airflow.task_log("mapped_items", run, "by_position", map_index=0)

@@ -1,0 +1,207 @@
+"""A hostile commit is summarized in bounded memory, and as a reader of whole lines summarizes it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltalite.conditions import CommitCondition, Place
+from deltalite.errors import CorruptLogError
+from deltalite.log import bounded_actions, following
+from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
+from deltalite.log.following import summarize, summary_at
+from deltalite.protocol.actions import iter_raw_actions
+from deltalite.protocol.file_names import commit_name
+from deltalite.watch import Commit, Gap, complete_for, follow, poll, table_id
+from tests.unit.builders import add, create, info, metadata, new_store, put_raw, txn
+
+ANY = CommitCondition(data_change_only=False)
+LONG = 'x\\"é{}[],:' * 20_000
+
+
+class Handle:
+    """A file that remembers how much was asked of it at once."""
+
+    def __init__(self, data: bytes) -> None:
+        self.reads: list[int] = []
+        self._file = pa.BufferReader(data)
+
+    def read(self, size: int) -> bytes:
+        self.reads.append(size)
+        return self._file.read(size)
+
+
+def with_commit(*lines: dict | bytes):
+    store = create(new_store())
+    put_raw(store, 1, b"\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines))
+    return store
+
+
+ADD = {"path": "a", "size": 1, "modificationTime": 1, "dataChange": True, "partitionValues": {"day": "1"}}
+LONG_LINES = {
+    "statistics": {"add": {"stats": LONG, **ADD}},
+    "a list": {"add": {"junk": [[1, "]"], {"a": "}"}] * 20_000, **ADD}},
+    "an object": {"add": {"tags": {f"k{n}": "v" * 20 for n in range(9_000)}, **ADD}},
+    "many fields": {"add": {**{f"f{n}": n for n in range(20_000)}, **ADD}},
+    "provenance": {"commitInfo": {"operationParameters": {"predicate": LONG}, "operation": "MERGE", "timestamp": 7}},
+    "a schema": {"metaData": {"schemaString": LONG, "id": "t2", "partitionColumns": []}},
+    "an unknown kind": {"later": {"x": LONG}},
+    "an unknown kind that is a list": {"later": [LONG]},
+    "nothing": {"remove": None, "later": {"x": LONG}},
+    "two kinds": {"txn": {"appId": "run", "version": 1}, "commitInfo": {"x": LONG, "operation": "WRITE"}},
+}
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, id=name) for name, line in LONG_LINES.items()])
+@pytest.mark.parametrize("chunk", [1021, 64 * 1024])
+def test_a_long_line_has_the_summary_of_the_whole_line(line, chunk, monkeypatch):
+    monkeypatch.setattr(bounded_actions, "_CHUNK_BYTES", chunk)
+    rest = [info(operation="WRITE"), txn("after")]
+    store = with_commit(line)
+    data = store.files[commit_name(1)][0] + b"\n" + json.dumps({"txn": {"appId": "after", "version": 0}}).encode()
+    put_raw(store, 2, data)
+    assert rest and len(data) > WHOLE_LINE_BYTES
+    known = [
+        (kind, body)
+        for entry in map(json.loads, data.splitlines())
+        for kind, body in entry.items()
+        if isinstance(body, dict) and kind != "later"
+    ]
+    summary = summarize(2, read_bounded_actions(store, commit_name(2)))
+    assert summary == summarize(2, known)
+
+
+def test_a_long_commit_of_a_run_is_known_by_its_run_whatever_else_it_holds():
+    run = {"dag_id": "load", "task_id": "write", "run_id": "r" * 10_000}
+    operation = {"operation": "MERGE", "timestamp": 7, "operationParameters": {"predicate": "x" * 60_000}}
+    store = with_commit({"commitInfo": {**operation, "userMetadata": json.dumps(run)}})
+    condition = CommitCondition(data_change_only=False, made_by={"dag_id": "load", "task_id": "write"})
+    assert poll(store, Place(version=0), condition).match is not None
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    ),
+    st.integers(1, 40),
+)
+def test_the_scanner_reads_any_json_in_chunks_of_any_size(value, size):
+    raw = json.dumps({"add": {"x": value, **ADD}}, ensure_ascii=False).encode()
+    chunks = [raw[at : at + size] for at in range(0, len(raw), size)]
+    ((kind, body),) = bounded_actions._LongLine(iter(chunks), "line 1").actions()
+    assert (kind, body) == ("add", {"x": value, **ADD})
+
+
+def test_the_reader_asks_for_a_chunk_at_a_time_and_parses_no_more_than_a_field(monkeypatch):
+    store = with_commit({"add": {"stats": "x" * 5_000_000, **ADD}})
+    handle = Handle(store.files[commit_name(1)][0])
+
+    @contextmanager
+    def opened(_name):
+        yield handle
+
+    parsed = []
+    loads = json.loads
+    monkeypatch.setattr(store, "open", opened)
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or loads(text))
+    monkeypatch.setattr(store, "read", None)
+    match = poll(store, Place(version=0), ANY).match
+    assert (match.data_changed, match.version) == (True, 1)
+    assert set(handle.reads) == {64 * 1024}
+    assert max(parsed) <= WHOLE_LINE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b'{"add": {"path": "' + b"x" * 300_000 + b'"}}', "`path` of the add in Line 1"),
+        (b'{"add": {"x": "' + b"x" * 300_000, "it ends in the middle"),
+        (b'["' + b"x" * 300_000 + b'"]', "it is not an object"),
+        (b'{"' + b"x" * 300_000 + b'": 1}', "a key has more than 1024 bytes"),
+        (b'{"add": {"x": "' + b"x" * 300_000 + b'" 1}}', "a comma is missing"),
+        (b'{"later": {"x": "' + b"x" * 300_000 + b'"}} 1', "it goes on behind its object"),
+        (b'{"add": [' + b'"x",' * 100_000 + b"1]}", "The add in Line 1"),
+        (b'{"add": {"path": ' + b"[" * 100_000, "it ends in the middle"),
+        (b'{"txn": {"version": 1' + b"1" * 300_000 + b"}}", "`version` of the txn in Line 1"),
+    ],
+)
+def test_a_long_line_that_is_malformed_is_reported_with_its_place(line, problem):
+    store = with_commit(line)
+    with pytest.raises(CorruptLogError, match=problem) as caught:
+        poll(store, Place(version=0), ANY)
+    assert f"{1:020}.json" in str(caught.value) and len(str(caught.value)) < 2_000
+
+
+def test_lines_on_both_sides_of_a_long_one_are_read():
+    lines = [{"txn": {"appId": name, "version": 0}} for name in "ab"]
+    store = with_commit(lines[0], {"add": {"stats": LONG, **ADD}}, lines[1])
+    data = store.files[commit_name(1)][0]
+    assert next(iter_raw_actions(data, "x")) == ("txn", {"appId": "a", "version": 0})
+    (step,) = follow(store, Place(version=0))
+    assert step.summary.app_ids == {"a", "b"}
+
+
+@pytest.fixture
+def crowded(monkeypatch):
+    """A commit with more partitions and app ids than a summary holds."""
+    monkeypatch.setattr(following, "_MOST_PARTITIONS", 5)
+    monkeypatch.setattr(following, "_MOST_APP_IDS", 5)
+    store = create(new_store())
+    files = [add(f"f{n}", partition_values={"day": str(n)}) for n in range(20)]
+    put_raw(store, 1, [info(operation="WRITE"), *files, *(txn(f"run-{n}") for n in range(20))])
+    return store
+
+
+def test_a_summary_of_a_crowded_commit_says_that_it_is_not_complete(crowded):
+    (step,) = follow(crowded, Place(version=0))
+    assert (len(step.summary.partitions), len(step.summary.app_ids), step.summary.is_complete) == (5, 5, False)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ({"partition": {"DAY": "19"}}, True),
+        ({"partition": {"day": "20"}}, False),
+        ({"app_id": "run-19"}, True),
+        ({"app_id": "run-20"}, False),
+        ({"exclude_app_ids": ["run-19"]}, False),
+        ({"exclude_app_ids": ["run-2?"]}, True),
+        ({"app_id": "run-19", "exclude_app_ids": ["run-*"]}, False),
+        ({}, True),
+    ],
+)
+def test_a_condition_on_a_crowded_commit_is_answered_exactly(crowded, condition, holds):
+    condition = CommitCondition(**condition)
+    assert (poll(crowded, Place(version=0), condition).match is not None) is holds
+    (step,) = complete_for(crowded, tuple(follow(crowded, Place(version=0))), condition)
+    assert condition.holds_for(step.summary) is holds
+    assert condition.holds_for(summary_at(crowded, 1, condition)) is holds
+
+
+def test_a_crowded_commit_that_is_gone_when_it_is_read_again_is_a_gap(crowded):
+    steps = tuple(follow(crowded, Place(version=0)))
+    del crowded.files[commit_name(1)]
+    (step,) = complete_for(crowded, steps, CommitCondition(app_id="run-1"))
+    assert isinstance(steps[0], Commit) and isinstance(step, Gap) and (step.first, step.last) == (1, 1)
+
+
+def test_the_id_of_a_table_is_read_from_a_commit_with_a_long_line():
+    store = with_commit({"metaData": {"id": "other", "schemaString": LONG, "partitionColumns": []}})
+    assert table_id(store) == "other"
+
+
+def test_a_checkpoint_hint_of_any_size_does_not_stop_a_reader():
+    store = with_commit(b"")
+    store.files["_delta_log/_last_checkpoint"] = (b'{"version":0,"x":"' + b"x" * 2_000_000 + b'"}', 0)
+    requested = []
+    read_start = store.read_start
+    store.read_start = lambda name, size: requested.append(size) or read_start(name, size)
+    assert table_id(store) == metadata().id
+    assert max(requested) <= 1024 * 1024 + 1

@@ -1,0 +1,39 @@
+"""Which predicates are true for every row, after Spark has folded constants."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.columnar.predicate import And, Constant, IsNotNull, IsNull, Or, Predicate, Unknown
+from deltalite.commands.every_row import is_always_true
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+
+SCHEMA = StructType(
+    (
+        StructField("id", PrimitiveType("long"), nullable=False),
+        StructField("x", PrimitiveType("long"), nullable=True),
+    )
+)
+TRUE, ID, X, NO_X = Constant(truth=True), IsNotNull(("id",)), IsNotNull(("x",)), IsNull(("x",))
+UNCERTAIN = Unknown(frozenset({("x",)}))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        (TRUE, True),
+        (Constant(truth=None), False),
+        (ID, True),  # what Spark makes of id = id
+        (X, False),
+        (IsNotNull(("id", "member")), False),
+        (IsNotNull(("gone",)), False),
+        (Or((NO_X, X)), True),
+        (Or((NO_X, IsNotNull(("y",)))), False),
+        (Or((UNCERTAIN, TRUE)), True),
+        (Or((UNCERTAIN, NO_X)), False),
+        (And((ID, Or((X, NO_X)))), True),
+        (And((TRUE, X)), False),
+    ],
+)
+def test_whether_a_predicate_is_true_for_every_row(predicate: Predicate, expected: bool) -> None:
+    assert is_always_true(predicate, SCHEMA) is expected

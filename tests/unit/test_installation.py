@@ -1,0 +1,218 @@
+"""What is wrong with an installation is found without a JVM, and said with the one command that corrects it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from deltalite.cli import doctor
+from deltalite.cli.main import main
+from deltalite.installation import packages
+from deltalite.installation.checks import CHECKS_GROUP, Check, Status
+from deltalite.installation.doctor import check_installation, check_java
+from deltalite.installation.packages import STORAGE_CLIENTS, TESTED, check_storage_clients, check_version
+from deltalite.installation.spark import installed_pyspark, pyspark_files
+from tests.support.sound import sound_table
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MEND = "pip install --force-reinstall --no-deps 'pyspark==4.3.0'"
+
+
+def make_pyspark(site: Path, *, module: str | None, jars: str | None) -> Path:
+    """The folder `pyspark/` as pip leaves it: Python files of one release, jars of another."""
+    folder = site / "pyspark"
+    (folder / "jars").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    if module is not None:
+        (folder / "version.py").write_text(f"__version__: str = '{module}'\n", encoding="utf-8")
+    if jars is not None:
+        (folder / "jars" / f"spark-core_2.13-{jars}.jar").touch()
+        (folder / "jars" / "spark-tags_2.13-1.0.jar").touch()
+    return folder
+
+
+@pytest.fixture
+def fake_java(tmp_path):
+    """Makes a Java that says it is of a version, and gives the environment in which it is found."""
+
+    def make(answer: str) -> dict[str, str]:
+        java = tmp_path / "jdk" / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text(f"#!/bin/sh\necho '{answer}' >&2\n", encoding="utf-8")
+        java.chmod(0o755)
+        return {"PATH": os.environ["PATH"], "JAVA_HOME": str(java.parent.parent)}
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("module", "jars", "is_mixed"),
+    [
+        ("4.3.0", "4.3.0", False),
+        ("4.2.0", "4.3.0", True),  # pyspark-client was unpacked over pyspark
+        (None, "4.3.0", True),  # pyspark-client was uninstalled, and took the files of both along
+        ("4.2.0", None, False),  # pyspark-client alone
+    ],
+)
+def test_python_files_of_another_release_than_the_jars_are_a_mixture(tmp_path, module, jars, is_mixed):
+    files = pyspark_files(make_pyspark(tmp_path, module=module, jars=jars))
+    assert (files.module, files.jars, files.is_mixed) == (module, jars, is_mixed)
+    assert not is_mixed or MEND in files.remedy
+
+
+def test_the_pyspark_of_this_python_is_found_without_importing_it(tmp_path, monkeypatch):
+    folder = make_pyspark(tmp_path, module="4.2.0", jars="4.3.0")
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    files = installed_pyspark()
+    assert files is not None and files.folder == folder
+    assert "pyspark" not in sys.modules
+
+
+def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_mends_it(tmp_path):
+    make_pyspark(tmp_path / "site", module="4.2.0", jars="4.3.0")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(CHECKOUT / "spark_jobs")])}
+    done = subprocess.run(
+        [sys.executable, "-m", "deltalite.cli", "doctor", "--json"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    checks = {one["check"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert checks["pyspark"]["status"] == "error"
+    assert "jars of Spark 4.3.0 and Python files of 4.2.0" in checks["pyspark"]["message"]
+    assert checks["pyspark"]["remedy"] == f"Run: {MEND}"
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Replaces the checks that other distributions have registered."""
+
+    def register(**functions):
+        for name, function in functions.items():
+            setattr(sys.modules[__name__], f"registered_{name}", function)
+        entries = [EntryPoint(name, f"{__name__}:registered_{name}", CHECKS_GROUP) for name in functions]
+        monkeypatch.setattr(doctor, "entry_points", lambda *, group: entries if group == CHECKS_GROUP else [])
+        monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+
+    register()
+    return register
+
+
+def test_doctor_of_a_sound_installation_ends_with_0_for_people_and_programs(tmp_path, registered, capsys):
+    table = sound_table(tmp_path / "t").root
+    assert main(["doctor", table, "--json"]) == 0
+    checks = {one["check"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {"python", "java", "spark", "pyspark", "pyarrow", "apache-airflow", "storage-s3", "storage"} <= set(checks)
+    assert checks["storage"]["message"].endswith("has version 5")
+    assert all(set(one) == {"check", "status", "message", "remedy"} for one in checks.values())
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.split()[:3] == ["check", "status", "result"] and "0 error(s)" in shown
+    assert "storage  " not in shown
+
+
+def test_doctor_reports_a_storage_that_does_not_answer(registered, capsys):
+    assert main(["doctor", "odd-scheme://bucket/t", "--json"]) == 3
+    (storage,) = [one for one in map(json.loads, capsys.readouterr().out.splitlines()) if one["check"] == "storage"]
+    assert storage["status"] == "error" and storage["remedy"]
+
+
+def test_doctor_runs_registered_checks_and_survives_those_that_fail(registered, capsys):
+    def passing(scope):
+        print("a library talks on standard output")
+        return [Check(name="mine", status=Status.OK, message=f"{scope.conn_id} {scope.storage_conn_id}")]
+
+    def missing(scope):
+        raise ModuleNotFoundError("No module named 'airflow'")
+
+    def failing(scope):
+        yield Check(name="first", status=Status.OK, message="")
+        raise ZeroDivisionError("what")
+
+    registered(passing=passing, missing=missing, failing=failing)
+    assert main(["doctor", "--json", "--conn-id", "yarn", "--storage-conn-id", "aws"]) == 3
+    out, err = capsys.readouterr()
+    checks = {one["check"]: one for one in map(json.loads, out.splitlines())}
+    assert checks["mine"]["message"] == "yarn aws"
+    assert checks["missing"]["status"] == "skipped"
+    assert checks["failing"]["status"] == "error" and "ZeroDivisionError: what" in checks["failing"]["message"]
+    assert "a library talks" in err
+
+
+def test_the_provider_registers_its_checks():
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"][CHECKS_GROUP] == {"airflow": "airflow_provider_deltalite.installation_checks:checks"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ('openjdk version "17.0.13" 2024-10-15', Status.OK),
+        ('openjdk version "21" 2023-09-19', Status.WARNING),
+        ('java version "1.8.0_402"', Status.ERROR),
+        ("Segmentation fault", Status.ERROR),
+    ],
+)
+def test_the_version_of_java_is_checked(fake_java, answer, status):
+    found = check_java(fake_java(answer))
+    assert (found.status, bool(found.remedy)) == (status, status is not Status.OK)
+
+
+def test_a_machine_without_java_and_spark_gets_an_error_for_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    checks = {one.name: one for one in check_installation({"PATH": str(tmp_path)}, None)}
+    assert checks["java"].status is checks["spark"].status is Status.ERROR
+    assert checks["pyarrow"].status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("installed", "status"),
+    [
+        ("4.0.5", Status.OK),
+        ("4.2.1", Status.OK),
+        ("4.3.9", Status.OK),
+        ("3.5.8", Status.WARNING),
+        ("4.4.0", Status.WARNING),
+    ],
+)
+def test_a_version_outside_of_the_tested_ones_is_a_warning(installed, status):
+    assert check_version("spark", "Spark", installed, tested=("4.0.5", "4.3.0")).status is status
+
+
+def test_the_tested_versions_are_those_of_the_constraints():
+    def pinned(name):
+        lines = (CHECKOUT / name).read_text(encoding="utf-8").splitlines()
+        return dict(line.split(" ;")[0].split("==") for line in lines if "==" in line and not line.startswith("#"))
+
+    newest, oldest = pinned("constraints.txt"), pinned("constraints-oldest.txt")
+    assert {name: (oldest.get(name, newest[name]), newest[name]) for name in TESTED} == TESTED
+
+
+def test_the_client_of_the_tables_storage_must_be_there_and_others_need_not(monkeypatch):
+    monkeypatch.setattr(packages, "installed_version", {"s3fs": "1"}.get)
+    statuses = {one.name: one.status for one in check_storage_clients(None)}
+    assert set(statuses.values()) == {Status.SKIPPED}
+    checks = {one.name: one for one in check_storage_clients("s3a")}
+    assert checks["storage-s3"].status is Status.WARNING  # read with own credentials, not with a connection
+    checks = {one.name: one for one in check_storage_clients("gs")}
+    assert checks["storage-gcs"].status is Status.ERROR
+    assert checks["storage-gcs"].remedy == "Run: pip install 'airflow-provider-deltalite[gcs]'"
+
+
+def test_each_client_of_a_storage_is_an_extra_of_the_package():
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    for client in STORAGE_CLIENTS:
+        wanted = {package.split("[")[0] for package in extras[client.extra]}
+        assert wanted == {client.package, client.provider}
