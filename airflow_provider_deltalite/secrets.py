@@ -16,8 +16,6 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import mask_secret
 
-from deltalite.redaction import secret_values, shows_secret
-
 _CONF = "--conf"
 # Options of spark-submit and the settings that stand for them (org.apache.spark.deploy.SparkSubmitArguments).
 _SETTING_OF_OPTION = {
@@ -62,12 +60,16 @@ class HidesSecrets:
 
 def hide(given: object) -> None:
     """Tell Airflow's masker the secrets in a structure of settings."""
+    from deltalite.redaction import secret_values
+
     for value in set(secret_values(given)):
         mask_secret(value)
 
 
 def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
     """Arguments of `spark-submit` without the secret ones, and the settings that say the same."""
+    from deltalite.redaction import shows_secret
+
     kept: list[tuple[str, ...]] = []
     secrets: dict[str, str] = {}
     remaining = iter(arguments)

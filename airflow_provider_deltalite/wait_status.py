@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from deltalite.errors import DeltaLiteError
-from deltalite.redaction import redacted, secret_values
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.hooks.delta import DeltaHook
@@ -43,6 +42,8 @@ class WaitStatus:
 
     def text(self, hook: DeltaHook) -> str:
         """The status in words, after a look at the newest version."""
+        from deltalite.redaction import redacted, secret_values
+
         wait = self._wait
         begin = "any version" if wait.after_version < 0 else f"version {wait.after_version}"
         last_poll = "none was answered" if self._last_poll is None else f"{self._last_poll:%Y-%m-%dT%H:%M:%SZ}"

@@ -16,8 +16,6 @@ from airflow_provider_deltalite.idempotency import run_identity
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import fitted
-from airflow_provider_deltalite.request_digest import asked_request
-from deltalite.redaction import redacted, secret_values
 from deltalite.requests import CommitRequest, OnRerun, Request, RunIdentity
 
 if TYPE_CHECKING:
@@ -83,6 +81,8 @@ class DeltaCommitOperator(DeltaSubmitOperator):
 
     def begin(self, request: Request, context: Context) -> Request:
         """The request with the identity of this run, and with no secret in the text that the table's history shows."""
+        from deltalite.redaction import redacted, secret_values
+
         asked = cast("CommitRequest", request)
         if asked.user_metadata is not None:
             text = redacted(asked.user_metadata, secret_values(self.secrets_shown()))
@@ -114,6 +114,8 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             self.log.info("Nothing was committed to %s.", result.table)
 
     def _identity(self, request: CommitRequest, context: Context) -> RunIdentity:
+        from airflow_provider_deltalite.request_digest import asked_request
+
         given: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
         on_rerun = given or self.default_on_rerun(request)
         return run_identity(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from deltalite.requests import GenerateManifestRequest, Request
-from deltalite.results import manifest_result
 
 if TYPE_CHECKING:
     from deltalite.results import OperationResult
@@ -64,4 +63,6 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
 
     def landed(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Manifests say of no version: those of a job that ended well are of the one that the task found, or newer."""
+        from deltalite.results import manifest_result
+
         return None if failed else manifest_result(store.root, self._from_version, metrics={})

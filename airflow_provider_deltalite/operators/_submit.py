@@ -20,19 +20,15 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException, Asset, AssetAlias
 
 from airflow_provider_deltalite.assets.delta import delta_asset
-from airflow_provider_deltalite.failures import Where, airflow_failures, log_folded
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.idempotency import Try, generation
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
 from airflow_provider_deltalite.operators._sources import refuse_climbing_addresses
 from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
-from airflow_provider_deltalite.outcome import after_failure, after_success
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import record
 from airflow_provider_deltalite.secrets import HidesSecrets
-from airflow_provider_deltalite.shipping import ShippedJob, shipped
 from deltalite.errors import (
     DeltaLiteError,
     InvalidRequestError,
@@ -41,13 +37,15 @@ from deltalite.errors import (
     TableNotFoundError,
     UnsupportedStorageError,
 )
-from deltalite.redaction import secret_values
 from deltalite.storage.locations import parse_location
 from deltalite.storage.versioned_path import refuse_version
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_deltalite.failures import Where
+    from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+    from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.requests import Request
     from deltalite.results import JobStarted, OperationResult
     from deltalite.storage.log_store import LogStore
@@ -165,6 +163,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
         """Run the job unless what it would do is done already; the result is the task's XCom."""
+        from airflow_provider_deltalite.failures import airflow_failures
+
         with airflow_failures(self.log, self._where):
             self._links = TaskLinks(context["ti"])
             # An earlier run of this object has its own: a hook knows one job.
@@ -288,6 +288,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def _where(self, error: DeltaLiteError | None) -> Where:
         """The table and its newest version, for the message of a failure; storage that failed is not asked again."""
+        from airflow_provider_deltalite.failures import Where
+
         version = None
         if self._store is not None and not isinstance(error, StorageError):
             from deltalite import watch  # loads pyarrow, which parsing a DAG must not
@@ -300,6 +302,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return None if self._store is None else self.landed(self._store, request, failed=failed)
 
     def _submit(self, request: Request, context: Context) -> OperationResult:
+        from airflow_provider_deltalite.failures import log_folded
+        from airflow_provider_deltalite.outcome import after_failure, after_success
+        from airflow_provider_deltalite.shipping import shipped
+
         self._addresses = self.addresses(request)
         with shipped(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped:
             try:
@@ -331,6 +337,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
         `SparkSubmitOperator.execute` calls this after it has added lineage to `conf`.
         """
+        from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+        from deltalite.redaction import secret_values
+
         given = self._hook_parameters()
         given |= {"conf": dict(self.conf or {}), "yarn_track_via_rm_api": self._tracking_given}
         given |= {"on_start": self._started, "hidden": frozenset(secret_values(self.secrets_shown()))}

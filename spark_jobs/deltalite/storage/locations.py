@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from deltalite.errors import InvalidTableAddressError, UnsupportedStorageError
-from deltalite.redaction import redacted
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SEPARATORS = re.compile(r"[/\\{},:;=&?#|\[\]\"'`]")
@@ -83,7 +82,7 @@ def parse_location(address: str) -> TableLocation:
     """
     if _PASSWORD.match(address):
         raise InvalidTableAddressError(
-            f"The table's address {redacted(address)!r} holds a password.",
+            f"The table's address {_redacted(address)!r} holds a password.",
             remedy="Leave user and password out, and put them into the connection that `storage_conn_id` names.",
         )
     if not address.strip():
@@ -105,7 +104,7 @@ def parse_location(address: str) -> TableLocation:
         has_authority = bool(parts.netloc) or (scheme in _DEFAULT_AUTHORITY and parts.path.strip("/"))
         if not has_authority or parts.query or parts.fragment:
             raise InvalidTableAddressError(
-                f"The table's address {redacted(address)!r} is not a usable URI.", remedy=_HELP
+                f"The table's address {_redacted(address)!r} is not a usable URI.", remedy=_HELP
             )
         return TableLocation(scheme=scheme, path=scheme + address[len(scheme) :].rstrip("/"))
     return TableLocation(scheme="file", path=_local(address))
@@ -120,7 +119,7 @@ def refuse_climbing(address: str) -> None:
     """
     if climbs(address):
         raise InvalidTableAddressError(
-            f"The address {redacted(address)!r} climbs to another folder by '..'.",
+            f"The address {_redacted(address)!r} climbs to another folder by '..'.",
             remedy="Write the folder itself; of what comes from elsewhere take one name, as the filter path_part does.",
         )
 
@@ -185,6 +184,12 @@ def _file_path(address: str) -> str:
     if not path.startswith("/"):
         raise InvalidTableAddressError(f"The table's address {address!r} names no absolute path.", remedy=_HELP)
     return path
+
+
+def _redacted(address: str) -> str:
+    from deltalite.redaction import redacted  # noqa: PLC0415  errors alone need it, and every DAG file imports this
+
+    return redacted(address)
 
 
 def _local(path: str) -> str:
