@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructType, VariantVal
 import deltalite.spark as delta
 from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, UnsupportedFeatureError
 from deltalite.spark.errors import reading_table
-from tests.support.golden import assert_same_rows, meta_of, names
+from tests.support.golden import assert_same_rows, meta_of, names, one_per_feature
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +54,7 @@ def unpacked(value):
             return value
 
 
-@pytest.mark.parametrize("name", names("read"))
+@pytest.mark.parametrize("name", one_per_feature("read"))
 def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, golden, name):
     if name in EXPECTED_FAILURES:
         pytest.xfail(EXPECTED_FAILURES[name])

@@ -9,18 +9,33 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.support.loops import cover, sampled
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Where the fixture `golden` looks too; without it there is nothing to parametrise, and one test says so.
 GOLDEN = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
 MANIFEST = GOLDEN / "manifest.jsonl"
-EXPECT = (
-    {e["name"]: e["expect"] for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
-)
+ENTRIES = {e["name"]: e for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
+EXPECT = {name: entry["expect"] for name, entry in ENTRIES.items()}
+# What decides how a log is replayed, in the manifest's names of features.
+OF_THE_LOG = ("checkpoint:", "dv:", "log:", "path:", "partition:", "stats:", "column-mapping:")
 MANY_ROWS = 50_000
 
 
 def names(*kinds):
     return sorted(name for name, expect in EXPECT.items() if expect in kinds) or ["golden tables are missing"]
+
+
+def one_per_feature(*kinds, prefixes=("",)):
+    """The tables of these kinds, as `names` gives them; those that add no feature run in the campaign only.
+
+    A feature counts if its name begins with one of the prefixes.
+    """
+    wanted = names(*kinds)
+    entries = [ENTRIES[name] for name in wanted if name in ENTRIES]
+    features = {e["name"]: [f for f in e["features"] if f.startswith(tuple(prefixes))] for e in entries}
+    chosen = cover(features, {e["name"]: e["size_bytes"] for e in entries})
+    return sampled(wanted, chosen) if entries else wanted
 
 
 def meta_of(golden, name):

@@ -16,14 +16,14 @@ from deltalite.commands.vacuum import vacuum
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.properties import DAY_MS
 from deltalite.requests import VacuumRequest
-from tests.support.golden import names, rows_of
+from tests.support.golden import one_per_feature, rows_of
 from tests.support.tables import everything
 
 IN_TEN_YEARS = time.time_ns() // 1_000_000 + 3650 * DAY_MS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names("read"))
+@pytest.mark.parametrize("name", one_per_feature("read"))
 def test_a_table_reads_the_same_after_everything_dead_has_gone(golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)

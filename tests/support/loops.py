@@ -1,0 +1,58 @@
+"""Which tests run in which loop, and the markers that no test has to set by hand.
+
+`make quick` runs what needs neither Spark nor a server, `make smoke` what is marked `smoke`, `make test` everything but
+what is marked `campaign`, and `make campaign` everything. The markers `spark` and `server` follow from fixtures and
+folders, so that no file can lack them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+# Folders whose tests start programs that use Spark, or servers, in fixtures of several names.
+SPARK_FOLDERS = frozenset({"examples", "interop"})
+SERVER_FOLDERS = frozenset({"storage", "system"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--campaign", action="store_true", help="also run the tests that are marked `campaign`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs Spark or a server, and leave the campaign out unless it is asked for."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+        if folder in SERVER_FOLDERS:
+            item.add_marker(pytest.mark.server)
+    if config.getoption("--campaign"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("campaign")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+
+
+def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
+    """All values for `parametrize`; those outside the sample run in the campaign only."""
+    return [value if value in sample else pytest.param(value, marks=pytest.mark.campaign) for value in values]
+
+
+def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[str]:
+    """A few of the names that together have every feature: the one with the most new features first, then the cheapest.
+
+    The choice depends on nothing but the arguments, so that each process and each run makes the same.
+    """
+    missing = {feature for members in features.values() for feature in members}
+    chosen: list[str] = []
+    while missing:
+        name = min(features, key=lambda name: (-len(missing.intersection(features[name])), cost[name], name))
+        chosen.append(name)
+        missing.difference_update(features[name])
+    return chosen
+
