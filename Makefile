@@ -16,20 +16,19 @@ unexport SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
 STAMP := .venv/.setup-done
 OLDEST := .venv-oldest/.setup-done
 
-# What another Airflow or Spark could break: the provider whole, one DAG with real jobs, and each use of Spark's internals.
+# What another Airflow or Spark could break: the provider, one DAG with real jobs, and each use of Spark's internals.
 TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/storage/test_connections.py \
-    tests/spark/test_scan.py tests/spark/test_z_order.py tests/spark/test_jobs.py \
-    tests/spark/test_write_modes.py tests/spark/test_merge_rules.py tests/spark/test_predicates.py
+    tests/spark/test_scan.py tests/spark/test_z_order.py tests/spark/test_write_modes.py tests/spark/test_merge_rules.py \
+    tests/spark/test_predicates.py
 
-# The tests whose number of random examples DELTALITE_FUZZ multiplies.
-CAMPAIGN := $(sort $(wildcard tests/unit/test_fuzz_*.py)) tests/unit/test_row_model.py tests/unit/test_skipping_properties.py
+# The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
 
 # A file of tests stays on one worker. Files go out in the order of their names, not by their number of tests: the files of
 # a whole Airflow have few tests that take minutes, and would come last, one worker waiting for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup java hadoop reference classes test test-oldest campaign lint format pages docs bench demo clean
+.PHONY: help setup java hadoop reference classes quick smoke test test-oldest campaign lint format pages docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -56,15 +55,21 @@ hadoop: $(STAMP) # the tests on HDFS and S3A need parts of Hadoop that PySpark d
 reference: $(STAMP) # the tests with delta-spark need another Spark, and its jars
 	@scripts/setup_reference.sh
 
-test: setup hadoop reference classes ## Run all tests (ARGS="tests/unit -x" for some)
+quick: lint ## Check style and types, and run the tests that need neither Spark nor a server (3 minutes)
+	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not (spark or server or slow)" $(ARGS)
+
+smoke: setup classes ## Run each operation once on Spark, and one DAG through Airflow (6 minutes)
+	.venv/bin/python -m pytest $(DISTRIBUTED) -m smoke $(ARGS)
+
+test: setup hadoop reference classes ## Run the tests that a release needs (ARGS="tests/unit -x" for some)
 	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
-campaign: setup ## Run the tests on random examples with FACTOR (50) times as many
-	DELTALITE_FUZZ=$(FACTOR) .venv/bin/python -m pytest $(DISTRIBUTED) $(CAMPAIGN) $(ARGS)
+campaign: setup hadoop reference classes ## Run every test, with FACTOR (50) times as many random examples (hours)
+	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
-	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default $(DISTRIBUTED) \
-	    $(TESTS_ON_OLDEST) $(ARGS)
+	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default -m "not slow or smoke" \
+	    $(DISTRIBUTED) $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \
@@ -90,5 +95,5 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table
 
 clean: ## Remove the environment, caches and whatever runs left behind
 	rm -rf .venv .venv-oldest .venv-reference .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
-	rm -rf docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/_build .campaign .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,6 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
 PROVIDER = CHECKOUT / "airflow_provider_deltalite"
-EXAMPLES = CHECKOUT / "example_dags"
 
 # Components of `deltalite`, top layer first. A component imports from layers below its own, and from itself.
 LAYERS: tuple[frozenset[str], ...] = (
@@ -251,40 +250,6 @@ def test_the_contract_imports_without_pyarrow():
 
 def test_an_import_of_a_refused_package_is_noticed():
     assert problems_importing(["pyarrow"], without=["pyarrow"]) == {"pyarrow": "pyarrow is refused by this test"}
-
-
-# Runs each DAG file as Airflow does, in a copy of a process that has loaded Airflow alone, and reports the heavy
-# packages that the file or Spark's operator has loaded.
-PARSE = """
-import json, os, runpy, sys
-import airflow.sdk
-heavy = {"pyarrow", "pyspark", "py4j", "pandas", "numpy", "deltalake"} - set(sys.modules)
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator  # every file needs it
-from airflow.sdk import DAG, task
-task(lambda: None)  # Airflow looks its decorators up when the first is used
-for path in sys.argv[1:]:
-    if os.fork() == 0:
-        try:
-            runpy.run_path(path)
-            print(json.dumps([path, sorted(heavy & set(sys.modules))]), flush=True)
-        finally:
-            os._exit(0)
-    os.wait()
-"""
-
-
-@pytest.mark.airflow
-def test_parsing_an_example_dag_loads_neither_pyarrow_nor_pyspark():
-    examples = [str(path) for path in sorted(EXAMPLES.rglob("*.py"))]
-    process = subprocess.run(
-        [sys.executable, "-c", PARSE, *examples],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(LIBRARY.parent)])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    loaded = dict(json.loads(line) for line in process.stdout.splitlines() if line.startswith("["))
-    assert loaded == {key: [] for key in examples}, process.stderr
 
 
 # The tests of the tests: what each rule is for, seen to be caught.

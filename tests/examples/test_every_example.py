@@ -26,7 +26,7 @@ def refuse(*args, **kwargs):
 BaseHook.get_connection = Connection.get = Variable.get = ObjectStoragePath.iterdir = ObjectStoragePath.glob = refuse
 for path in sys.argv[1:]:
     runpy.run_path(path)
-print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy") if name in sys.modules])
+print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy", "deltalake") if name in sys.modules])
 """
 
 

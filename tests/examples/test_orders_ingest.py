@@ -20,6 +20,7 @@ def test_the_feed_of_each_day_is_in_the_table_clean_and_once(base, ingested):
     assert len(rows) == len(expected)
 
 
+@pytest.mark.smoke
 def test_the_result_of_an_ingest_is_the_tasks_xcom(base, ingested):
     returned = ingested[SECOND].returned["load"]
     metrics = returned.pop("metrics")

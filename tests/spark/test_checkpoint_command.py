@@ -36,6 +36,7 @@ def versions_left(table):
     return [version for version in range(20) if (table / commit_name(version)).exists()]
 
 
+@pytest.mark.smoke
 def test_the_newest_version_gets_its_checkpoint_and_the_log_is_cleaned(spark, table):
     result = checkpoint(spark, CheckpointRequest(table=str(table)))
     assert (result.operation, result.version, result.committed, result.skipped) == ("CHECKPOINT", 11, False, False)

@@ -6,6 +6,7 @@ import json
 
 import deltalake
 import pyarrow as pa
+import pytest
 
 import deltalite.spark as delta
 from deltalite.commands.convert import convert
@@ -31,6 +32,7 @@ def shown(frame):
     return sorted(json.dumps(row.asDict(recursive=True), default=repr, sort_keys=True) for row in frame.collect())
 
 
+@pytest.mark.smoke
 def test_a_folder_of_spark_is_read_the_same_before_and_after(spark, tmp_path):
     folder = str(tmp_path / "t")
     kinds = {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED"}

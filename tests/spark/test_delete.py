@@ -102,6 +102,7 @@ def adds(table, version):
     return [a["add"] for a in actions(table, version) if "add" in a]
 
 
+@pytest.mark.smoke
 def test_whole_files_leave_unread(spark, tmp_path):
     """By a partition, by no condition at all, by one that is always true: no data file is opened."""
     table = made(spark, tmp_path / "t", FEED, partition_by=("day",))

@@ -70,6 +70,7 @@ def test_spark_reads_the_table_by_its_manifests_after_each_commit(spark, table):
     assert by_manifests(spark, table) == {"": [1]}
 
 
+@pytest.mark.smoke
 def test_manifests_on_demand_are_the_table_too(spark, table):
     before = by_manifests(spark, table)
     for manifest in (table / MANIFEST_DIR).rglob("manifest"):

@@ -149,6 +149,7 @@ CONDITIONS = [
 """ON, the keys of the source, and those of the table's rows that match."""
 
 
+@pytest.mark.smoke
 def test_rows_match_where_on_is_true(spark, tmp_path):
     put(spark, tmp_path / "start", values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
     for number, (on, keys, expected) in enumerate(CONDITIONS):

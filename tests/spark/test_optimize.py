@@ -44,6 +44,7 @@ def table(tmp_path):
     return tmp_path / "t"
 
 
+@pytest.mark.smoke
 def test_small_files_are_packed_by_partition_and_history_says_so(spark, table):
     filled(spark, table, properties={"delta.enableChangeDataFeed": "true"})
     before = versions(table)

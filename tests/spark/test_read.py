@@ -105,6 +105,7 @@ def test_a_version_in_the_path_and_one_beside_it_are_refused(spark, versions, su
         delta.changes(spark, f"{versions}{suffix}", 0)
 
 
+@pytest.mark.smoke
 def test_a_predicate_chooses_files_by_the_log_and_rows_by_itself(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = []

@@ -268,6 +268,7 @@ def test_rows_that_stay_are_not_held_against_rules_that_came_after_them(spark, t
         update_rows(spark, table, {"x": "-x"}, "x = 7")
 
 
+@pytest.mark.smoke
 def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
     table = tmp_path / "t"
     put(spark, table, values("id, x", "1, 1", "2, 2"))

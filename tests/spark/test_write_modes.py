@@ -47,6 +47,7 @@ def by_day(table):
     return {(number, day.day if day else None) for number, day in rows(table)}
 
 
+@pytest.mark.smoke
 def test_the_four_modes(spark, tmp_path):
     table = tmp_path / "t"
     first = put(spark, table, values("id", "1"), mode="error")

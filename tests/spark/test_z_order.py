@@ -65,6 +65,7 @@ def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
     assert not again.committed and again.metrics["numAddedFiles"] == 0
 
 
+@pytest.mark.smoke
 def test_row_groups_of_one_file_can_be_skipped(spark, table):
     put(spark, table, "SELECT /*+ COALESCE(1) */ id, rand(1) AS x, uuid() AS text FROM range(80000)")
     optimized(spark, table, z_order_by=["x"], target_file_size=8 * 1024 * 1024)

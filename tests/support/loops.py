@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-# Folders whose tests start programs that use Spark, or servers, in fixtures of several names.
-SPARK_FOLDERS = frozenset({"examples", "interop"})
+# Folders whose tests use Spark, or start servers, by fixtures of several names.
+SPARK_FOLDERS = frozenset({"interop"})
 SERVER_FOLDERS = frozenset({"storage", "system"})
 
 
@@ -55,4 +55,3 @@ def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[st
         chosen.append(name)
         missing.difference_update(features[name])
     return chosen
-

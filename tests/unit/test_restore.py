@@ -70,6 +70,7 @@ def changed(history, version):
     return sorted((row[2], row[0]) for row in history._changes(version))
 
 
+@pytest.mark.smoke
 def test_a_restored_table_has_the_rows_of_the_older_version_and_all_versions_stay(history):
     history.append(2)
     history.mark()

@@ -27,6 +27,7 @@ from tests.support.tables import commit, everything
 from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run
 
 
+@pytest.mark.smoke
 def test_history_shows_start_and_end_with_the_references_names(history):
     history.append(2)
     size = sum(f.add["size"] for f in history.live.values())

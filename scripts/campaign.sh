@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Runs every test, also those that are marked `campaign`, one family after the other, and prints a line for each: pytest's
+# own summary. What pytest printed is in .campaign/<family>.log. The exit code is 1 if a family failed.
+#
+# Usage: scripts/campaign.sh FACTOR WORKERS
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+readonly FACTOR="$1" WORKERS="$2"
+failed=0
+mkdir -p .campaign
+
+campaign() { # a family's name, then the arguments for pytest
+    local name="$1" log=".campaign/$1.log"
+    shift
+    .venv/bin/python -m pytest --campaign --numprocesses "$WORKERS" --dist loadfile "$@" >"$log" 2>&1 || failed=1
+    printf '%-16s %s\n' "$name" "$(tail -n 1 "$log")"
+}
+
+shopt -s nullglob
+random=(tests/unit/test_fuzz_*.py tests/unit/test_row_model.py tests/unit/test_skipping_properties.py)
+golden=(tests/unit/test_*golden*.py tests/unit/*/test_golden.py tests/spark/test_*golden*.py
+    tests/spark/test_distributed_replay.py)
+
+DELTALITE_FUZZ="$FACTOR" campaign random-examples "${random[@]}"
+campaign golden-tables "${golden[@]}"
+campaign kills-and-races tests/faults tests/spark/test_merges_at_once.py tests/spark/test_rows_by_model.py
+campaign other-engines tests/interop tests/storage
+campaign airflow tests/airflow tests/examples tests/system tests/demo
+campaign everything-else tests --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
+    --ignore tests/examples --ignore tests/system --ignore tests/demo \
+    $(printf -- '--ignore %s ' "${random[@]}" "${golden[@]}" \
+        tests/spark/test_merges_at_once.py tests/spark/test_rows_by_model.py)
+exit "$failed"

@@ -1,0 +1,26 @@
+"""The loops of the suite: what a sample leaves out runs in the campaign, and no feature is left without a test."""
+
+from __future__ import annotations
+
+from tests.support.golden import ENTRIES, OF_THE_LOG, names, one_per_feature
+from tests.support.loops import cover, sampled
+
+
+def test_a_cover_has_every_feature_and_prefers_the_cheapest_of_equals():
+    features = {"a": ["x", "y"], "b": ["y", "z"], "c": ["z"], "d": ["z"], "e": []}
+    assert cover(features, {"a": 9, "b": 9, "c": 5, "d": 4, "e": 0}) == ["a", "d"]
+
+
+def test_a_value_outside_the_sample_is_marked_for_the_campaign():
+    inside, outside = sampled(["a", "b"], {"a"})
+    assert inside == "a"
+    assert (outside.values, [mark.name for mark in outside.marks]) == (("b",), ["campaign"])
+
+
+def test_the_sampled_golden_tables_have_every_feature_of_a_log(golden):
+    parameters = one_per_feature("read", "log-only", prefixes=OF_THE_LOG)
+    sample = {one for one in parameters if isinstance(one, str)}
+    wanted = {feature for name in names("read", "log-only") for feature in ENTRIES[name]["features"]}
+    present = {feature for name in sample for feature in ENTRIES[name]["features"]}
+    assert {feature for feature in wanted - present if feature.startswith(OF_THE_LOG)} == set()
+    assert len(sample) < len(parameters) == len(names("read", "log-only"))
