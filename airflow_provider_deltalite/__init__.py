@@ -1,4 +1,8 @@
-"""Delta Lake as Airflow tasks: the package that knows Airflow, and neither Spark nor the table format."""
+"""Delta Lake as Airflow tasks: the package that knows Airflow, and neither Spark nor the table format.
+
+Users' DAGs import `operators.delta`, `sensors.delta`, `assets.delta` and `task_groups.delta`.
+Begin with `operators/_submit.py`, then `idempotency.py` and `outcome.py`.
+"""
 
 from deltalite.version import VERSION
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 CONTENTS = {
     "Using it": ["operators", "sensor-and-events", "idempotency", "backfill", "maintenance", "python", "command-line"],
     "Running it": ["deployment", "storage", "security", "lineage", "troubleshooting"],
-    "Deciding": ["comparison", "changelog"],
+    "Deciding": ["comparison", "changelog", "decisions/index"],
 }
 
 project = "airflow-provider-deltalite"
@@ -38,11 +38,18 @@ html_show_sphinx = False
 html_copy_source = False
 
 
+def _contents(pages: list[str], caption: str) -> str:
+    """Return a hidden table of contents, from which Sphinx builds the navigation."""
+    return f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+
+
 def add_what_only_the_site_has(_app: Sphinx, page: str, text: list[str]) -> None:
-    """Add the table of contents to the first page, and the changelog to its own."""
+    """Add the tables of contents, and the changelog to its page."""
     if page == "index":
         for caption, pages in CONTENTS.items():
-            text[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+            text[0] += _contents(pages, caption)
+    elif page == "decisions/index":
+        text[0] += _contents(sorted(path.stem for path in (HERE / "decisions").glob("[0-9]*.md")), "Decisions")
     elif page == "changelog":
         text[0] = (HERE.parent / "CHANGELOG.md").read_text(encoding="utf-8")
 

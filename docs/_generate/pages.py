@@ -66,7 +66,7 @@ def refreshed(text: str) -> str:
 
 def undescribed() -> list[str]:
     """What the code has and no page describes: public classes of the provider, and errors."""
-    pages = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
     blocks = [(block["kind"], block["arguments"].split()) for block in _BLOCK.finditer(pages)]
     described = {arguments[0] for kind, arguments in blocks if kind in {"parameters", "error-facts"}}
     for kind, arguments in blocks:
@@ -87,7 +87,7 @@ def _generated(block: re.Match[str]) -> str:
 
 def main() -> int:
     """Rewrite each page whose generated parts have changed."""
-    for page in sorted(DOCS.glob("*.md")):
+    for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         new_text = refreshed(text)
         if new_text != text:

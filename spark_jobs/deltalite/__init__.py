@@ -1,4 +1,8 @@
-"""Delta Lake for Python: `DeltaTable` reads a table without Spark, `deltalite.spark` reads it with Spark."""
+"""Delta Lake for Python: `DeltaTable` reads a table without Spark, `deltalite.spark` reads it with Spark.
+
+Users import `DeltaTable` from here; code of the library imports from the packages below.
+Begin with `table.py`, then `snapshot.py`; ARCHITECTURE.md has the layers.
+"""
 
 from __future__ import annotations
 

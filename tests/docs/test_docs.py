@@ -17,9 +17,17 @@ from deltalite.errors import DeltaLiteError
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
 REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commit what it wrote."
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+# The longest that a page of the checkout's top may be, so that it stays an overview.
+MOST_LINES = {"ARCHITECTURE.md": 150}
 EXAMPLES = sorted((CHECKOUT / "example_dags").glob("*.py"))
 ERRORS = [name for name, it in vars(errors).items() if isinstance(it, type) and issubclass(it, DeltaLiteError)]
+
+
+def page_name(page: Path) -> str:
+    """The name of a page in the ids of the tests: its path below `docs/`."""
+    return page.relative_to(DOCS).with_suffix("").as_posix()
+
 
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<said>[^\n]*)\n(?P<body>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
 _SHELL = "console"
@@ -49,7 +57,8 @@ def test_the_documentation_builds_without_a_warning_and_without_network(tmp_path
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    assert {path.stem for path in PAGES} <= {path.stem for path in (tmp_path / "html").glob("*.html")}
+    built_pages = {path.relative_to(tmp_path / "html").with_suffix("") for path in (tmp_path / "html").rglob("*.html")}
+    assert {path.relative_to(DOCS).with_suffix("") for path in PAGES} <= built_pages
     operators = (tmp_path / "html" / "operators.html").read_text("utf-8")
     assert "conflict_seconds" in operators
 
@@ -64,7 +73,7 @@ def pages():
         sys.path.remove(str(DOCS / "_generate"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_generated_parts_of_a_page_are_those_of_the_code(page, pages):
     text = page.read_text("utf-8")
     assert pages.refreshed(text) == text, f"{page.name} is out of date. {REFRESH}"
@@ -74,7 +83,7 @@ def test_every_class_of_the_provider_and_every_error_is_described(pages):
     assert pages.undescribed() == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_is_plain_markdown_that_a_code_host_renders(page):
     text = page.read_text("utf-8")
     assert [said for said, _ in fences(page) if said.startswith("{")] == []  # directives of Sphinx
@@ -83,7 +92,7 @@ def test_a_page_is_plain_markdown_that_a_code_host_renders(page):
     assert re.findall(r"\{[a-z-]+\}`[^`]*`", text) == []  # roles
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_link_to_another_page_leads_to_a_page_and_a_heading_that_exist(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         if "://" in target:
@@ -107,7 +116,7 @@ def test_each_error_has_its_entry_with_a_word_on_what_to_do(name):
     assert entry is not None and len(entry["advice"].split()) > 5
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_shows_generated_code_and_types_only_commands(page):
     written = re.sub(r"^<!-- generated: .*?^<!-- end -->$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     for found in _FENCE.finditer(written):
@@ -124,7 +133,36 @@ def test_the_code_in_the_readme_is_that_of_example_dags():
         assert any(piece in example for example in examples), piece
 
 
-def test_the_readme_points_to_pages_that_are_there():
-    linked = re.findall(r"\]\(([^)#]+\.md)\b", (CHECKOUT / "README.md").read_text("utf-8"))
+@pytest.mark.parametrize("name", [*MOST_LINES, "README.md"])
+def test_a_link_of_a_page_at_the_top_leads_to_a_file_that_exists(name):
+    linked = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (CHECKOUT / name).read_text("utf-8"))
     assert linked
-    assert [name for name in linked if not (CHECKOUT / name).is_file()] == []
+    assert [target for target in linked if not (CHECKOUT / target).exists()] == []
+
+
+@pytest.mark.parametrize(("name", "most"), MOST_LINES.items())
+def test_a_page_at_the_top_stays_an_overview(name, most):
+    assert len((CHECKOUT / name).read_text("utf-8").splitlines()) <= most
+
+
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+
+
+def test_decisions_are_numbered_without_gaps_and_stand_in_the_index():
+    assert [path.name[:4] for path in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
+    listed = re.findall(
+        r"^- \[(\d+)\. (.+)\]\((.+)\)$", (DOCS / "decisions" / "index.md").read_text("utf-8"), re.MULTILINE
+    )
+    titles = [(number, title, path) for number, title, path in sorted(listed, key=lambda line: int(line[0]))]
+    assert titles == [(str(int(path.name[:4])), heading(path), path.name) for path in DECISIONS]
+
+
+def heading(page: Path) -> str:
+    """The title of a decision, without its number."""
+    return page.read_text("utf-8").split("\n", 1)[0].split(". ", 1)[1]
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_its_four_parts(page):
+    parts = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert parts == ["Context", "Decision", "Consequences", "Rejected alternatives"]

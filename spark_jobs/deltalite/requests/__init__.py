@@ -1,6 +1,7 @@
-"""What an operator asks of a job: the one contract between Airflow and Spark, in which parameters are written once.
+"""The requests of operators to jobs: the one contract between Airflow and Spark, where each parameter is written once.
 
-Standard library only: a worker makes requests when it runs a task, and parsing a DAG must stay cheap.
+Operators build requests, jobs and `commands` read them. Standard library only, since parsing a DAG must stay cheap.
+Begin with `base.py` (what all requests have), then `write.py`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Only the modules listed here use Spark's or Hadoop's Java objects, which may change with each version of Spark.
+
+A module that joins the list needs a fallback, or a test that runs on the oldest and the newest supported Spark. The
+test reads the source for py4j, for the private attributes by which PySpark reaches Java, and for `catalyst`, the module
+that wraps Spark's plans.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
+PROVIDER = CHECKOUT / "airflow_provider_deltalite"
+
+# Module (its path below the library) -> what it uses Java for.
+USES_JAVA = {
+    "spark/catalyst.py": "the plans of a frame, and expressions as JSON",
+    "spark/direct_write.py": "the sink of structured streaming: files are written in place on object stores",
+    "spark/errors.py": "the Java exception behind an error of Spark",
+    "spark/expressions.py": "Spark's SQL parser and plans: SQL from requests and table metadata only computes",
+    "spark/hadoop.py": "Hadoop's file systems",
+    "spark/hadoop_store.py": "Hadoop's file systems: ranges of a file",
+    "spark/hadoop_tree.py": "Hadoop's file systems: listings and bulk deletes",
+    "spark/join_condition.py": "the expressions of a merge's ON",
+    "spark/moving.py": "the expressions that are not deterministic",
+    "spark/native_relation.py": "a scan of listed files",
+    "spark/predicates.py": "SQL conditions as predicate trees",
+}
+
+# The attributes by which PySpark's classes reach Java, and the name under which `HadoopFiles` hands the JVM on.
+JAVA_ATTRIBUTES = frozenset(
+    {"_jvm", "_jdf", "_jc", "_jsc", "_sc", "_gateway", "_jsparkSession", "_jreader", "_jwrite", "_jseq", "_jmap", "jvm"}
+)
+JAVA_MODULES = frozenset({"py4j", "catalyst"})
+
+
+def uses_java(source: str) -> bool:
+    """Whether a module reaches Java: by an attribute, `getattr` included, or by an import."""
+    return any(_names_of(node) & (JAVA_ATTRIBUTES | JAVA_MODULES) for node in ast.walk(ast.parse(source)))
+
+
+def _names_of(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Attribute(attr=attribute):
+            return {attribute} & JAVA_ATTRIBUTES
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(attribute)), *_]):
+            return {attribute} & JAVA_ATTRIBUTES
+        case ast.Import(names=names):
+            return {part for alias in names for part in alias.name.split(".")} & JAVA_MODULES
+        case ast.ImportFrom(module=module, names=names):
+            parts = {part for name in [module or "", *(alias.name for alias in names)] for part in name.split(".")}
+            return parts & JAVA_MODULES
+        case _:
+            return set()
+
+
+def modules_that_use_java(folder: Path) -> set[str]:
+    paths = folder.rglob("*.py")
+    return {path.relative_to(folder).as_posix() for path in paths if uses_java(path.read_text(encoding="utf-8"))}
+
+
+def test_only_the_listed_modules_of_the_library_use_java():
+    assert modules_that_use_java(LIBRARY) == set(USES_JAVA)
+
+
+def test_the_provider_never_uses_java():
+    assert modules_that_use_java(PROVIDER) == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "plan = frame._jdf.queryExecution()",
+        "def f(spark):\n    return spark.sparkContext._gateway",
+        "getattr(spark, '_jvm')",
+        "from py4j.protocol import Py4JError",
+        "import py4j.java_gateway",
+        "from deltalite.spark.catalyst import nodes_of",
+        "from deltalite.spark import catalyst",
+        "files.jvm.java.util.ArrayList()",
+    ],
+)
+def test_a_use_of_java_is_noticed(source):
+    assert uses_java(source)
+
+
+@pytest.mark.parametrize("source", ["from pyspark.sql import DataFrame", "frame.select('_jdf')", "jvm_name = 1"])
+def test_other_code_is_not_taken_for_a_use_of_java(source):
+    assert not uses_java(source)
