@@ -8,7 +8,7 @@ counted, so they are announced. A table that was made again is announced from it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -82,5 +82,21 @@ def advance(
         "commit_timestamp": counted[-1].timestamp_ms if counted else None,
         "reset": reset,
         "gap": lost is not None,
+        "partitions": None if lost is not None else _changed_partitions(counted),
     }
     return Position(place=replace(place, remade=False), announced=version, table_id=table_id), event
+
+
+def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
+    """The partition values of the commits that change rows, without repeats; None if a commit does not tell them all.
+
+    A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
+    """
+    partitions: dict[Hashable, Mapping[str, str | None]] = {}
+    for commit in commits:
+        if not commit.data_changed:
+            continue
+        if not commit.is_complete or not commit.partitions:
+            return None
+        partitions.update((frozenset(values.items()), values) for values in commit.partitions)
+    return list(partitions.values())

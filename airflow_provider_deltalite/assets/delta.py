@@ -21,7 +21,7 @@ from deltalite.errors import InvalidRequestError
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-__all__ = ["DeltaEvent", "DeltaEvents", "asset_uri", "delta_asset", "delta_events"]
+__all__ = ["DeltaEvent", "DeltaEvents", "asset_uri", "delta_asset", "delta_events", "partition_values"]
 
 
 def delta_asset(
@@ -65,6 +65,8 @@ class DeltaEvent:
     `operations` and `commit_timestamp` (milliseconds UTC) are those of the commits that count; `data_changed` is None
     where a task of ours did not say it. `reset`: the table was made again, and `from_version` is its first version.
     `gap`: log cleanup took some of the commits away before they were seen. `watched`: sent by a watcher, not a task.
+    `partitions`: the partitions whose rows changed, such as `day=2026-03-01/country=DE`; None if the event does not
+    name them.
     """
 
     table: str
@@ -77,6 +79,7 @@ class DeltaEvent:
     reset: bool = False
     gap: bool = False
     watched: bool = True
+    partitions: tuple[str, ...] | None = None
 
 
 class DeltaEvents(tuple[DeltaEvent, ...]):
@@ -108,6 +111,16 @@ class DeltaEvents(tuple[DeltaEvent, ...]):
     def operations(self) -> tuple[str, ...]:
         """All operations, in the order of their names."""
         return tuple(sorted({operation for event in self for operation in event.operations}))
+
+    @property
+    def partitions(self) -> tuple[str, ...] | None:
+        """The partitions whose rows changed, by name; None if there is no event, or if one does not name them."""
+        names: set[str] = set()
+        for event in self:
+            if event.partitions is None:
+                return None
+            names.update(event.partitions)
+        return tuple(sorted(names)) if self else None
 
     @property
     def reset(self) -> bool:
@@ -153,6 +166,7 @@ def _read(extra: Mapping[str, Any]) -> DeltaEvent | None:
                 commit_timestamp=payload.get("commit_timestamp"),
                 reset=bool(payload.get("reset")),
                 gap=bool(payload.get("gap")),
+                partitions=_partitions(payload),
             )
         case {"table": str() as table, "version": int() as version}:
             operation = extra.get("operation")
@@ -165,6 +179,22 @@ def _read(extra: Mapping[str, Any]) -> DeltaEvent | None:
                 data_changed=None,
                 commit_timestamp=extra.get("timestamp"),
                 watched=False,
+                partitions=_partitions(extra),
             )
         case _:
             return None
+
+
+def _partitions(values: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = values.get("partitions")
+    return None if names is None else tuple(names)
+
+
+def partition_values(key: str) -> dict[str, str | None]:
+    """Return the column names and values of a partition key; null and the empty string are both None.
+
+    :param key: A partition key of an event, such as ``day=2026-03-01/country=DE`` in ``dag_run.partition_key``.
+    """
+    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+    return watch.partition_values_of_name(key)

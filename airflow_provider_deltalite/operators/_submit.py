@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException, Asset, AssetAlias
 
+from airflow_provider_deltalite.assets._partitions import name_partitions, wants_partition_events
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.idempotency import Try, generation
@@ -67,6 +68,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         ``sales.load (deltalite write)``. (templated)
     :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. Where it is not given, a job in
         a YARN cluster that is not tracked is submitted without it, as Airflow would refuse the combination.
+    :param partition_events: Send one event for each touched partition to the assets among ``outlets``, with a partition
+        key such as ``day=2026-03-01/country=DE`` (Airflow 3.2 and later). Airflow starts only DAGs with a
+        ``PartitionedAssetTimetable`` by such events. If it is not given, the DAG decides: True if its timetable lets
+        tasks name the partitions, as ``PartitionedAtRuntime`` does.
     """
 
     request_class: ClassVar[type[Request]]
@@ -96,12 +101,14 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         yarn_track_via_rm_api: bool | None = None,
         durable: bool | None = None,
         name: str | None = None,
+        partition_events: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(durable=durable, yarn_track_via_rm_api=bool(yarn_track_via_rm_api), **kwargs)
         self.table = table
         self.storage_conn_id = storage_conn_id
         self.single_writer = single_writer
+        self.partition_events = partition_events
         self._durable_given = durable
         self._tracking_given = yarn_track_via_rm_api
         self.name = name or ""  # the default is made of ids that are final only when the task runs
@@ -174,12 +181,19 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             result = self._result = self._done_before(request) or self._submit(request, context)
         self._links.commit(request.table, result.version)
         self.announced(result)
+        self._describe_outlet_events(context, result)
+        return result.as_dict()
+
+    def _describe_outlet_events(self, context: Context, result: OperationResult) -> None:
+        """Put the result, and the touched partitions if they are asked for, on the events of the outlets."""
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
-                context["outlet_events"][outlet].extra = result.as_dict()
-            elif isinstance(outlet, AssetAlias):
+                event = context["outlet_events"][outlet]
+                event.extra = result.as_dict()
+                if wants_partition_events(context, partition_events=self.partition_events):
+                    name_partitions(event, result)
+            elif isinstance(outlet, AssetAlias):  # Airflow takes no partition keys for an alias
                 context["outlet_events"][outlet].add(delta_asset(result.table), extra=result.as_dict())
-        return result.as_dict()
 
     def on_kill(self) -> None:
         """Kill the job, where one was submitted; what it has committed stays.

@@ -61,11 +61,19 @@ class DeltaTableTrigger(BaseEventTrigger):
     """Send an event whenever a Delta table has commits that count; made for an ``AssetWatcher``.
 
     The payload of an event is ``{table, table_id, from_version, version, operations, data_changed, commit_timestamp,
-    reset, gap}``: the versions since the last event, both inclusive; the operations and the newest time (milliseconds
-    UTC) of the commits in it that count; ``reset`` for the first event of a table that was dropped and made again, and
-    ``gap`` where log cleanup took commits away before they were seen. Read it with
-    ``airflow_provider_deltalite.assets.delta.delta_events``. Events may repeat, and Airflow may merge several into one
-    run.
+    reset, gap, partitions}``:
+
+    - ``from_version`` and ``version``: the versions since the last event, both inclusive
+    - ``operations`` and ``commit_timestamp`` (milliseconds UTC): the operations and the newest time of the commits in
+      this range that count
+    - ``data_changed``: whether one of these commits adds or removes rows
+    - ``reset``: true in the first event of a table that was dropped and created again
+    - ``gap``: true if log cleanup deleted commits before the trigger read them
+    - ``partitions``: the partitions whose rows changed, such as ``day=2026-03-01/country=DE``; None if there are more
+      than 100, or if they are unknown
+
+    Read the payload with ``airflow_provider_deltalite.assets.delta.delta_events``. Events may repeat, and Airflow may
+    merge several events into one DAG run.
 
     :param table: The table's address: a local path, or a URI with a scheme. It may not exist yet.
     :param start: The first version that counts, or ``latest``: what is newer than the table is when it is first looked
@@ -150,7 +158,9 @@ class DeltaTableTrigger(BaseEventTrigger):
                     steps = await self._answered(_complete_steps, steps, self.condition)
                 position, event = await in_thread(advance, position, steps, self.condition, self.table)
                 if event is not None:
-                    yield TriggerEvent({**event, "table_id": event["table_id"] or await self._table_id()})
+                    names = await self._answered(_partition_names, event["partitions"])
+                    table_id = event["table_id"] or await self._table_id()
+                    yield TriggerEvent({**event, "table_id": table_id, "partitions": names})
                     await asyncio.sleep(_ON_ITS_WAY_SECONDS)
                 if batch.steps:
                     await self._keep(position)
@@ -339,3 +349,13 @@ def _table_id(store: LogStore) -> str | None:
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     return watch.table_id(store)
+
+
+def _partition_names(store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None) -> list[str] | None:
+    """Name the partitions of an event; a table without partitions, whose only values are `{}`, has no names."""
+    if partitions is not None and not any(partitions):
+        return []
+    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+
+    names = watch.touched_partitions(store, partitions)
+    return None if names is None else list(names)

@@ -24,6 +24,8 @@ _RESULT_TEXTS = {
     "metrics": "Counts under Spark's names, such as `numOutputRows`.",
     "source_versions": "The versions of the Delta tables that were read, by the names of their views; left out where "
     "there was none.",
+    "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`; null if they are "
+    "more than 100 or unknown, left out if there is none.",
     "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched; left "
     "out otherwise.",
 }

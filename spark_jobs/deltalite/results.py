@@ -15,7 +15,7 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 MARKER_BYTES = 900
@@ -38,7 +38,8 @@ class OperationResult:
     no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's own
     clock, in milliseconds UTC; for time travel use the version. `metrics` has Spark's names. `source_versions` says
     which versions of Delta tables were read, by the names of their views. `out_of_order` says that runs of later data
-    intervals had changed rows that the operation may have touched.
+    intervals had changed rows that the operation may have touched. `partitions` names the partitions whose rows the
+    commit changed, as Hive spells them (`day=2026-03-01/country=DE`); it is None if they are too many or unknown.
     """
 
     table: str
@@ -53,20 +54,28 @@ class OperationResult:
     metrics: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
     out_of_order: bool = False
+    partitions: tuple[str, ...] | None = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """A plain dictionary that JSON can carry; without `source_versions` and `out_of_order` that say nothing."""
+        """Return plain JSON values. An empty `source_versions`, `out_of_order` or `partitions` is left out."""
         values = asdict(self)
         if not self.source_versions:
             del values["source_versions"]
         if not self.out_of_order:
             del values["out_of_order"]
+        if self.partitions is None:
+            values["partitions"] = None
+        elif self.partitions:
+            values["partitions"] = list(self.partitions)
+        else:
+            del values["partitions"]
         return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `as_dict`."""
-        return cls(**values)
+        partitions = values.get("partitions", ())
+        return cls(**{**values, "partitions": None if partitions is None else tuple(partitions)})
 
 
 def checkpoint_result(table: str, version: int, *, was_there: bool, metrics: Mapping[str, int]) -> OperationResult:
@@ -131,12 +140,17 @@ def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
 
 
 def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
-    """The marker line for `result`, or None where it would be too long even packed: the log then says the same."""
-    body = json.dumps(result.as_dict(), separators=(",", ":"))
-    if len(body) > _UNPACKED_BYTES:
-        return None
-    lines = (_marker(_RESULT, nonce, text) for text in (body, _packed(body)))
-    return next((line for line in lines if len(line.encode()) <= MARKER_BYTES), None)
+    """Return the marker line for `result`, or None if it is too long even when packed: the log then says the same.
+
+    A line that is too long because of the partitions' names leaves them out (`partitions` is None).
+    """
+    for variant in (result, replace(result, partitions=None)) if result.partitions else (result,):
+        body = json.dumps(variant.as_dict(), separators=(",", ":"))
+        for text in (body, _packed(body)) if len(body) <= _UNPACKED_BYTES else ():
+            line = _marker(_RESULT, nonce, text)
+            if len(line.encode()) <= MARKER_BYTES:
+                return line
+    return None
 
 
 def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:
@@ -196,6 +210,8 @@ def _check_result(result: OperationResult) -> None:
     for truth in (result.committed, result.skipped):
         _check(truth, bool)
     _check(result.app_id, str, None)
+    for name in result.partitions or ():
+        _check(name, str)
     for counts in (result.metrics, result.source_versions):
         _check(counts, dict)
         for count in counts.values():

@@ -8,17 +8,18 @@ a run committed, `find_checkpoint` whether a checkpoint has been written, `colum
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltalite.conditions import CommitCondition, CommitSummary, Place
-from deltalite.errors import TableNotFoundError, VersionGapError
+from deltalite.errors import DeltaLiteError, TableNotFoundError, VersionGapError
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.following import Commit, Gap, Marked, Remade, Step, follow, place_at, summarize, summary_at
 from deltalite.log.segment import find_segment
 from deltalite.log.state import LogState
-from deltalite.log.table_id import read_table_id
+from deltalite.log.table_id import read_bounded_metadata, read_table_id
 from deltalite.protocol.schema import StructField, StructType
+from deltalite.protocol.touched_partitions import partition_names, partition_values_of_name
 from deltalite.results import OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
@@ -40,10 +41,12 @@ __all__ = [
     "find_run",
     "follow",
     "latest_version",
+    "partition_values_of_name",
     "place_at",
     "poll",
     "summarize",
     "table_id",
+    "touched_partitions",
     "version_at",
 ]
 
@@ -166,3 +169,20 @@ def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
 def table_id(store: LogStore) -> str | None:
     """The table's own id, None where there is no table."""
     return read_table_id(store)
+
+
+def touched_partitions(
+    store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None
+) -> tuple[str, ...] | None:
+    """Name partitions that summaries of commits hold, as `partition_names` does; None stands for unknown partitions.
+
+    The names need the table's metadata, which is read in bounded memory; the result is None if it cannot be read.
+    """
+    if partitions is None:
+        return None
+    try:
+        metadata = read_bounded_metadata(store)
+    except DeltaLiteError as error:
+        _log.warning("Could not read the metadata of %s; its events name no partitions: %s", store.root, error)
+        return None
+    return None if metadata is None else partition_names(metadata, partitions)

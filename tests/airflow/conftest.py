@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,8 +65,10 @@ class Table:
         lines = [json.dumps(action) for action in (info, *actions)]
         (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
 
-    def create(self, *actions: dict, **commit) -> None:
-        schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    def create(self, *actions: dict, partition_columns: Sequence[str] = (), **commit) -> None:
+        types = {"id": "long", **dict.fromkeys(partition_columns, "string")}
+        fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in types.items()]
+        schema = {"type": "struct", "fields": fields}
         self.commit(
             0,
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
@@ -74,7 +77,7 @@ class Table:
                     "id": "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10",
                     "format": {"provider": "parquet", "options": {}},
                     "schemaString": json.dumps(schema),
-                    "partitionColumns": [],
+                    "partitionColumns": list(partition_columns),
                     "configuration": {},
                     "createdTime": 1_700_000_000_000,
                 }

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk import Asset, AssetAlias
 
-from airflow_provider_deltalite.assets.delta import asset_uri, delta_asset, delta_events
+from airflow_provider_deltalite.assets.delta import asset_uri, delta_asset, delta_events, partition_values
 from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from tests.support.airflow_versions import since_3_3
@@ -23,6 +23,7 @@ PAYLOAD = {
     "commit_timestamp": 7,
     "reset": False,
     "gap": False,
+    "partitions": ["day=2026-05-01"],
 }
 RESULT = {"table": "/lake/orders", "operation": "WRITE", "version": 6, "skipped": False, "timestamp": 9, "metrics": {}}
 
@@ -96,6 +97,19 @@ def test_events_of_a_watcher_and_of_a_task_are_read_alike_as_one_range():
     assert (events.from_version, events.version, events.operations) == (3, 6, ("MERGE", "WRITE"))
     assert (events.reset, events.gap) == (False, False)
     assert (events[0].table_id, events[0].data_changed, events[1].table) == ("id", True, "/lake/orders")
+
+
+def test_events_that_all_name_their_partitions_name_them_together():
+    june = {**RESULT, "partitions": ["day=2026-06-01", "day=2026-05-01"]}
+    assert delta_events(context(watched(), june), "/lake/orders").partitions == ("day=2026-05-01", "day=2026-06-01")
+    for unknown in (RESULT, {**RESULT, "partitions": None}, watched(partitions=None)):
+        assert delta_events(context(watched(), unknown), "/lake/orders").partitions is None
+    assert delta_events(context(), "/lake/orders").partitions is None
+
+
+def test_a_partition_key_is_read_back_as_column_values():
+    assert partition_values("day=2026-05-01/name=a%2Fb") == {"day": "2026-05-01", "name": "a/b"}
+    assert partition_values("day=__HIVE_DEFAULT_PARTITION__") == {"day": None}
 
 
 def test_a_table_is_an_asset_too():

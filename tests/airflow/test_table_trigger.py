@@ -38,6 +38,7 @@ async def test_a_commit_from_anywhere_is_an_event_with_its_range(table):
             "commit_timestamp": 1_700_000_000_001,
             "reset": False,
             "gap": False,
+            "partitions": [],
         }
         assert not watching.task.done()
 
@@ -85,6 +86,20 @@ async def test_only_commits_that_meet_all_conditions_count(table, asked, version
         else:
             event = await watching.next()
             assert (event["from_version"], event["version"]) == versions
+
+
+async def test_an_event_names_the_partitions_whose_rows_changed(table):
+    table.create(partition_columns=["day", "country"])
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        may, june = ({"country": "DE", "day": f"2026-0{month}-01"} for month in (5, 6))
+        table.commit(1, table.add(partition=june, data_change=False), operation="OPTIMIZE")
+        table.commit(2, table.add(partition=may), table.add(partition={**may, "country": "FR"}))
+        partitions = (await watching.next())["partitions"]
+        assert partitions == ["day=2026-05-01/country=DE", "day=2026-05-01/country=FR"]
+        table.commit(3, *(table.add(partition={**may, "country": str(number)}) for number in range(101)))
+        assert (await watching.next())["partitions"] is None
 
 
 async def test_a_table_that_is_not_there_yet_is_waited_for(table):

@@ -495,3 +495,15 @@ def test_nothing_but_data_and_log_is_left_in_the_folder(spark, week):
     live = set(DeltaTable(str(week)).files()["path"].to_pylist())
     dead = {body["path"] for body in commit(week, 1)["remove"]}
     assert data_files(week) == live | dead
+
+
+def test_the_result_names_the_partitions_whose_rows_changed(spark, tmp_path):
+    table = tmp_path / "t"
+    assert put(spark, table, days("1 1", "2 2"), partition_by=("day",)).partitions == (
+        "day=2026-01-01",
+        "day=2026-01-02",
+    )
+    replaced = put(spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'")
+    assert replaced.partitions == ("day=2026-01-02",)
+    assert delete_rows(spark, table, "id = 1").partitions == ("day=2026-01-01",)
+    assert put(spark, tmp_path / "plain", values("id", "1")).partitions == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tracemalloc
 import zlib
@@ -215,3 +216,18 @@ def test_a_job_tells_its_application_in_a_line():
     assert parse_marker(f"{line}\n") == started
     assert parse_marker(line.replace("_1_2", "_1_3")) is None, "a torn line is none"
     assert parse_marker("DELTALITE-STARTED") is None
+
+
+def test_a_result_carries_the_names_of_partitions():
+    result = replace(RESULT, partitions=("day=2026-05-01", "day=2026-05-02"))
+    assert result.as_dict()["partitions"] == ["day=2026-05-01", "day=2026-05-02"]
+    assert parse_marker(result_marker(result)) == result
+    assert parse_marker(result_marker(replace(RESULT, partitions=None))).partitions is None
+    assert "partitions" not in RESULT.as_dict()
+
+
+def test_a_marker_that_is_too_long_leaves_the_partitions_out():
+    names = tuple(f"country={hashlib.sha256(str(number).encode()).hexdigest()}" for number in range(100))
+    marker = result_marker(replace(RESULT, partitions=names))
+    assert len(marker) <= MARKER_BYTES
+    assert parse_marker(marker) == replace(RESULT, partitions=None)

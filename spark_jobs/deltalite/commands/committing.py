@@ -6,9 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
+from deltalite.protocol.touched_partitions import changed_partitions
 from deltalite.requests import CommitRequest, RunProvenance
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
@@ -62,7 +64,7 @@ def committed(
                 own.leave()  # any other error of ours says that the commit is not in the log
         raise
     if isinstance(outcome, DoneByAnotherTry):
-        return result_of_version(store, outcome.version, outcome.app_id)
+        return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.read_metadata)
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
     result = operation_result(
         store,
@@ -77,7 +79,9 @@ def committed(
         txn_version=None if proposal.txn is None else proposal.txn.version,
     )
     provenance = RunProvenance.from_text(proposal.operation.user_metadata)
-    return replace(result, out_of_order=provenance.out_of_order)
+    metadata = proposal.metadata or proposal.read_metadata
+    partitions = None if metadata is None else changed_partitions(metadata, chain(proposal.adds, proposal.removes))
+    return replace(result, out_of_order=provenance.out_of_order, partitions=partitions)
 
 
 def operation_result(

@@ -1,6 +1,6 @@
-"""The table's own id, read in bounded memory for a process that serves others, such as Airflow's triggerer.
+"""The table's id and metadata, read in bounded memory for a process that serves others, such as Airflow's triggerer.
 
-`LogState` gives the id too, but it parses whole files of the log at once. Here a checksum is parsed only if it is
+`LogState` gives them too, but it parses whole files of the log at once. Here a checksum is parsed only if it is
 small, commits are scanned in chunks, and of a Parquet checkpoint only the column of the id is read. Protocol: Change
 Metadata.
 """
@@ -18,7 +18,7 @@ from deltalite.log.action_files import open_log_file
 from deltalite.log.bounded_actions import read_bounded_actions
 from deltalite.log.segment import LogSegment, find_segment
 from deltalite.log.version_checksum import parse_version_checksum
-from deltalite.protocol.actions import Metadata
+from deltalite.protocol.actions import Metadata, from_json
 from deltalite.storage.log_store import LogStore
 
 _LARGEST_CHECKSUM_BYTES = 256 * 1024
@@ -40,7 +40,32 @@ def read_table_id(store: LogStore) -> str | None:
     return _from_checksum(store, segment) or _from_commits(store, segment) or _from_checkpoint(store, segment)
 
 
+def read_bounded_metadata(store: LogStore) -> Metadata | None:
+    """The metadata at the newest version; None if only a checkpoint or a large checksum holds it, or there is no table.
+
+    Raises: as `read_table_id`.
+    """
+    try:
+        segment = find_segment(store)
+    except TableNotFoundError:
+        return None
+    metadata = _checksum_metadata(store, segment)
+    if metadata is not None:
+        return metadata
+    for entry in reversed(segment.entries):
+        name = entry.file.name
+        bodies = [body for kind, body in read_bounded_actions(store, name) if kind == Metadata.action]
+        if bodies:
+            return from_json(Metadata, bodies[-1], name)
+    return None
+
+
 def _from_checksum(store: LogStore, segment: LogSegment) -> str | None:
+    metadata = _checksum_metadata(store, segment)
+    return None if metadata is None else metadata.id
+
+
+def _checksum_metadata(store: LogStore, segment: LogSegment) -> Metadata | None:
     file = segment.checksum
     if file is None:
         return None
@@ -48,7 +73,7 @@ def _from_checksum(store: LogStore, segment: LogSegment) -> str | None:
     if data is None or len(data) > _LARGEST_CHECKSUM_BYTES:
         return None
     checksum = parse_version_checksum(data, file.name)
-    return None if checksum is None else checksum.metadata.id
+    return None if checksum is None else checksum.metadata
 
 
 def _from_commits(store: LogStore, segment: LogSegment) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,17 @@ from deltalite.errors import CommitStateUnknownError, TableNotFoundError, Versio
 from deltalite.log.action_files import read_actions, read_blocks
 from deltalite.log.listing import list_log
 from deltalite.log.replay import read_commit_info
-from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile, SetTransaction, from_json, iter_raw_actions
+from deltalite.protocol.actions import (
+    AddFile,
+    CommitInfo,
+    Metadata,
+    RemoveFile,
+    SetTransaction,
+    from_json,
+    iter_raw_actions,
+)
 from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.touched_partitions import MOST_PARTITIONS, partition_names
 from deltalite.requests import OnRerun, RunIdentity, RunProvenance
 from deltalite.requests.provenance import moment
 from deltalite.results import OperationResult
@@ -36,6 +45,8 @@ class RunCommit:
     """A commit that carries the app id of a run: its provenance, and the paths it added, as in the log.
 
     `changes_rows` says that it added or removed rows: every run commits its transaction, also without rows.
+    `changed_partitions` holds the partition values of the files that change rows, without repeats and at most one more
+    than a result names. `metadata` is that of the commit, if it changes the table's metadata.
     """
 
     version: int
@@ -43,6 +54,8 @@ class RunCommit:
     info: Mapping[str, Any]
     added_paths: frozenset[str]
     changes_rows: bool
+    changed_partitions: tuple[Mapping[str, str | None] | None, ...] = ()
+    metadata: Metadata | None = None
 
     @property
     def run(self) -> RunProvenance:
@@ -93,14 +106,29 @@ def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int
     info: Mapping[str, Any] | None = None
     added: set[str] = set()
     changes_rows = False
+    partitions: dict[Hashable, Mapping[str, str | None] | None] = {}
+    metadata: Metadata | None = None
     for kind, body in read_actions(store, name, size_bytes):
         if kind == CommitInfo.action:
             info = body if info is None else info
         elif kind == AddFile.action:
             added.add(from_json(AddFile, body, name).path)
-        if kind in (AddFile.action, RemoveFile.action):
-            changes_rows |= body.get("dataChange") is not False
-    return RunCommit(version=version, txn=txn, info=info or {}, added_paths=frozenset(added), changes_rows=changes_rows)
+        elif kind == Metadata.action:
+            metadata = from_json(Metadata, body, name)
+        if kind in (AddFile.action, RemoveFile.action) and body.get("dataChange") is not False:
+            changes_rows = True
+            values = body.get("partitionValues")
+            if len(partitions) <= MOST_PARTITIONS:
+                partitions[None if values is None else frozenset(values.items())] = values
+    return RunCommit(
+        version=version,
+        txn=txn,
+        info=info or {},
+        added_paths=frozenset(added),
+        changes_rows=changes_rows,
+        changed_partitions=tuple(partitions.values()),
+        metadata=metadata,
+    )
 
 
 def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> OperationResult | None:
@@ -122,7 +150,7 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
     if decide(identity, earlier) is Rerun.WORK:
         return None
     _warn_of_other_request(identity, earlier)
-    return _told(commit, earlier.txn, table)
+    return _told(commit, earlier.txn, table, snapshot.metadata)
 
 
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
@@ -205,8 +233,10 @@ def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> Non
         )
 
 
-def result_of_version(store: LogStore, version: int, app_id: str) -> OperationResult:
+def result_of_version(store: LogStore, version: int, app_id: str, metadata: Metadata | None = None) -> OperationResult:
     """The result of the run that is known to have committed `version`, marked as skipped.
+
+    The result names the touched partitions if the table's `metadata` is given.
 
     Raises:
         CommitStateUnknownError: the log does not show it any more.
@@ -217,10 +247,10 @@ def result_of_version(store: LogStore, version: int, app_id: str) -> OperationRe
             f"Another try of this run committed version {version} of {store.root}, and it is no longer there.",
             remedy="Look at the table's history before the task is run again.",
         )
-    return _told(found, found.txn, store.root)
+    return _told(found, found.txn, store.root, metadata)
 
 
-def _told(found: RunCommit | None, stored: SetTransaction, table: str) -> OperationResult:
+def _told(found: RunCommit | None, stored: SetTransaction, table: str, metadata: Metadata | None) -> OperationResult:
     info = found.info if found else {}
     metrics = info.get("operationMetrics") or {}
     return OperationResult(
@@ -236,7 +266,16 @@ def _told(found: RunCommit | None, stored: SetTransaction, table: str) -> Operat
         metrics={name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
         source_versions=source_versions_of(info.get("operationParameters")),
         out_of_order=RunProvenance.from_text(info.get("userMetadata")).out_of_order,
+        partitions=_partitions(found, metadata),
     )
+
+
+def _partitions(commit: RunCommit | None, metadata: Metadata | None) -> tuple[str, ...] | None:
+    """Name the partitions whose rows the commit changed; None if they are too many or unknown."""
+    metadata = metadata if commit is None or commit.metadata is None else commit.metadata
+    if metadata is None or (commit is None and metadata.partition_columns):
+        return None
+    return partition_names(metadata, () if commit is None else commit.changed_partitions)
 
 
 def source_versions_of(parameters: Any) -> dict[str, int]:

@@ -1,0 +1,44 @@
+"""Partition keys on the outlet event of a task, for DAGs that are scheduled on a partition (Airflow 3.2 and later)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from deltalite.results import OperationResult
+
+_log = logging.getLogger(__name__)
+
+
+def wants_partition_events(context: Context, *, partition_events: bool | None) -> bool:
+    """Whether the task's events name partitions; if `partition_events` is None, the DAG's timetable decides.
+
+    Airflow starts no DAG with a plain asset schedule by an event that has a partition key, so events have keys only if
+    an author asks for them. `PartitionedAtRuntime` says that tasks name the partitions.
+    """
+    if partition_events is not None:
+        return partition_events
+    timetable = getattr(context.get("dag"), "timetable", None)
+    return getattr(timetable, "partitioned_at_runtime", False) is True
+
+
+def name_partitions(event: Any, result: OperationResult) -> None:
+    """Add the touched partitions to the outlet event of an asset, and log it if the result names none.
+
+    Before Airflow 3.2 an event has no partitions, and nothing happens.
+    """
+    if not hasattr(event, "add_partitions"):
+        return
+    if result.partitions:
+        event.add_partitions(list(result.partitions))
+    elif result.partitions is None:
+        _log.warning(
+            "The event for %s names no partition, so it starts no DAG that is scheduled on one: the task touched too "
+            "many partitions to name, or the log no longer tells which. Start that DAG by hand.",
+            result.table,
+        )
+    else:
+        _log.info("The event for %s names no partition: the task changed no row of a partition.", result.table)

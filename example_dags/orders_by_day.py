@@ -1,0 +1,68 @@
+"""A DAG that runs once for each partition of a table that changes (Airflow 3.2 and later).
+
+Airflow starts a DAG on a partition only by an event that has a partition key. A task sends such events itself: its
+operator has `partition_events=True`, or its DAG has the schedule `PartitionedAtRuntime`. A watcher cannot, because
+Airflow gives its events no key. The DAG `orders_changed_days` fills this gap: a watcher starts it, and its task sends
+one event for each partition that changed. If the watcher does not know the partitions, the task fails, so that somebody
+starts `orders_by_day` for the right ones.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, date, datetime, timedelta
+
+import airflow.sdk
+from airflow.providers.common.compat.sdk import AirflowSkipException
+from airflow.sdk import DAG, Asset, get_current_context, task
+
+from airflow_provider_deltalite.assets.delta import delta_asset, delta_events, partition_values
+
+LOCATION = f"{os.environ.get('AIRFLOW_VAR_LAKE', '/data/lake')}/orders"
+ORDERS = delta_asset(LOCATION, watch=True, poke_interval=30)
+CHANGED_DAYS = Asset("orders_changed_days")
+SETTINGS = {
+    "start_date": datetime(2026, 3, 1, tzinfo=UTC),
+    "default_args": {"retries": 2, "retry_delay": timedelta(minutes=1)},
+    "tags": ["deltalite", "example"],
+}
+
+
+# [START name_changed_days]
+@task(outlets=[CHANGED_DAYS])
+def name_changed_days() -> None:
+    """Send one event for each partition of the table that changed."""
+    context = get_current_context()
+    events = delta_events(context, ORDERS)
+    if events and events.partitions is None:
+        raise RuntimeError(f"The events up to version {events.version} do not name the partitions that changed.")
+    if not events.partitions:
+        raise AirflowSkipException("No partition has changed.")
+    context["outlet_events"][CHANGED_DAYS].add_partitions(list(events.partitions))
+
+
+# [END name_changed_days]
+
+
+# [START count_orders]
+@task
+def count_orders() -> dict[str, object]:
+    """Count the orders of the partition that this run is for."""
+    from deltalite import DeltaTable
+
+    day = str(partition_values(get_current_context()["dag_run"].partition_key)["day"])
+    table = DeltaTable(LOCATION)
+    return {"day": day, "orders": table.to_arrow(["day"], filter=[("day", "=", date.fromisoformat(day))]).num_rows}
+
+
+# [END count_orders]
+
+
+if hasattr(airflow.sdk, "PartitionedAssetTimetable"):  # Airflow 3.2 and later
+    # [START schedule]
+    with DAG("orders_changed_days", schedule=[ORDERS], max_active_runs=1, **SETTINGS):
+        name_changed_days()
+
+    with DAG("orders_by_day", schedule=airflow.sdk.PartitionedAssetTimetable(assets=CHANGED_DAYS), **SETTINGS):
+        count_orders()
+    # [END schedule]

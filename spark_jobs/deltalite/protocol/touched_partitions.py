@@ -1,0 +1,65 @@
+"""The names of the partitions that a commit touched, as Hive spells them: `day=2026-03-01/country=DE`.
+
+A scheduler that starts work on a partition identifies the partition by such a name. The number and the length of the
+names are bounded, because results and events carry them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from deltalite.errors import DeltaLiteError
+from deltalite.protocol.actions import AddFile, Metadata, RemoveFile
+from deltalite.protocol.column_mapping import table_schema
+from deltalite.protocol.paths import partition_dir, partition_values_of_dir
+from deltalite.protocol.schema import parse_schema
+
+MOST_PARTITIONS = 100
+LONGEST_NAME = 250
+"""The longest partition key that Airflow accepts."""
+
+
+def changed_partitions(metadata: Metadata, files: Iterable[AddFile | RemoveFile]) -> tuple[str, ...] | None:
+    """Name the partitions in which `files` change rows, as `partition_names` does.
+
+    Files without a data change, such as those of OPTIMIZE, do not count.
+    """
+    return partition_names(metadata, (file.partition_values for file in files if file.data_change))
+
+
+def partition_names(
+    metadata: Metadata, partitions: Iterable[Mapping[str, str | None] | None]
+) -> tuple[str, ...] | None:
+    """Name partitions, sorted and without repeats; `partitions` are the `partitionValues` of file actions.
+
+    The names have the logical column names, in the order of the table's partition columns. The result is empty if the
+    table is not partitioned. It is None if there are more than `MOST_PARTITIONS`, a name is longer than `LONGEST_NAME`,
+    or a value is unknown.
+    """
+    if not metadata.partition_columns:
+        return None if any(partitions) else ()
+    try:
+        columns_by_key = [_columns_by_key(metadata, mapped=mapped) for mapped in (True, False)]
+    except DeltaLiteError:
+        return None
+    names: set[str] = set()
+    for values in partitions:
+        columns = None if values is None else next((by for by in columns_by_key if by.keys() == values.keys()), None)
+        if values is None or columns is None:
+            return None
+        name = partition_dir({column: values[key] for key, column in columns.items()})
+        names.add(name)
+        if len(names) > MOST_PARTITIONS or len(name) > LONGEST_NAME:
+            return None
+    return tuple(sorted(names))
+
+
+def partition_values_of_name(name: str) -> dict[str, str | None]:
+    """Return the column names and values of a partition's name; null and the empty string are both None."""
+    return partition_values_of_dir(name)
+
+
+def _columns_by_key(metadata: Metadata, *, mapped: bool) -> dict[str, str]:
+    """The logical partition columns by their keys in the log, in the table's order."""
+    schema = table_schema(metadata, parse_schema(metadata.schema_string), mapped=mapped)
+    return dict(zip(schema.partition_keys.values(), metadata.partition_columns, strict=True))

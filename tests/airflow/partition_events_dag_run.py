@@ -1,0 +1,77 @@
+"""DAGs that produce and consume partitions of a table, and the program that runs the producers in a process of its own.
+
+The program writes to a file which events Airflow has stored, and for which partitions it will start a DAG run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from airflow.sdk import DAG, AssetAlias, PartitionedAssetTimetable, PartitionedAtRuntime, task
+
+from airflow_provider_deltalite.assets.delta import delta_asset
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+lake = os.environ["TEST_LAKE"]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ORDERS = delta_asset(f"{lake}/orders")
+LOAD = {"table": f"{lake}/orders", "source": {"format": "csv", "path": "/in"}}
+
+with DAG("runtime_producer", schedule=PartitionedAtRuntime(), start_date=START):
+    DeltaWriteOperator(task_id="load", outlets=[ORDERS], **LOAD)
+
+with DAG("daily_producer", schedule=None, start_date=START):
+    DeltaWriteOperator(task_id="load", outlets=[ORDERS], **LOAD)
+
+with DAG("both_producer", schedule=None, start_date=START):
+    outlets = [ORDERS, AssetAlias("all_orders")]
+    DeltaWriteOperator(task_id="load", partition_events=True, outlets=outlets, **LOAD)
+
+with DAG("each_partition", schedule=PartitionedAssetTimetable(assets=ORDERS), start_date=START):
+
+    @task
+    def show() -> None:
+        """Exist, so that the DAG has a task."""
+
+    show()
+
+with DAG("each_event", schedule=[ORDERS], start_date=START):
+    show()
+
+if __name__ == "__main__":
+    from airflow.models.asset import AssetDagRunQueue, AssetEvent, AssetPartitionDagRun
+    from airflow.models.dag import DagModel
+    from airflow.sdk.execution_time import supervisor
+    from airflow.utils.db import initdb
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, select, update
+
+    from tests.support.airflow_versions import DagBag
+
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # seconds, for each task otherwise
+    initdb()
+    dags = DagBag(Path(__file__)).dags
+    stored = {}
+    for consumer in ("each_partition", "each_event"):
+        dags[consumer].test()
+    with create_session() as session:
+        session.execute(update(DagModel).values(is_paused=False))
+    for producer in ("runtime_producer", "daily_producer", "both_producer"):
+        with create_session() as session:
+            for model in (AssetEvent, AssetPartitionDagRun, AssetDagRunQueue):
+                session.execute(delete(model))
+        run = dags[producer].test(logical_date=START)
+        with create_session() as session:
+            events = list(session.scalars(select(AssetEvent)))
+            stored[producer] = {
+                "state": str(run.state),
+                "events": sorted([event.partition_key or "", event.extra] for event in events),
+                "partition_runs": sorted(one.partition_key for one in session.scalars(select(AssetPartitionDagRun))),
+                "plain_runs": [one.target_dag_id for one in session.scalars(select(AssetDagRunQueue))],
+            }
+    Path(sys.argv[1]).write_text(json.dumps(stored))

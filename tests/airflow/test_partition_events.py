@@ -1,0 +1,132 @@
+"""Events of single partitions: what Airflow stores of them, and which DAGs they start; spark-submit is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import airflow.sdk
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from tests.support.stood_in_jobs import operator
+
+pytestmark = [pytest.mark.airflow]
+
+PROGRAM = Path(__file__).with_name("partition_events_dag_run.py")
+since_3_3 = pytest.mark.skipif(
+    not hasattr(airflow.sdk, "PartitionedAtRuntime"), reason="a task names partitions at run time since Airflow 3.3"
+)
+JOB = """
+import json
+from deltalite.results import OperationResult, result_marker
+print(result_marker(OperationResult(
+    table=json.load(open(sys.argv[-1]))["table"],
+    operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
+    app_id="a", txn_version=0, timestamp=5, partitions={partitions!r},
+)))
+"""
+MAY = ("day=2026-05-01", "day=2026-05-02")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory, make_stand_in, make_table):
+    """What Airflow has stored of the run of each producer."""
+    folder = tmp_path_factory.mktemp("partitions")
+    make_table(folder / "lake" / "orders").create()
+    stand_in = make_stand_in(folder)
+    stand_in.does(JOB.format(partitions=MAY))
+    settings = {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
+        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
+        "PYTHONPATH": str(PROGRAM.parents[2]),
+        "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
+        "TEST_LAKE": str(folder / "lake"),
+    }
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(folder / "stored.json")],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (folder / "stored.json").exists(), done.stdout + done.stderr
+    return json.loads((folder / "stored.json").read_text())
+
+
+@since_3_3
+@pytest.mark.slow
+def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_partition(stored):
+    run = stored["runtime_producer"]
+    assert run["state"] == "success"
+    assert [key for key, _ in run["events"]] == run["partition_runs"] == list(MAY)
+    assert all(extra["partitions"] == list(MAY) and extra["version"] == 4 for _, extra in run["events"])
+    assert run["plain_runs"] == []  # Airflow starts no other DAG by an event with a partition key
+
+
+@since_3_3
+@pytest.mark.slow
+def test_another_producer_sends_one_event_that_starts_plain_dags_and_names_the_partitions(stored):
+    run = stored["daily_producer"]
+    assert [(key, extra["partitions"]) for key, extra in run["events"]] == [("", list(MAY))]
+    assert (run["partition_runs"], run["plain_runs"]) == ([], ["each_event"])
+
+
+@since_3_3
+@pytest.mark.slow
+def test_an_alias_beside_the_asset_starts_plain_dags_too(stored):
+    run = stored["both_producer"]
+    assert [key for key, _ in run["events"]] == ["", *MAY]
+    assert (run["partition_runs"], run["plain_runs"]) == (list(MAY), ["each_event"])
+
+
+def partition_keys_of(table, context, **parameters):
+    """Run a task with a real accessor of Airflow for its events, and return the partition keys of the event."""
+    orders = Asset("orders")
+    context["outlet_events"] = OutletEventAccessors()
+    operator(table, outlets=[orders], **parameters).execute(context)
+    return context["outlet_events"][orders].partition_keys
+
+
+@since_3_3
+def test_an_operator_names_the_partitions_if_it_is_asked_to(table, spark_submit, context):
+    spark_submit.does(JOB.format(partitions=MAY))
+    assert partition_keys_of(table, context, partition_events=True) == set(MAY)
+    assert partition_keys_of(table, context, partition_events=False) == partition_keys_of(table, context) == set()
+
+
+@since_3_3
+def test_a_dag_with_partitions_at_runtime_asks_its_operators_to(table, spark_submit, context):
+    from airflow.sdk import PartitionedAtRuntime
+
+    spark_submit.does(JOB.format(partitions=MAY))
+    context["dag"] = DAG("sales", schedule=PartitionedAtRuntime())
+    assert partition_keys_of(table, context) == set(MAY)
+    assert partition_keys_of(table, context, partition_events=False) == set()
+
+
+@since_3_3
+@pytest.mark.parametrize("partitions", [None, ()])
+def test_the_log_says_that_an_event_names_no_partition(table, spark_submit, context, caplog, partitions):
+    spark_submit.does(JOB.format(partitions=partitions))
+    with caplog.at_level(logging.INFO):
+        assert partition_keys_of(table, context, partition_events=True) == set()
+    shown = [record.levelname for record in caplog.records if "names no partition" in record.message]
+    assert shown == ["WARNING" if partitions is None else "INFO"]
+
+
+def test_an_airflow_without_partition_keys_gets_the_plain_event(table, spark_submit, context):
+    spark_submit.does(JOB.format(partitions=MAY))
+    orders = Asset("orders")
+    context["outlet_events"][orders] = SimpleNamespace(extra={})
+    operator(table, outlets=[orders], partition_events=True).execute(context)
+    assert context["outlet_events"][orders].extra["partitions"] == list(MAY)

@@ -1,0 +1,76 @@
+"""A DAG run for each partition that changed: the task that names them, and the one that works on a partition."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import airflow.sdk
+import pyarrow as pa
+import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
+from deltalake import write_deltalake
+
+from tests.examples.dag_runs import FIRST, SECOND, example
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.interop,
+    pytest.mark.skipif(
+        not hasattr(airflow.sdk, "PartitionedAssetTimetable"), reason="partitions came with Airflow 3.2"
+    ),
+]
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path, airflow_db):
+    """A function that calls a task of a DAG with a context, over a table with two days."""
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path))
+    days = pa.table({"id": [1, 2, 3], "day": [FIRST, SECOND, SECOND]})
+    write_deltalake(str(tmp_path / "orders"), days, partition_by=["day"])
+    assert isinstance(example("orders_by_day").schedule, airflow.sdk.PartitionedAssetTimetable)
+
+    def call(dag_id, task_id, context):
+        task = example_in_file("orders_by_day", dag_id).get_task(task_id)
+        monkeypatch.setattr(sys.modules[task.python_callable.__module__], "get_current_context", lambda: context)
+        return task.python_callable()
+
+    return call
+
+
+def example_in_file(file, dag_id):
+    from tests.examples.dag_runs import EXAMPLES
+    from tests.support.airflow_versions import DagBag
+
+    return DagBag(EXAMPLES / f"{file}.py").dags[dag_id]
+
+
+def changed_days(call, tmp_path, partitions):
+    """The partition keys that the first DAG sends for an event of the watcher."""
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+
+    table = str(tmp_path / "orders")
+    payload = {"table": table, "from_version": 0, "version": 0, "partitions": partitions}
+    event = SimpleNamespace(extra={"from_trigger": True, "payload": payload}, timestamp=datetime.now(UTC))
+    triggering = defaultdict(lambda: [event], {"any asset": []})
+    sent = OutletEventAccessors()
+    call("orders_changed_days", "name_changed_days", {"triggering_asset_events": triggering, "outlet_events": sent})
+    return sent[airflow.sdk.Asset("orders_changed_days")].partition_keys
+
+
+def test_each_partition_of_the_watched_table_that_changed_is_sent(call, tmp_path):
+    assert changed_days(call, tmp_path, ["day=2026-03-01", "day=2026-03-02"]) == {"day=2026-03-01", "day=2026-03-02"}
+
+
+def test_a_change_of_unknown_partitions_fails_the_task_and_a_change_of_none_skips_it(call, tmp_path):
+    with pytest.raises(RuntimeError, match="do not name the partitions"):
+        changed_days(call, tmp_path, None)
+    with pytest.raises(AirflowSkipException):
+        changed_days(call, tmp_path, [])
+
+
+def test_a_run_works_on_its_partition(call):
+    context = {"dag_run": SimpleNamespace(partition_key="day=2026-03-02")}
+    assert call("orders_by_day", "count_orders", context) == {"day": "2026-03-02", "orders": 2}
