@@ -20,6 +20,7 @@ REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commi
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 # The longest that a page of the checkout's top may be, so that it stays an overview.
 MOST_LINES = {"ARCHITECTURE.md": 150}
+TOP_PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"]
 EXAMPLES = sorted((CHECKOUT / "example_dags").glob("*.py"))
 ERRORS = [name for name, it in vars(errors).items() if isinstance(it, type) and issubclass(it, DeltaLiteError)]
 
@@ -133,7 +134,7 @@ def test_the_code_in_the_readme_is_that_of_example_dags():
         assert any(piece in example for example in examples), piece
 
 
-@pytest.mark.parametrize("name", [*MOST_LINES, "README.md"])
+@pytest.mark.parametrize("name", TOP_PAGES)
 def test_a_link_of_a_page_at_the_top_leads_to_a_file_that_exists(name):
     linked = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (CHECKOUT / name).read_text("utf-8"))
     assert linked
@@ -143,6 +144,42 @@ def test_a_link_of_a_page_at_the_top_leads_to_a_file_that_exists(name):
 @pytest.mark.parametrize(("name", "most"), MOST_LINES.items())
 def test_a_page_at_the_top_stays_an_overview(name, most):
     assert len((CHECKOUT / name).read_text("utf-8").splitlines()) <= most
+
+
+# Paths in a page may begin at the checkout, or in one of the packages.
+ROOTS = [CHECKOUT, CHECKOUT / "spark_jobs" / "deltalite", CHECKOUT / "airflow_provider_deltalite"]
+PACKAGES = [path for root in ROOTS[1:] for path in sorted(root.rglob("__init__.py"))]
+
+
+def missing_files(text: str, roots: list[Path]) -> list[str]:
+    """Return the files in backticks that exist in none of the roots, without those that the text calls new."""
+    named = re.findall(r"`([\w./-]+\.(?:py|md|sh|toml|txt))`(?! \(new\))", text)
+    new = re.findall(r"`([\w./-]+\.py)` \(new\)", text)
+    return [name for name in named if name not in new and not any((root / name).is_file() for root in roots)]
+
+
+@pytest.mark.parametrize("name", TOP_PAGES)
+def test_a_page_at_the_top_names_files_that_exist(name):
+    assert missing_files((CHECKOUT / name).read_text("utf-8"), ROOTS) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.parent.name)
+def test_the_docstring_of_a_package_names_files_that_exist(package):
+    assert missing_files(package.read_text("utf-8"), [package.parent, CHECKOUT]) == []
+
+
+def test_a_file_that_does_not_exist_is_noticed():
+    text = "Read `README.md`, write `spark/gone.py` and `spark/comment.py` (new)."
+    assert missing_files(text, [CHECKOUT]) == ["spark/gone.py"]
+
+
+def test_the_targets_that_pages_name_are_in_the_makefile():
+    targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = {
+        target for name in TOP_PAGES for target in re.findall(r"`make ([a-z-]+)", (CHECKOUT / name).read_text("utf-8"))
+    }
+    assert named
+    assert named <= targets
 
 
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
