@@ -8,7 +8,7 @@ from deltalite.errors import CommitStateUnknownError, CorruptLogError
 from deltalite.log import action_files
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
-from deltalite.results import OperationResult
+from deltalite.results import OperationResult, parse_marker, result_marker
 from deltalite.txn.find_run import earlier_result, find_run, find_run_commit, result_of_version
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, load, new_store, put, put_raw, txn
@@ -138,3 +138,33 @@ def test_provenance_that_says_little_is_enough(metrics):
     store = create(new_store())
     put_raw(store, 1, [txn(RUN, 0), info(operationMetrics=metrics) if metrics is not None else add("a")])
     assert find_run(store, RunIdentity(app_id=RUN)).metrics == {}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"operationMetrics": ["numFiles"]},
+        {"operationMetrics": "7"},
+        {"operationMetrics": {"a": "--5", "b": "\u00b2", "c": "9" * 5000, "d": True, "e": str(2**63)}},
+        {"operationParameters": {"sourceVersions": "{"}},
+        {"operationParameters": {"sourceVersions": "[1, 2]"}},
+        {"operationParameters": {"sourceVersions": '{"source": "3"}'}},
+        {"operationParameters": {"sourceVersions": "[" * 100_000}},
+        {"operationParameters": ["sourceVersions"]},
+        {"operation": {"name": "WRITE"}, "readVersion": "1", "timestamp": "noon"},
+        {"operation": None, "readVersion": True, "timestamp": 10**400},
+        {"userMetadata": {"dag_id": "x"}},
+        {"userMetadata": "{" + '"a":' * 100_000},
+    ],
+)
+def test_provenance_of_unexpected_types_does_not_fail_the_lookup(told):
+    """A commit under our app id may come from another program. What the result cannot hold counts as absent."""
+    store = create(new_store())
+    put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **told})])
+    details = {"idempotency_key": "k", "run_start": "2026-01-01T00:00:00+00:00"}
+    result = find_run(store, RunIdentity(app_id=RUN, details=details))
+    assert (result.version, result.metrics, result.source_versions) == (1, {}, {})
+    assert result.operation in ("WRITE", "UNKNOWN")
+    assert result.read_version is None
+    assert result.timestamp == NOON_MS
+    assert parse_marker(result_marker(result)) == result

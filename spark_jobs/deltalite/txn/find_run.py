@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,7 @@ from deltalite.txn.resuming import EarlierCommit, Rerun, decide, is_before, refu
 _log = logging.getLogger(__name__)
 CLOCK_SKEW_SECONDS = 600
 """How far the clocks of Airflow and of a writer may differ."""
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,7 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
     if decide(identity, earlier) is Rerun.WORK:
         return None
     _warn_of_other_request(identity, earlier)
-    return _told(commit, earlier.txn, table, snapshot.metadata)
+    return _skipped_result(commit, earlier.txn, table, snapshot.metadata)
 
 
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
@@ -168,10 +170,10 @@ def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit |
 
 def _is_long_before(commit: RunCommit, own: RunProvenance) -> bool:
     """Whether the commit is older than our DAG run, by more than clocks differ, so that none below it is of the run."""
-    start, committed_ms = moment(own.run_start), commit.info.get("timestamp")
+    start, committed_ms = moment(own.run_start), _long(commit.info.get("timestamp"))
     return (
         start is not None
-        and isinstance(committed_ms, int)
+        and committed_ms is not None
         and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
     )
 
@@ -247,26 +249,32 @@ def result_of_version(store: LogStore, version: int, app_id: str, metadata: Meta
             f"Another try of this run committed version {version} of {store.root}, and it is no longer there.",
             remedy="Look at the table's history before the task is run again.",
         )
-    return _told(found, found.txn, store.root, metadata)
+    return _skipped_result(found, found.txn, store.root, metadata)
 
 
-def _told(found: RunCommit | None, stored: SetTransaction, table: str, metadata: Metadata | None) -> OperationResult:
-    info = found.info if found else {}
-    metrics = info.get("operationMetrics") or {}
+def _skipped_result(
+    commit: RunCommit | None, txn: SetTransaction, table: str, metadata: Metadata | None
+) -> OperationResult:
+    """The result that the provenance of an earlier commit describes, marked as skipped.
+
+    Another program may have written the provenance, so a value of an unexpected type counts as absent.
+    """
+    info = commit.info if commit else {}
+    operation, timestamp_ms = info.get("operation"), _long(info.get("timestamp"))
     return OperationResult(
         table=table,
-        operation=str(info.get("operation", "UNKNOWN")),
-        version=found.version if found else None,
-        read_version=info.get("readVersion"),
+        operation=operation if isinstance(operation, str) else "UNKNOWN",
+        version=commit.version if commit else None,
+        read_version=_long(info.get("readVersion")),
         committed=False,
         skipped=True,
-        app_id=stored.app_id,
-        txn_version=stored.version,
-        timestamp=info.get("timestamp", stored.last_updated_ms),
-        metrics={name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
+        app_id=txn.app_id,
+        txn_version=txn.version,
+        timestamp=txn.last_updated_ms if timestamp_ms is None else timestamp_ms,
+        metrics=_metrics(info.get("operationMetrics")),
         source_versions=source_versions_of(info.get("operationParameters")),
         out_of_order=RunProvenance.from_text(info.get("userMetadata")).out_of_order,
-        partitions=_partitions(found, metadata),
+        partitions=_partitions(commit, metadata),
     )
 
 
@@ -278,10 +286,35 @@ def _partitions(commit: RunCommit | None, metadata: Metadata | None) -> tuple[st
     return partition_names(metadata, () if commit is None else commit.changed_partitions)
 
 
+def _metrics(values: Any) -> dict[str, int]:
+    """The metrics of a commit that are whole numbers of 64 bits; Delta writes them as texts."""
+    if not isinstance(values, Mapping):
+        return {}
+    numbers = {name: _long(int(text)) for name, value in values.items() if _INTEGER.fullmatch(text := str(value))}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _long(value: Any) -> int | None:
+    """The value if it is a whole number of 64 bits, else None."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and -(2**63) <= value < 2**63 else None
+
+
 def source_versions_of(parameters: Any) -> dict[str, int]:
-    """The versions of the Delta tables that an operation read, as the parameters in its commit say them."""
+    """The versions of the Delta tables that an operation read, from the operation's parameters in its commit.
+
+    The result is empty if the parameters do not hold them, or hold something else under that name.
+    """
     text = parameters.get(SOURCE_VERSIONS) if isinstance(parameters, Mapping) else None
-    return dict(json.loads(text)) if isinstance(text, str) else {}
+    if not isinstance(text, str):
+        return {}
+    try:
+        versions = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(versions, Mapping) or any(_long(version) is None for version in versions.values()):
+        return {}
+    return dict(versions)
 
 
 def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
