@@ -172,9 +172,7 @@ def _is_long_before(commit: RunCommit, own: RunProvenance) -> bool:
     """Whether the commit is older than our DAG run, by more than clocks differ, so that none below it is of the run."""
     start, committed_ms = moment(own.run_start), _long(commit.info.get("timestamp"))
     return (
-        start is not None
-        and committed_ms is not None
-        and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
+        start is not None and committed_ms is not None and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
     )
 
 
