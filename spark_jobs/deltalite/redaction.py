@@ -56,8 +56,13 @@ _HADOOP = (
     r"oauth.*token",
     r"hadoop.security.sensitive-config-keys",
 )
+# Names of numbers of tokens are shown, such as `max_tokens`, `token_count` and `tokens_per_second`.
+_COUNTED = r"s?[._-]?(counts?|limit|budget|usage|per[._-]?(second|minute|hour|day|request|batch|document))$"
+_QUANTITIES = ("max", "min", "num", "avg", "sum", "total", "input", "output", "prompt", "completion")
+_MANY = "|".join(rf"(?<=(?<![a-z]){name}{between}token)" for name in _QUANTITIES for between in ("", "[._-]"))
+_TOKEN = rf"token(?!{_COUNTED}|({_MANY})s$)"
 _OTHERS = (
-    r"secret|passw(or)?d|passphrase|passcode|pwd|token|jaas|authorization|signature|credentials$|cookie$",
+    rf"secret|passw(or)?d|passphrase|passcode|pwd|{_TOKEN}|jaas|authorization|signature|credentials$|cookie$",
     r"(^|[._-]|key|store|user|db)pass$",
     r"(access|account|api|private|shared|encryption|signing|session|master|storage|subscription|hmac)[._-]?key",
     r"[._-]sas[._-]|[._-]sas$|^sas$|^sig$|connection[._-]?string|(^|[._-])(dsn|jwt|pat)$",

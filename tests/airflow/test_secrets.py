@@ -143,7 +143,8 @@ NAMES = [
     "spark.ssl.keyPassword",
     "kafka.sasl.jaas.config", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "PGPASSWORD", "MYSQL_PWD", "sfPrivateKey",
     "pem_private_key", "parquet.encryption.key.list", "apiKey", "credentials", "header.Authorization", "db.pass",
-    "azure.storage.connection-string", "connectionString", "sharedAccessKey", "passphrase", "sig",
+    "azure.storage.connection-string", "connectionString", "sharedAccessKey", "passphrase", "sig", "api_tokens",
+    "tokens", "max_token", "admin_tokens", "x.token.count.y", "max_tokens.access_token",
 ]  # fmt: skip
 TEXTS = [
     "-Djavax.net.ssl.trustStorePassword={} -Dx=1", '-Dmy.password="{}"', "-Da=1 '-Dmy.secret={}'",
@@ -237,6 +238,7 @@ def test_a_text_that_only_begins_like_a_structure_is_an_ordinary_text(text):
 @pytest.mark.parametrize(
     "text",
     ["/lake/orders@v3", "abfss://container@lake.dfs.core.windows.net/x", "http://h:8080/a/b", "s3://bucket/a@b/c",
+     "max_tokens=4096000,token_count=1234567",
      "SELECT a/b FROM x WHERE c = 'password'", "id=1,day=2026-01-01", "spark://host:7077", "12:30:00 and 1:2"],
 )  # fmt: skip
 def test_harmless_texts_are_shown(text):

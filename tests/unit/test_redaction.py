@@ -50,3 +50,23 @@ def test_names_that_connectors_use_are_secret(name):
 )
 def test_a_secret_in_the_value_of_another_assignment_is_hidden_by_itself(text):
     assert "planted" in set(secret_values(text))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["max_tokens", "maxTokens", "spark.llm.max-tokens", "num_tokens", "total.tokens", "input_tokens", "token_count",
+     "tokenCount", "token_counts", "token_limit", "tokens_per_second", "tokensPerMinute", "MAX_TOKENS_PER_REQUEST"],
+)  # fmt: skip
+def test_a_number_of_tokens_is_shown(name):
+    assert list(secret_values({name: "4096 and more"})) == []
+    assert redacted(f"{name}=40960") == f"{name}=40960"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["token", "tokens", "access_token", "accessToken", "refresh.tokens", "token_value", "max_token", "admin_tokens",
+     "login_tokens", "token_counter", "count_token", "tokens_max", "token_count_secret", "max_tokens_password",
+     "max_tokens.token", "token.per.user", "subtotal_token", "x_token_count_y"],
+)  # fmt: skip
+def test_a_token_is_hidden_whatever_else_its_name_says(name):
+    assert "planted" in set(secret_values({name: "planted"}))
