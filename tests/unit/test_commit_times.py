@@ -17,7 +17,7 @@ from deltalite.errors import (
     VersionGapError,
     VersionNotFoundError,
 )
-from deltalite.log.commit_times import InCommitTimes, Timeline, commit_times, in_commit_times, rebuildable
+from deltalite.log.commit_times import InCommitTimes, Timeline, commit_times, in_commit_times, rebuildable, time_in
 from deltalite.log.listing import list_log
 from deltalite.log.segment import find_segment
 from deltalite.protocol.actions import Protocol
@@ -200,14 +200,14 @@ def test_a_moment_among_many_carried_times_is_found_by_opening_few_commits():
 
 
 @pytest.mark.parametrize("position", [0, 2000])
-def test_of_a_large_commit_only_the_head_is_read_unless_the_provenance_stands_elsewhere(position):
+def test_a_large_commit_is_opened_once_wherever_its_provenance_stands(position):
     store = carrying(1000, 2000)
     actions = [add(f"{'x' * 100}{number}") for number in range(2000)]
     actions.insert(position, info(inCommitTimestamp=2000))
     put_raw(store, 1, actions)
     requests = Requests(store)
     assert Timeline(store, InCommitTimes()).time_of(1) == 2000
-    assert [operation for operation, _ in requests.seen] == ["list", "open"] + ["read"] * (position > 0)
+    assert [operation for operation, _ in requests.seen] == ["list", "open"]
 
 
 def test_a_commit_that_vanishes_while_a_moment_is_looked_for_is_a_typed_error():
@@ -299,3 +299,22 @@ def test_tables_of_other_engines_are_travelled_by_the_times_that_their_commits_c
     assert versions_at(store, *carried.values()) == list(carried)
     with pytest.raises(TimestampOutOfRangeError, match="version 0"):
         Snapshot.load_at(store, min(carried.values()) - 1)
+
+
+def test_the_time_of_a_large_commit_is_read_in_bounded_memory(monkeypatch):
+    """The provenance may stand behind other actions, and may be long itself."""
+    store = carrying(1000, 2000)
+    long = {f"k{n}": "x" * 50_000 for n in range(5)}
+    put_raw(
+        store, 2, [add("f" * 200_000), info(operation="WRITE", more=long, **long, inCommitTimestamp=3000), add("g")]
+    )
+    put_raw(store, 3, [info(inCommitTimestamp=4000), *(add(f"{n}" * 100) for n in range(2_000))])
+    monkeypatch.setattr(store, "read", pytest.fail)
+    commits = list_log(store, 0).commits
+    assert [time_in(store, commits[version]) for version in (2, 3)] == [3000, 4000]
+    put_raw(store, 4, [add("f" * 200_000)])
+    with pytest.raises(CorruptLogError, match="carries no valid inCommitTimestamp"):
+        time_in(store, list_log(store, 0).commits[4])
+    del store.files[commit_name(2)]
+    with pytest.raises(VersionGapError):
+        time_in(store, commits[2])

@@ -7,12 +7,15 @@ from others, and the refusal names the version that did it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.errors import RerunRefusedError
+from deltalite.errors import RerunRefusedError, VersionGapError
+from deltalite.log.bounded_actions import read_bounded_actions
 from deltalite.log.file_table import file_key, key_column
-from deltalite.protocol.actions import RemoveFile, parse_commit
+from deltalite.protocol.actions import RemoveFile, from_json
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
 from deltalite.snapshot import Snapshot
@@ -48,10 +51,16 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
 def _rewritten_by(base: Snapshot, after: int, keys: set[str]) -> int | str:
     """The first version above `after` that removes one of the files."""
     for version in range(after + 1, base.version + 1):
-        data = base.store.read(commit_name(version))
-        if data is None:
+        try:
+            if any(file_key(path, None) in keys for path in _removed_paths(base, commit_name(version))):
+                return version
+        except VersionGapError:
             continue
-        actions = parse_commit(data, commit_name(version))
-        if any(isinstance(a, RemoveFile) and file_key(a.path, None) in keys for a in actions):
-            return version
     return "(no longer in the log)"
+
+
+def _removed_paths(base: Snapshot, name: str) -> Iterator[str]:
+    """The paths of the files that a commit removes, in bounded memory."""
+    for kind, body in read_bounded_actions(base.store, name):
+        if kind == RemoveFile.action:
+            yield from_json(RemoveFile, body, name).path

@@ -48,7 +48,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
 }
 # What a summary needs if it is not too long; it is kept whatever else the action holds.
-_WANTED: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata"})}
+_WANTED: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
 # What an action must have, and a summary does not need: empty where it is too long to be kept.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
 _EMPTY: Mapping[bytes, Any] = {b'"': "", b"{": {}, b"[": []}

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltalite.errors import CorruptLogError, VersionGapError
+from deltalite.errors import CorruptLogError
+from deltalite.log.action_files import read_actions
+from deltalite.log.bounded_actions import read_bounded_actions
 from deltalite.log.listing import Listing, list_log
-from deltalite.protocol.actions import CommitInfo, Metadata, Protocol, iter_raw_actions
+from deltalite.protocol.actions import CommitInfo, Metadata, Protocol
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.properties import (
@@ -31,8 +33,7 @@ _FEATURE = "inCommitTimestamp"
 _TIME_KEY = "inCommitTimestamp"
 # Delta 3.2 wrote the feature as a preview: the same rules, with this behind the feature's and the properties' names.
 _PREVIEW = "-preview"
-# The provenance stands first, so that the beginning of a large commit is enough.
-_HEAD_BYTES = 64 * 1024
+_LARGE_BYTES = 64 * 1024
 # The end of the year 9999, which datetimes end with.
 _LAST_MS = 253_402_300_799_999
 
@@ -190,28 +191,15 @@ def commit_file(store: LogStore, version: int) -> StoredFile | None:
 
 
 def time_in(store: LogStore, commit: StoredFile) -> int:
-    """The time that a commit carries, from its first line where that is the provenance, as the protocol asks.
+    """The time that a commit carries. Of a large commit no more is read than up to its provenance, in small chunks.
 
     Raises:
         CorruptLogError: it carries none.
         VersionGapError: it vanished since it was listed.
     """
-    if commit.size_bytes > _HEAD_BYTES:
-        try:
-            with store.open(commit.name) as file:
-                head = file.read(_HEAD_BYTES)
-        except FileNotFoundError:
-            head = b""
-        line, ended, _ = head.partition(b"\n")
-        if ended and (info := _provenance(line, commit.name)) is not None:
-            return required_time(info, commit.name)
-    data = store.read(commit.name)
-    if data is None:
-        raise VersionGapError(
-            f"{commit.name} of {store.root} vanished while it was read.", remedy="Read the table again."
-        )
-    return required_time(_provenance(data, commit.name), commit.name)
-
-
-def _provenance(data: bytes, name: str) -> Mapping[str, Any] | None:
-    return next((body for kind, body in iter_raw_actions(data, name) if kind == CommitInfo.action), None)
+    if commit.size_bytes > _LARGE_BYTES:
+        actions = read_bounded_actions(store, commit.name)
+    else:
+        actions = read_actions(store, commit.name, commit.size_bytes)
+    info = next((body for kind, body in actions if kind == CommitInfo.action), None)
+    return required_time(info, commit.name)

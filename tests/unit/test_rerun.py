@@ -1,0 +1,41 @@
+"""The refusal to replace files of an earlier run names the version that rewrote them, read in bounded memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.commands.rerun import files_of_earlier_run
+from deltalite.errors import RerunRefusedError
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import RunIdentity
+from tests.unit.builders import Requests, add, appended, create, info, load, new_store, put, put_raw, remove, txn
+
+RUN = "ns/dag/task/-1/run"
+
+
+@pytest.fixture
+def store():
+    """Version 1 is the run's; version 3 rewrites one of its two files, behind a long line."""
+    store = create(new_store())
+    put(store, add("mine"), add("mine too"), txn(RUN, 0))
+    appended(store, 1)
+    put_raw(store, 3, [info(more="X" * 1_100_000), add("new"), remove("mine"), remove("other")])
+    return appended(store, 1)
+
+
+def test_the_version_that_rewrote_a_file_is_found_without_reading_a_commit_at_once(store, monkeypatch):
+    base = load(store)
+    assert base.files.num_rows == 4
+    real, requests = store.read, Requests(store)
+    monkeypatch.setattr(store, "read", lambda name: pytest.fail(name) if name == commit_name(3) else real(name))
+    with pytest.raises(RerunRefusedError, match=r"Version 1 of .* version 3 has rewritten 1 of its 2 files"):
+        files_of_earlier_run(base, RunIdentity(app_id=RUN))
+    assert ("open", commit_name(3).rpartition("/")[2]) in requests.seen
+
+
+def test_a_commit_that_cleanup_removed_is_passed_over(store):
+    base = load(store)
+    assert base.files.num_rows == 4
+    del store.files[commit_name(3)]
+    with pytest.raises(RerunRefusedError, match=r"version \(no longer in the log\) has rewritten"):
+        files_of_earlier_run(base, RunIdentity(app_id=RUN))
