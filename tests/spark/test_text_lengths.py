@@ -12,7 +12,8 @@ from deltalite.commands.merge import merge
 from deltalite.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltalite.protocol.schema import CHAR_VARCHAR, parse_schema
 from deltalite.requests import MergeClause, MergeRequest
-from tests.support.tables import HERE, hand_made, optimized, put, rows, update_rows
+from deltalite.spark.session import settings
+from tests.support.tables import HERE, delete_rows, hand_made, optimized, put, rows, update_rows
 
 pytestmark = pytest.mark.spark
 
@@ -55,17 +56,17 @@ def upsert(spark, table, query):
 
 def test_blanks_that_are_too_many_are_cut_off_and_the_types_stay(spark, table):
     put(spark, table, new_row(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
-    assert rows(table) == [(1, "ab ", "ab", ["a", "b ", None], {"x": "é "})]
+    assert rows(table) == [(1, "ab ", "ab ", ["a", "b ", None], {"x": "é "})]
     upsert(spark, table, new_row(2, "'abc '", "'é'", "array()", "'x'"))
     upsert(spark, table, new_row(1, "'ab  '", "''"))
     assert rows(table) == [
-        (1, "ab ", "", None, {"x": None}),
-        (2, "abc", "é", [], {"x": "x"}),
+        (1, "ab ", "   ", None, {"x": None}),
+        (2, "abc", "é  ", [], {"x": "x"}),
     ]
     update_rows(spark, table, {"c": "'q'", "v": "'w    '"}, "id = 2")
     optimized(spark, table)
-    assert rows(table)[1] == (2, "w  ", "q", [], {"x": "x"})
-    assert ("w  ", "q") in [(r.v, r.c) for r in delta.read(spark, str(table)).collect()]
+    assert rows(table)[1] == (2, "w  ", "q  ", [], {"x": "x"})
+    assert ("w  ", "q  ") in [(r.v, r.c) for r in delta.read(spark, str(table)).collect()]
     put(spark, table, new_row(3) + ", 1 AS more", merge_schema=True)
     kept = parse_schema(DeltaTable(str(table)).metadata.schema_string)
     assert {f.name: f.metadata.get(CHAR_VARCHAR) for f in kept if f.name in LENGTHS} == LENGTHS
@@ -94,3 +95,112 @@ def test_a_type_that_is_none_is_refused_on_write_and_read_all_the_same(spark, ta
     assert rows(table) == []
     with pytest.raises(UnsupportedFeatureError, match="'c' has the type"):
         put(spark, table, new_row(1))
+
+
+CHARS = {"c": "char(5)", "p": "char(3)", "l": "array<char(3)>", "s": "struct<x:char(3)>"}
+
+
+@pytest.fixture
+def unpadded(spark, tmp_path):
+    """A table with texts of char(n) as delta-spark 4.4 inserts them: some filled with blanks, others not."""
+    root = tmp_path / "u"
+    query = (
+        "SELECT * FROM VALUES (1L, 'ab', 'x', array('a'), named_struct('x', 'b')), "
+        "(2L, 'ab   ', 'x  ', NULL, NULL), (3L, 'abcde', 'xyz', array('abc', NULL), named_struct('x', NULL)) "
+        "AS rows (id, c, p, l, s)"
+    )
+    put(spark, root, query, partition_by=["p"])
+    log = root / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    schema = json.loads(metadata["schemaString"])
+    for field in schema["fields"]:
+        if field["name"] in CHARS:
+            field["metadata"] = {CHAR_VARCHAR: CHARS[field["name"]]}
+    metadata["schemaString"] = json.dumps(schema)
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    for helper in root.glob("_delta_log/*.crc"):
+        helper.unlink()
+    return root
+
+
+def read_ids(spark, table, where):
+    """The ids of the rows, read in two ways that must agree: with `where` of `read`, and with Spark's filter."""
+    found = sorted(row.id for row in delta.read(spark, str(table), where=where).collect())
+    assert found == sorted(row.id for row in delta.read(spark, str(table)).where(where).collect())
+    return found
+
+
+def test_a_shorter_char_is_filled_with_blanks_on_read(spark, unpadded):
+    assert sorted(tuple(row) for row in delta.read(spark, str(unpadded)).collect()) == [
+        (1, "ab   ", "x  ", ["a  "], ("b  ",)),
+        (2, "ab   ", "x  ", None, None),
+        (3, "abcde", "xyz", ["abc", None], (None,)),
+    ]
+
+
+# The answers of delta-spark 4.4 on Spark 4.2 for the same rows.
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("c = 'ab'", [1, 2]), ("c = 'ab   '", [1, 2]), ("c = 'ab      '", [1, 2]), ("'ab' = c", [1, 2]),
+        ("c IN ('ab', 'zz')", [1, 2]), ("c LIKE 'ab'", []), ("c < 'abc'", [1, 2]), ("c <=> 'ab'", [1, 2]),
+        ("p = 'x'", [1, 2]), ("length(c) = 5", [1, 2, 3]), ("s.x = 'b'", []), ("l[0] = 'a'", []), ("s.x = 'b  '", [1]),
+        ("c >= 'ab'", [1, 2, 3]), ("c || '' = 'ab'", []), ("trim(c) = 'ab'", [1, 2]), ("c = 'abcdefg'", []),
+        ("c <> 'ab'", [3]), ("c = concat('a', 'b')", [1, 2]), ("c = 'ab' AND p = 'x'", [1, 2]), ("c = p", []),
+    ],
+)  # fmt: skip
+def test_comparisons_match_as_in_spark_whether_files_hold_the_blanks_or_not(spark, unpadded, where, ids):
+    assert read_ids(spark, unpadded, where) == ids
+
+
+@pytest.mark.parametrize("condition", ["p = 'x'", "c IN ('ab') AND (s.x = 'b  ' OR id = 2)"])
+def test_conditions_of_verbs_match_what_a_read_finds(spark, unpadded, condition):
+    update_rows(spark, unpadded, {"c": "'new'"}, condition)
+    assert read_ids(spark, unpadded, "c = 'new'") == [1, 2]
+    delete_rows(spark, unpadded, "c = 'new' AND p = 'x'")
+    assert read_ids(spark, unpadded, "true") == [3]
+
+
+def test_a_replacement_of_a_partition_finds_files_without_the_blanks(spark, unpadded):
+    put(spark, unpadded, "SELECT 9L AS id, 'q' AS c, 'x' AS p", mode="overwrite", partition_overwrite="dynamic")
+    assert read_ids(spark, unpadded, "true") == [3, 9]
+    put(spark, unpadded, "SELECT 8L AS id, 'q' AS c, 'x' AS p", mode="overwrite", replace_where="p = 'x'")
+    assert read_ids(spark, unpadded, "true") == [3, 8]
+    optimized(spark, unpadded, where="p = 'x'")
+    assert read_ids(spark, unpadded, "p = 'x'") == [8]
+
+
+def test_a_merge_compares_filled_texts_of_the_table(spark, unpadded):
+    def merged(on):
+        query = "SELECT 'ab' AS k, 1 AS n"
+        return merge(spark, MergeRequest(table=str(unpadded), sources={"source": HERE}, query=query, on=on,
+            when_matched=(MergeClause(update={"id": "target.id + 10"}, condition="target.p = 'x'"),)))  # fmt: skip
+
+    merged("target.c = source.k")  # matches nothing, as in a join of Spark's
+    assert read_ids(spark, unpadded, "true") == [1, 2, 3]
+    assert merged("target.c = rpad(source.k, 5, ' ')").metrics["numTargetRowsUpdated"] == 2
+    assert merged("target.c = 'ab' AND source.n = 1").metrics["numTargetRowsUpdated"] == 2
+    assert read_ids(spark, unpadded, "true") == [3, 21, 22]
+
+
+def test_checks_compare_filled_texts(spark, table):
+    log = next((table / "_delta_log").glob("*.json"))
+    text = log.read_text().replace('"minWriterVersion": 2', '"minWriterVersion": 3')
+    log.write_text(
+        text.replace('"configuration": {}', '"configuration": {"delta.constraints.k": "c IN (\'ab\', \'cd\')"}')
+    )
+    put(spark, table, new_row(1, c="'ab'"))
+    upsert(spark, table, new_row(2, c="'cd'"))
+    update_rows(spark, table, {"c": "'cd'"}, "c = 'ab'")
+    assert [row[2] for row in rows(table)] == ["cd ", "cd "]
+    with pytest.raises(ConstraintViolationError, match="'cd'"):
+        put(spark, table, new_row(3, c="'ef'"))
+
+
+def test_settings_of_spark_leave_texts_as_they_are_stored(spark, unpadded):
+    with settings(spark, {"spark.sql.readSideCharPadding": "false"}):
+        assert sorted(row.c for row in delta.read(spark, str(unpadded)).collect()) == ["ab", "ab   ", "abcde"]
+        assert read_ids(spark, unpadded, "c = 'ab'") == [1, 2]
+    with settings(spark, {"spark.sql.legacy.charVarcharAsString": "true"}):
+        assert read_ids(spark, unpadded, "c = 'ab'") == [1]

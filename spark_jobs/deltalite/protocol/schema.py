@@ -35,6 +35,7 @@ PRIMITIVES = frozenset(
 MAX_PRECISION = 38
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """The field metadata in which Spark keeps a type with texts of bounded length, in SQL; the field's type has strings."""
+_CHAR = re.compile(r"\bchar\s*\(", re.IGNORECASE)
 _BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
 # Other names that Spark reads.
 _ALIASES = {"null": "void", "timestamp_ltz": "timestamp"}
@@ -305,6 +306,12 @@ def contains_type(data_type: DataType, name: str) -> bool:
             return contains_type(key, name) or contains_type(value, name)
         case StructType(members):
             return any(contains_type(f.type, name) for f in members)
+
+
+def holds_char(field: StructField) -> bool:
+    """Whether a column has the type char(n), alone or inside of its type, as Spark keeps it in the field's metadata."""
+    texts = (one.metadata.get(CHAR_VARCHAR) for one in (field, *all_fields(field.type)))
+    return any(text is not None and _CHAR.search(str(text)) is not None for text in texts)
 
 
 def all_fields(data_type: DataType) -> Iterator[StructField]:

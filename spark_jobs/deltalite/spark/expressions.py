@@ -24,7 +24,7 @@ from deltalite.spark.catalyst import kind_of, nodes_of, query_execution
 from deltalite.spark.columns import SOURCE, TARGET
 from deltalite.spark.errors import first_line
 from deltalite.spark.moving import moving_part
-from deltalite.spark.types import from_spark, spark_type, to_spark
+from deltalite.spark.types import from_spark, spark_type, to_spark, with_char_types
 
 _IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
 _IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
@@ -146,8 +146,11 @@ def _is_of_rows(qualifier: Any) -> bool:
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A frame of these columns, whose rows the optimizer does not know to be none."""
-    return no_rows_of(spark, to_spark(schema))
+    """A frame of these columns, whose rows the optimizer does not know to be none.
+
+    Columns of the type char(n) are known as such, so that Spark fills the texts that they are compared with.
+    """
+    return no_rows_of(spark, with_char_types(to_spark(schema), schema))
 
 
 def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltalite.columnar.predicate import Constant, Path, Predicate, conjunction
 from deltalite.errors import UnsupportedFeatureError
-from deltalite.protocol.schema import DataType, PrimitiveType, StructType, member_at, parse_type
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType, holds_char, member_at, parse_type
 from deltalite.protocol.schema_evolution import fits
 from deltalite.spark.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.columns import SOURCE, TARGET, named
@@ -33,7 +33,8 @@ _TIMES = ("timestamp", "timestamp_ntz")
 class KeyPair:
     """A column of the target (as users spell it) that is equal to `source` in every row that matches.
 
-    `null_safe`: nulls match nulls. `source` is a column of the source's rows in the type `type`.
+    `null_safe`: nulls match nulls. `source` is a column of the source's rows in the type `type`. `is_char`: files may
+    hold the target's texts without the blanks at their ends.
     """
 
     target: Path
@@ -41,6 +42,7 @@ class KeyPair:
     source: Column
     type: DataType
     null_safe: bool
+    is_char: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +138,15 @@ def _pair(
     found = None if path is None else member_at(target, path)
     if found is None or value is None:
         return None
-    return KeyPair(target=found[0], target_type=found[1], source=value[0], type=value[1], null_safe=null_safe)
+    column = target.find(found[0][0])
+    return KeyPair(
+        target=found[0],
+        target_type=found[1],
+        source=value[0],
+        type=value[1],
+        null_safe=null_safe,
+        is_char=column is not None and holds_char(column),
+    )
 
 
 def _uncast(node: ConditionNode, schema: StructType) -> ConditionNode | None:

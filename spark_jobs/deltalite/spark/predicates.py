@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from deltalite.columnar.char_texts import on_stored_texts
 from deltalite.columnar.file_facts import nearest_single
 from deltalite.columnar.predicate import (
     And,
@@ -25,6 +26,7 @@ from deltalite.columnar.predicate import (
     In,
     IsNotNull,
     IsNull,
+    Leaf,
     Not,
     Operator,
     Or,
@@ -36,7 +38,7 @@ from deltalite.columnar.predicate import (
     literal_fits,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.schema import DataType, StructType, contains_type, member_at, parse_type
+from deltalite.protocol.schema import DataType, StructType, contains_type, holds_char, member_at, parse_type
 from deltalite.spark.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.columns import TARGET
 from deltalite.spark.errors import first_line
@@ -159,6 +161,7 @@ class _Reader:
     def __init__(self, schema: StructType, zone: ZoneInfo | None) -> None:
         self._schema = schema
         self._zone = zone
+        self._char_columns = frozenset(field.name for field in schema if holds_char(field))
 
     def read(self, condition: ConditionNode) -> Predicate:
         return self._predicate(condition)
@@ -173,11 +176,18 @@ class _Reader:
                 return Not(self._predicate(child))
             case _:
                 try:
-                    return self._leaf(node)
+                    leaf = self._leaf(node)
                 except _UnreadError:
                     return Unknown(frozenset(node.attributes()))
+                return leaf if isinstance(leaf, Constant) else self._on_stored_values(leaf)
 
-    def _leaf(self, node: ConditionNode) -> Predicate:
+    def _on_stored_values(self, leaf: Leaf) -> Predicate:
+        """The predicate on values as files hold them: Spark fills texts of char(n) with blanks when it reads them."""
+        if leaf.column[0] not in self._char_columns or isinstance(leaf, IsNull | IsNotNull):
+            return leaf
+        return on_stored_texts(leaf)
+
+    def _leaf(self, node: ConditionNode) -> Leaf | Constant:
         match node.kind, node.children:
             case "IsNull", [child]:
                 return IsNull(self._column(child)[0])
@@ -198,7 +208,7 @@ class _Reader:
             case _:
                 raise _UnreadError
 
-    def _comparison(self, operator: Operator, left: ConditionNode, right: ConditionNode) -> Predicate:
+    def _comparison(self, operator: Operator, left: ConditionNode, right: ConditionNode) -> Comparison:
         if left.kind == "Literal":
             left, right, operator = right, left, _MIRRORED.get(operator, operator)
         column, data_type = self._column(left)

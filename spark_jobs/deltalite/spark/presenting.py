@@ -29,7 +29,8 @@ from deltalite.protocol.schema import (
 )
 from deltalite.protocol.type_changes import TYPE_CHANGES
 from deltalite.spark.columns import named
-from deltalite.spark.types import spark_type, to_spark
+from deltalite.spark.text_lengths import padded
+from deltalite.spark.types import char_metadata, spark_type, to_spark
 
 _VOID = PrimitiveType("void")
 _FLOATING_POINT = (PrimitiveType("float"), PrimitiveType("double"))
@@ -70,8 +71,11 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
     return spark_types.StructType(with_field_ids(found, stored).fields) if table.mode is MappingMode.ID else found
 
 
-def presented(table: TableSchema) -> list[Column]:
-    """The table's columns, made of those that `file_schema` asks for and the partition columns by physical name."""
+def presented(table: TableSchema, *, pads: bool) -> list[Column]:
+    """The table's columns, made of those that `file_schema` asks for and the partition columns by physical name.
+
+    Texts of the type char(n) are filled with blanks where `pads` is set.
+    """
     columns = []
     for logical, physical in zip(table.logical, table.physical, strict=True):
         column = named(physical.name)
@@ -80,8 +84,15 @@ def presented(table: TableSchema) -> list[Column]:
         if table.mode is MappingMode.ID:
             # A cast to its own type, so that the id does not follow the column into other files.
             column = column.cast(spark_type(logical.type))
-        columns.append(column.alias(logical.name))
+        full = padded(column, logical) if pads else None
+        columns.append((column if full is None else full).alias(logical.name, **_char_metadata(logical)))
     return columns
+
+
+def _char_metadata(field: StructField) -> dict[str, Any]:
+    """The argument of `alias` by which Spark knows a column of the type char(n)."""
+    metadata = char_metadata(field)
+    return {"metadata": metadata} if metadata else {}
 
 
 def _shown(column: Column, physical: DataType, logical: DataType, digits: int) -> Column:

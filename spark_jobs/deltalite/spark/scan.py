@@ -40,7 +40,8 @@ from deltalite.spark.native_relation import (
 from deltalite.spark.partition_columns import Texts, partition_fields, partition_texts, typed_values, with_typed_columns
 from deltalite.spark.presenting import file_schema, presented, read_settings
 from deltalite.spark.row_selection import RowSelection, live_rows, selected, words_of
-from deltalite.spark.types import to_spark
+from deltalite.spark.text_lengths import pads_on_read
+from deltalite.spark.types import to_spark, with_char_types
 from deltalite.spark.uris import glob_escaped, spark_uri
 
 _log = logging.getLogger(__name__)
@@ -190,7 +191,7 @@ class _Part:
     ) -> DataFrame:
         """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
         relation, has_values = self._relation()
-        wanted = presented(self._table)
+        wanted = presented(self._table, pads=pads_on_read(self._spark))
         looks_up = bool(self._by_file) or not has_values
         if positions is None and not looks_up and address is None:
             return self._of_session(relation.select(*wanted))
@@ -319,7 +320,7 @@ def _empty(
     by_file: Mapping[str, pa.Array | pa.ChunkedArray],
     address: _Address | None,
 ) -> DataFrame:
-    schema = to_spark(table.logical)
+    schema = with_char_types(to_spark(table.logical), table.logical)
     if by_file:
         extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
         schema = spark_types.StructType([*schema.fields, *extra.schema.fields])

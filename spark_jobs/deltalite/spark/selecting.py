@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
-from pyspark.sql.types import IntegerType
+from pyspark.sql.types import CharType, IntegerType
 
 from deltalite.columnar.skipping import FileTest, prune
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
@@ -27,7 +27,7 @@ from deltalite.spark.errors import computing, reading_table
 from deltalite.spark.predicates import parse_predicate, reads_only
 from deltalite.spark.row_actions import RowAction, decided
 from deltalite.spark.scan import scan_addressed
-from deltalite.spark.types import spark_type, to_spark
+from deltalite.spark.types import bounded_type, spark_type, to_spark, with_char_types
 from deltalite.txn.proposal import RowTest
 
 # Python's NaN equals only the same object; SQL's equals every NaN.
@@ -94,7 +94,8 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, para
         positions.setdefault(keys.texts(values), []).append(position)  # by text: 0.0 and -0.0 are one value in Python
     distinct = list(positions)
     at_column = unused_name(snapshot.schema, "at")
-    schema = to_spark(StructType((*keys.fields,))).add(at_column, IntegerType())
+    partition_schema = StructType((*keys.fields,))
+    schema = with_char_types(to_spark(partition_schema), partition_schema).add(at_column, IntegerType())
     first = [positions[texts][0] for texts in distinct]
     paths = snapshot.files["path"].take(pa.array(first, pa.int64())).to_pylist()
     values = [keys.key(rows[position], path) for position, path in zip(first, paths, strict=True)]
@@ -110,13 +111,17 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, para
 
 
 class PartitionKeys:
-    """Partition values as a tuple of typed values, which compares by value; `fields` are named as users know them."""
+    """Partition values as a tuple of typed values, which compares by value; `fields` are named as users know them.
+
+    Texts of the type char(n) are filled with blanks, as rows have them.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         table = snapshot.table_schema
         both = {own.name: f for own, f in zip(table.physical, table.logical, strict=True)}
         self.fields = [both[name] for name in table.partition_keys]
         self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
+        self._lengths = {field.name: _char_length(field) for field in self.fields}
 
     def key(self, values: Mapping[str, str | None], path: str | None = None) -> tuple[Any, ...]:
         """The values of a file's partition; `path` names the file in an error.
@@ -131,10 +136,20 @@ class PartitionKeys:
         """The values as the log spells them."""
         return tuple(partition_text(values, key) for key, _ in self._keys)
 
-    @staticmethod
-    def _value(text: str | None, field: StructField, path: str | None) -> Any:
+    def _value(self, text: str | None, field: StructField, path: str | None) -> Any:
         try:
             value = parse_partition_value(text, field.type)
         except (CorruptLogError, UnsupportedFeatureError) as error:
             raise in_file(error, field.name, path) from error
+        if isinstance(value, str):
+            return value.ljust(self._lengths[field.name])
         return _NAN if value != value else value  # noqa: PLR0124  only NaN differs from itself
+
+
+def _char_length(field: StructField) -> int:
+    """The length of a column of the type char(n); 0 for any other."""
+    try:
+        bounded = bounded_type(field)
+    except UnsupportedFeatureError:
+        return 0
+    return bounded.length if isinstance(bounded, CharType) else 0

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
+from deltalite.columnar.char_texts import least_stored_text
 from deltalite.columnar.predicate import (
     And,
     Comparison,
@@ -99,7 +100,7 @@ def by_ranges(source: DataFrame, keys: SourceKeys) -> Predicate:
 
 def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
     """The values themselves, where the target's column is one of few values; None where they are not looked for."""
-    if key.target[0].lower() not in {name.lower() for name in partition_columns}:
+    if key.is_char or key.target[0].lower() not in {name.lower() for name in partition_columns}:
         return None
     values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
     some = [row[0] for row in values.limit(_MOST_VALUES + 1).collect()]
@@ -120,6 +121,8 @@ def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[
 def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
     """The target's column lies between two encoded values; those that its type does not have are beyond its own."""
     low, high = _literal(low, key), _literal(high, key)
+    if key.is_char and isinstance(low, str):
+        low = least_stored_text(low)
     bits = _INTEGERS.get(key.target_type.name) if isinstance(key.target_type, PrimitiveType) else None
     if bits is not None:
         low, high = max(low, -(2 ** (bits - 1))), min(high, 2 ** (bits - 1) - 1)

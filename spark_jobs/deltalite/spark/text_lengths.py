@@ -1,52 +1,74 @@
 """Columns of the types char(n) and varchar(n): stored as strings, whose lengths are enforced on new rows.
 
-The field's metadata keeps the type. As Spark does, blanks at the end of a text that is too long are cut off, and what
-is still too long is refused. Lengths count characters. A shorter text of a char is not filled with blanks: conditions
-would then have to ignore them, and statistics of older files too. Rows that only move are left as they are. Spark:
-CharVarcharUtils; Delta: CharVarcharConstraint.
+The field's metadata keeps the type. On write, as Spark does, blanks at the end of a text that is too long are cut off,
+what is still too long is refused, and a shorter text of a char(n) is filled with blanks. Lengths count characters.
+
+On read, a shorter text of a char(n) is filled with blanks too, since other writers (delta-spark 4.4) insert texts as
+they are. Columns keep the type in their metadata, so that Spark fills the texts that they are compared with. Spark:
+CharVarcharUtils, ApplyCharTypePadding; Delta: CharVarcharConstraint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
 from deltalite.errors import UnsupportedFeatureError
-from deltalite.protocol.schema import CHAR_VARCHAR, ArrayType, DataType, MapType, StructField, StructType
+from deltalite.protocol.schema import ArrayType, DataType, MapType, StructField, StructType, holds_char
 from deltalite.spark.columns import named
 from deltalite.spark.guards import Guard, Holds, of_each, of_member
+from deltalite.spark.types import bounded_type, char_metadata
 
+_PADS, _AS_STRINGS = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
+_READ_SETTINGS = {_PADS: "true", _AS_STRINGS: "false"}
 _Bounded = spark_types.CharType | spark_types.VarcharType
 _Type = spark_types.DataType | None
 """A type with texts of bounded length inside, None where nothing is known of any."""
+_Change = Callable[[Column, _Bounded], Column | None]
+"""What becomes of a text of bounded length; None where it stays as it is."""
 
 
 def fitted(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
-    """The rows with texts cut to the lengths of their types; only those rows `where` a condition is TRUE.
+    """The rows with texts cut, or filled with blanks, to the lengths of their types, `where` a condition is TRUE.
 
     Raises:
-        UnsupportedFeatureError: the type in the metadata of a column is none.
+        UnsupportedFeatureError: Spark does not know the type in the metadata of a column.
     """
     columns = {}
     for field in schema:
-        value = _fitted(named(field.name), field.type, _bounded_type(field))
+        value = _changed(named(field.name), field.type, bounded_type(field), _fitted_text)
         if value is not None:
             chosen = value if where is None else F.when(where, value).otherwise(named(field.name))
-            columns[field.name] = chosen.alias(field.name)
+            columns[field.name] = chosen.alias(field.name, metadata=char_metadata(field))
     if not columns:
         return rows
     return rows.select(*[columns.get(name, named(name)) for name in rows.columns])
+
+
+def pads_on_read(spark: SparkSession) -> bool:
+    """Whether the session's settings let Spark fill the texts of char(n) with blanks when it reads them."""
+    is_on = {key: spark.conf.get(key, default) == "true" for key, default in _READ_SETTINGS.items()}
+    return is_on[_PADS] and not is_on[_AS_STRINGS]
+
+
+def padded(column: Column, field: StructField) -> Column | None:
+    """The column of `field`, as it is read, with its texts of char(n) filled with blanks; None where it has none."""
+    if not holds_char(field):
+        return None
+    try:
+        return _changed(column, field.type, bounded_type(field), _padded_text)
+    except UnsupportedFeatureError:
+        return None  # a text of a type that Spark does not know is read as it is
 
 
 def length_guards(schema: StructType) -> list[Guard]:
     """One guard for each text of bounded length, at every depth.
 
     Raises:
-        UnsupportedFeatureError: the type in the metadata of a column is none.
+        UnsupportedFeatureError: Spark does not know the type in the metadata of a column.
     """
     return [
         Guard(
@@ -55,29 +77,15 @@ def length_guards(schema: StructType) -> list[Guard]:
             remedy="Shorten the text in `query`, as with substring().",
         )
         for field in schema
-        for path, bounded, holds in _lengths(field.type, _bounded_type(field), field.name)
+        for path, bounded, holds in _lengths(field.type, bounded_type(field), field.name)
     ]
-
-
-def _bounded_type(field: StructField) -> _Type:
-    """The type in the field's metadata; None where it has none."""
-    text = field.metadata.get(CHAR_VARCHAR)
-    if text is None:
-        return None
-    try:
-        return spark_types.DataType.fromDDL(str(text))
-    except PySparkException as error:
-        raise UnsupportedFeatureError(
-            f"The column '{field.name}' has the type {text!r:.80} in its metadata ({CHAR_VARCHAR}), which is none.",
-            remedy="Repair the table's metadata with the engine that wrote it.",
-        ) from error
 
 
 def _members(data_type: StructType, bounded: _Type) -> Iterator[tuple[StructField, _Type]]:
     """Each member with its type of bounded texts: from the type of the whole, or from its own metadata."""
     known = {f.name.lower(): f.dataType for f in bounded.fields} if isinstance(bounded, spark_types.StructType) else {}
     for field in data_type:
-        yield field, known.get(field.name.lower()) or _bounded_type(field)
+        yield field, known.get(field.name.lower()) or bounded_type(field)
 
 
 def _lengths(data_type: DataType, bounded: _Type, path: str) -> Iterator[tuple[str, _Bounded, Holds]]:
@@ -103,14 +111,14 @@ def _lengths(data_type: DataType, bounded: _Type, path: str) -> Iterator[tuple[s
             return
 
 
-def _fitted(value: Column, data_type: DataType, bounded: _Type) -> Column | None:
-    """The value with its texts cut; None where it has no text of bounded length."""
+def _changed(value: Column, data_type: DataType, bounded: _Type, change: _Change) -> Column | None:
+    """The value with its texts of bounded length changed; None where all of them stay as they are."""
     match data_type, bounded:
         case _, spark_types.CharType() | spark_types.VarcharType():
-            return _fitted_text(value, bounded)
+            return change(value, bounded)
         case StructType(), _:
             members = {
-                field.name: _fitted(value.getField(field.name), field.type, inner)
+                field.name: _changed(value.getField(field.name), field.type, inner, change)
                 for field, inner in _members(data_type, bounded)
             }
             if all(member is None for member in members.values()):
@@ -119,34 +127,46 @@ def _fitted(value: Column, data_type: DataType, bounded: _Type) -> Column | None
             return F.when(value.isNotNull(), F.struct(*made))
         case ArrayType(element), _:
             inner = bounded.elementType if isinstance(bounded, spark_types.ArrayType) else None
-            return _fitted_items(value, element, inner) if _is_bounded(element, inner) else None
+            return _changed_items(value, element, inner, change)
         case MapType(key, item), _:
             inner_key, inner_item = _of_map(bounded)
-            if not (_is_bounded(key, inner_key) or _is_bounded(item, inner_item)):
+            keys = _changed_items(F.map_keys(value), key, inner_key, change)
+            items = _changed_items(F.map_values(value), item, inner_item, change)
+            if keys is None and items is None:
                 return None
-            keys = _fitted_items(F.map_keys(value), key, inner_key)
-            return F.map_from_arrays(keys, _fitted_items(F.map_values(value), item, inner_item))
+            return F.map_from_arrays(
+                F.map_keys(value) if keys is None else keys, F.map_values(value) if items is None else items
+            )
         case _:
             return None
 
 
-def _fitted_text(text: Column, bounded: _Bounded) -> Column:
-    """The text without the blanks at its end that are too many."""
-    most = bounded.length
-    fits_without_blanks = (F.length(text) > most) & (F.length(F.rtrim(text)) <= most)
-    return F.when(fits_without_blanks, F.substring(text, 1, most)).otherwise(text)
+def _changed_items(array: Column, element: DataType, bounded: _Type, change: _Change) -> Column | None:
+    if _changed(array, element, bounded, change) is None:
+        return None
 
-
-def _fitted_items(array: Column, element: DataType, bounded: _Type) -> Column:
-    def fit(item: Column) -> Column:
-        made = _fitted(item, element, bounded)
+    def changed(item: Column) -> Column:
+        made = _changed(item, element, bounded, change)
         return item if made is None else made
 
-    return F.transform(array, fit)
+    return F.transform(array, changed)
 
 
-def _is_bounded(data_type: DataType, bounded: _Type) -> bool:
-    return any(_lengths(data_type, bounded, ""))
+def _fitted_text(text: Column, bounded: _Bounded) -> Column:
+    """The text without the blanks at its end that are too many; that of a char(n) with those that it lacks."""
+    most = bounded.length
+    fits_without_blanks = (F.length(text) > most) & (F.length(F.rtrim(text)) <= most)
+    cut = F.when(fits_without_blanks, F.substring(text, 1, most))
+    if isinstance(bounded, spark_types.CharType):
+        cut = cut.when(F.length(text) < most, F.rpad(text, most, " "))
+    return cut.otherwise(text)
+
+
+def _padded_text(text: Column, bounded: _Bounded) -> Column | None:
+    """The text of a char(n) with the blanks that it lacks."""
+    if isinstance(bounded, spark_types.VarcharType):
+        return None
+    return F.when(F.length(text) < bounded.length, F.rpad(text, bounded.length, " ")).otherwise(text)
 
 
 def _of_map(bounded: _Type) -> tuple[_Type, _Type]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark_types
 
 from deltalite.errors import SchemaMismatchError, UnsupportedFeatureError
 from deltalite.protocol.schema import (
+    CHAR_VARCHAR,
     ArrayType,
     DataType,
     MapType,
     StructField,
     StructType,
     bare,
+    holds_char,
     parse_type,
     type_to_json,
 )
@@ -23,6 +26,43 @@ from deltalite.protocol.schema_evolution import VOID
 def to_spark(schema: StructType) -> spark_types.StructType:
     """The Spark schema for reading: every column may be null, since old files may lack it."""
     return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(bare(schema)))))
+
+
+def with_char_types(spark_schema: spark_types.StructType, schema: StructType) -> spark_types.StructType:
+    """The Spark schema, in which columns of the type char(n) say so in their metadata, as Spark's analyzer expects."""
+    fields = (
+        spark_types.StructField(one.name, one.dataType, one.nullable, {**one.metadata, **char_metadata(field)})
+        for one, field in zip(spark_schema.fields, schema, strict=True)
+    )
+    return spark_types.StructType(list(fields))
+
+
+def char_metadata(field: StructField) -> dict[str, str]:
+    """The metadata by which Spark knows a column of the type char(n); empty for other columns."""
+    try:
+        is_known = holds_char(field) and bounded_type(field) is not None
+    except UnsupportedFeatureError:
+        is_known = False
+    return {CHAR_VARCHAR: str(field.metadata[CHAR_VARCHAR])} if is_known else {}
+
+
+def bounded_type(field: StructField) -> spark_types.DataType | None:
+    """The type in the field's metadata, which has texts of bounded length; None where it has none.
+
+    Raises:
+        UnsupportedFeatureError: Spark does not know the type.
+    """
+    text = field.metadata.get(CHAR_VARCHAR)
+    if text is None:
+        return None
+    try:
+        return spark_types.DataType.fromDDL(str(text))
+    except PySparkException as error:
+        raise UnsupportedFeatureError(
+            f"The column '{field.name}' has the type {text!r:.80} in its metadata ({CHAR_VARCHAR}), and Spark does not "
+            "know this type.",
+            remedy="Repair the table's metadata with the engine that wrote it.",
+        ) from error
 
 
 def spark_type(data_type: DataType) -> spark_types.DataType:
