@@ -109,6 +109,20 @@ def test_a_table_that_another_writer_makes_meanwhile_is_no_stranger(spark, tmp_p
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
+def test_the_first_of_two_writers_that_make_a_table_decides_the_order_of_its_columns(spark, tmp_path, monkeypatch):
+    table = tmp_path / "t"
+    original = LocalLogStore.write_if_absent
+
+    def rival_first(store, name, data):
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
+        put(spark, table, values("id, day", "1, 'a'"))
+        return original(store, name, data)
+
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+    put(spark, table, values("day, id", "'b', 2"))
+    assert rows(table) == [(1, "a"), (2, "b")]
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
