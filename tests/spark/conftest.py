@@ -4,6 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+# Compiling generated code takes seconds, where running it on a few rows takes milliseconds.
+WITHOUT_GENERATED_CODE = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark, pytestconfig):
+    """Spark without generated code; in the campaign with it, as in production."""
+    from deltalite.spark.session import settings
+
+    with settings(spark, {} if pytestconfig.getoption("--campaign") else WITHOUT_GENERATED_CODE):
+        yield
+
 
 @pytest.fixture(params=["native", "public"])
 def way(request, monkeypatch):

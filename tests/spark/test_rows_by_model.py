@@ -21,14 +21,13 @@ from deltalite.commands.update import update
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import DeleteRequest, MergeRequest, UpdateRequest
 from deltalite.spark.changes import changes
-from deltalite.spark.session import settings
 from tests.support.row_model.chance import Features, deletions, mergings, updates
 from tests.support.row_model.operations import Ambiguous, applied
 from tests.support.row_model.strategies import cases, histories, random_cases, smallest
 from tests.support.row_model.tables import as_changes, feed, make, read
 from tests.support.row_model.values import counted, frozen
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("interpreted")]
 
 COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
 KINDS = [
@@ -45,18 +44,6 @@ METRICS = {
     "numTargetRowsUpdated": "update_postimage",
     "numTargetRowsDeleted": "delete",
 }
-SETTINGS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tiny(spark):
-    with settings(spark, SETTINGS):
-        yield
 
 
 class Stage:
