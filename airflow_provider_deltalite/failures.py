@@ -1,15 +1,17 @@
-"""From an error of `deltalite` to the exception that tells Airflow what to do next: the only place that does it.
+"""Translates errors of `deltalite` into exceptions of Airflow. No other module does this.
 
     AirflowException
-    ├── DeltaConflictError     another writer's commit stood in the way; the same task can succeed a moment later
+    ├── DeltaConflictError     the task lost to another writer's commit; a retry can succeed a moment later
     ├── DeltaStorageError      storage did not answer
-    └── DeltaJobError          the job ended without an error of its own: it was killed, or ran out of memory
-    AirflowFailException       everything that no other try can cure, and commits of which nobody knows
+    └── DeltaJobError          the job ended without a `deltalite` error: it was killed, or ran out of memory
+    AirflowFailException       errors that a retry cannot fix, and commits whose outcome is unknown
 
-Airflow retries the first three as the task says, and fails the task at once with the last. The message begins with the
-class of the library's error, which is the exception's cause where it was raised in this process. The other lines of the
-message name the table, its version, what to do, and the section of the documentation; as Airflow logs the exception
-last, a task's log ends with them. A retry policy goes by these classes.
+Airflow retries the first three as the task's settings say. It fails the task at once on the last.
+
+The first line of a message names the `deltalite` error class and the cause. The next lines name the table, its version,
+the remedy and the section of the documentation. Airflow logs the exception last, so a task's log ends with this
+message. An error that was raised in this process is the `__cause__` of the exception. Retry policies match on these
+classes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_provider_deltalite.output import harmless
+from airflow_provider_deltalite.output import escape_line
 from deltalite import errors
 from deltalite.errors import ConcurrentModificationException, DeltaLiteError, StorageError
 from deltalite.redaction import redacted
@@ -33,7 +35,7 @@ _OTHER_FAILURES = "The task failed without one of these"
 
 
 class DeltaConflictError(AirflowException):
-    """Another writer's commit stood in the way, also of the attempts that the job made by itself."""
+    """The task lost to another writer's commit, in each attempt that the job made."""
 
 
 class DeltaStorageError(AirflowException):
@@ -41,36 +43,42 @@ class DeltaStorageError(AirflowException):
 
 
 class DeltaJobError(AirflowException):
-    """The job ended, said no error of the library's, and has not committed."""
+    """The job ended without a `deltalite` error and without a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """The table that a task failed on, and its newest version then; None where that was not read."""
+class FailedTable:
+    """The table that a task failed on. `version` is its newest version, or None if the task did not read it."""
 
     table: str
     version: int | None = None
 
 
 @contextmanager
-def airflow_failures(log: Any, where: Callable[[DeltaLiteError], Where | None] = lambda _: None) -> Iterator[None]:
-    """Raise what the block raises of `DeltaLiteError` as Airflow understands it.
+def raise_for_airflow(
+    log: Any, find_table: Callable[[DeltaLiteError], FailedTable | None] = lambda _: None
+) -> Iterator[None]:
+    """Raise each `DeltaLiteError` of the block as the exception that Airflow acts on.
 
-    The frames of the error go to the log as a folded group, so that the log ends with what the error says.
+    The traceback goes to the log as a folded group first, so that the log ends with the message.
+
+    Args:
+        log: The logger of the task.
+        find_table: Returns the table that the message names.
     """
     try:
         yield
     except DeltaLiteError as error:
         log_folded(log, "Traceback", "".join(traceback.format_exception(error)))
-        raised = failure(type(error), error.problem, error.remedy, where=where(error))
-        raise raised from error.with_traceback(None)
+        exception = failure(type(error), error.problem, error.remedy, table=find_table(error))
+        raise exception from error.with_traceback(None)
 
 
 def failure(
-    cls: type[DeltaLiteError], problem: str, remedy: str = "", *, where: Where | None = None
+    cls: type[DeltaLiteError], problem: str, remedy: str = "", *, table: FailedTable | None = None
 ) -> AirflowException:
-    """The exception for an error of class `cls` that was raised here or in another process."""
-    text = report(cls.__name__, problem, remedy, where=where, section=cls.__name__)
+    """The exception for an error of class `cls`, raised in this process or in the job."""
+    text = failure_text(cls.__name__, problem, remedy, table=table, section=cls.__name__)
     if not cls.retryable:
         return AirflowFailException(text)
     if issubclass(cls, ConcurrentModificationException):
@@ -78,35 +86,35 @@ def failure(
     return DeltaStorageError(text) if issubclass(cls, StorageError) else AirflowException(text)
 
 
-def job_failure(text: str, *, where: Where | None = None) -> DeltaJobError:
-    """The exception for a job that ended without an error of the library's."""
-    return DeltaJobError(report("", text, "", where=where, section=_OTHER_FAILURES))
+def job_failure(text: str, *, table: FailedTable | None = None) -> DeltaJobError:
+    """The exception for a job that ended without a `deltalite` error."""
+    return DeltaJobError(failure_text("", text, "", table=table, section=_OTHER_FAILURES))
 
 
-def report(kind: str, problem: str, remedy: str, *, where: Where | None, section: str) -> str:
-    """The block with which the log of a failed task ends: class, cause, table, version, remedy, documentation.
+def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | None, section: str) -> str:
+    """The last lines of a failed task's log: error class, cause, table, version, remedy, documentation.
 
-    It shows no secret, since Airflow also gives the message to callbacks, which its masker does not see.
+    The text is redacted here, because Airflow passes it to callbacks without masking it.
     """
     lines = [redacted(f"{kind}: {problem}" if kind else problem)]
-    if where is not None:
-        lines.append(f"Table: {redacted(where.table)}")
-        lines.append(f"Version: {'not read' if where.version is None else f'{where.version}, the newest'}")
+    if table is not None:
+        lines.append(f"Table: {redacted(table.table)}")
+        lines.append(f"Version: {'not read' if table.version is None else f'{table.version}, the newest'}")
     if remedy:
         lines.append(f"What to do: {redacted(remedy)}")
     lines.append(f"Documentation: {documentation_url('troubleshooting', section)}")
-    return "\n".join("\n    ".join(map(harmless, line.splitlines())) for line in lines)
+    return "\n".join("\n    ".join(map(escape_line, line.splitlines())) for line in lines)
 
 
 def log_folded(log: Any, title: str, text: str, *, level: int = logging.ERROR) -> None:
-    """Log a text of several lines as a group, which Airflow shows folded."""
+    """Log a text of several lines as one group, which Airflow shows folded."""
     log.log(level, "::group::%s", title)
     for line in text.splitlines():
-        log.log(level, "%s", harmless(line))
+        log.log(level, "%s", escape_line(line))
     log.log(level, "::endgroup::")
 
 
 def error_class_named(name: str) -> type[DeltaLiteError] | None:
-    """The error class of this name, or None where there is none: the other process may be of another release."""
-    found = getattr(errors, name, None)
-    return found if isinstance(found, type) and issubclass(found, DeltaLiteError) else None
+    """The error class with this name. None if this release has no such class: the job may run another release."""
+    member = getattr(errors, name, None)
+    return member if isinstance(member, type) and issubclass(member, DeltaLiteError) else None

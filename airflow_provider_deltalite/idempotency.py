@@ -1,10 +1,13 @@
-"""Who is writing: the identity of a task's run, from which one commit a run follows.
+"""The run identity: the `txn` action (app id and version) under which a task commits, once for each DAG run.
 
-The app id names a DAG run's task, so that every try of it finds the commit of an earlier one; it never holds a logical
-date, because a table skips a transaction version lower than the one it has, and backfills run out of order. The
-transaction version is the generation of the task: retries leave it as it is, a clear raises it, and it counts only
-where the policy is to write again after a clear. What tells a clear from a retry is kept with the task. Names are
-escaped, so that two tasks never share an id.
+The app id names a task of a DAG run, so every task attempt finds the commit of an earlier one. Names are escaped, so
+two tasks never share an app id.
+
+The transaction version is the generation of the task. A retry keeps the generation, and a clear raises it. The version
+is 0 if `on_rerun` is `skip`. It is never a logical date: a table skips a transaction version lower than the one it has,
+and backfills run out of order.
+
+The task stores a small state, which distinguishes a clear from a retry.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 _NOT_MAPPED = -1
-# The times of a DAG run that its commits carry, by the attribute of the DAG run.
+# The times of a DAG run that its commits contain, with the attribute of the DAG run.
 _TIMES = {
     "run_start": "start_date",
     "logical_date": "logical_date",
@@ -36,7 +39,9 @@ def app_id(namespace: str, *, dag_id: str, task_id: str, map_index: int, run_id:
 
 
 def keyed_app_id(namespace: str, *, dag_id: str, idempotency_key: str) -> str:
-    """`<namespace>/<dag_id>/<idempotency_key>`, escaped as `app_id`; it has fewer parts, so the two never collide.
+    """`<namespace>/<dag_id>/<idempotency_key>`, escaped as in `app_id`.
+
+    It has fewer parts than an `app_id`, so the two never collide.
 
     Raises:
         InvalidRequestError: the key is empty.
@@ -44,14 +49,17 @@ def keyed_app_id(namespace: str, *, dag_id: str, idempotency_key: str) -> str:
     if not idempotency_key.strip():
         raise InvalidRequestError(
             "idempotency_key is empty.",
-            remedy="Check what its template renders; leave it out to identify commits by DAG run and task.",
+            remedy="Check what its template renders, or leave it out to identify commits by DAG run and task.",
         )
     return "/".join(_escaped(part) for part in (namespace, dag_id, idempotency_key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Try:
-    """What Airflow says of a try. `clears` counts how often tasks of the DAG run were cleared; None before 3.3."""
+class TaskAttempt:
+    """Airflow's numbers of a task attempt.
+
+    `clears` counts how often tasks of the DAG run were cleared. It is None before Airflow 3.3.
+    """
 
     try_number: int
     max_tries: int
@@ -59,33 +67,40 @@ class Try:
     clears: int | None = None
 
 
-def generation(kept: Mapping[str, Any] | None, now: Try) -> tuple[int, dict[str, Any]]:
-    """The generation of a try, and what is to be kept for the next one; `kept` is what the last one kept.
+def generation(stored: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[int, dict[str, Any]]:
+    """The generation of a task attempt, and the state to store for the next attempt.
 
-    Airflow stores `max_tries` when it makes a task instance, and sets it to the tries made plus the `retries` of the
-    moment when the task is cleared. Retries, and an edit of `retries` in the DAG, leave it as it is.
+    Airflow stores `max_tries` when it makes a task instance. A clear sets it to the number of attempts made plus the
+    current `retries`. A retry does not change it, nor does an edit of `retries` in the DAG.
 
-    1. Something is kept, and `max_tries` is another one: the task was cleared, one more.
-    2. It is the same, but that is also what a clear just now would have made of it, because `retries` were lowered by
-       the tries made, and something in the DAG run was cleared since: one more.
-    3. Else it is a retry: the same.
-    4. Nothing is kept: what `max_tries` exceeds `retries` by, which is 0 for a task that was never cleared. Where
-       nothing is ever kept (before Airflow 3.3), an edit of `retries` therefore moves the generation.
+    1. There is a stored state, and `max_tries` has changed: the task was cleared. The generation rises by one.
+    2. `max_tries` has not changed, but a clear would give the same number, because the author lowered `retries` by the
+       attempts made. If a task of the DAG run was cleared since, the generation rises by one.
+    3. Any other attempt with a stored state is a retry, in the same generation.
+    4. There is no stored state: the generation is `max_tries` minus `retries`, which is 0 for a task that was never
+       cleared. Before Airflow 3.3 there is no state store, so an edit of `retries` changes the generation.
+
+    Args:
+        stored: The state that the last attempt stored.
+        attempt: This attempt.
     """
-    found = max(0, now.max_tries - now.retries) if kept is None else kept["generation"] + _was_cleared(kept, now)
-    return found, {"max_tries": now.max_tries, "generation": found, "clears": now.clears}
+    if stored is None:
+        current = max(0, attempt.max_tries - attempt.retries)
+    else:
+        current = stored["generation"] + _was_cleared(stored, attempt)
+    return current, {"max_tries": attempt.max_tries, "generation": current, "clears": attempt.clears}
 
 
-def _was_cleared(kept: Mapping[str, Any], now: Try) -> bool:
-    if now.max_tries != kept["max_tries"]:
+def _was_cleared(stored: Mapping[str, Any], attempt: TaskAttempt) -> bool:
+    if attempt.max_tries != stored["max_tries"]:
         return True
-    as_a_clear_makes_it = now.max_tries == now.try_number - 1 + now.retries
-    return as_a_clear_makes_it and (now.clears or 0) > (kept.get("clears") or 0)
+    fits_a_clear = attempt.max_tries == attempt.try_number - 1 + attempt.retries
+    return fits_a_clear and (attempt.clears or 0) > (stored.get("clears") or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRequest:
-    """What a run asks for, as digests; see `request_digest`."""
+class RequestDigests:
+    """The digests of a request and of each parameter; see `request_digest`."""
 
     digest: str
     parameters: Mapping[str, str]
@@ -98,9 +113,9 @@ def run_identity(
     generation: int,
     on_rerun: OnRerun,
     idempotency_key: str | None = None,
-    asked: AskedRequest,
+    digests: RequestDigests,
 ) -> RunIdentity:
-    """The identity under which this try of a task commits.
+    """The run identity under which this task attempt commits.
 
     Raises:
         InvalidRequestError: the idempotency key is empty.
@@ -121,20 +136,21 @@ def run_identity(
         if isinstance(time, datetime):
             details[name] = time.astimezone(UTC).isoformat()
     if idempotency_key is None:
-        own_id = app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id)
-        begin, end = own_id.rsplit(str(map_index).join("//"), 1)
+        run_app_id = app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id)
+        before_index, after_index = run_app_id.rsplit(str(map_index).join("//"), 1)
     else:
-        own_id = keyed_app_id(namespace, dag_id=ti.dag_id, idempotency_key=idempotency_key)
-        begin = end = ""
+        run_app_id = keyed_app_id(namespace, dag_id=ti.dag_id, idempotency_key=idempotency_key)
+        before_index = after_index = ""
+    has_siblings = bool(before_index) and map_index != _NOT_MAPPED
     return RunIdentity(
-        app_id=own_id,
+        app_id=run_app_id,
         txn_version=0 if on_rerun is OnRerun.SKIP else generation,
         on_rerun=on_rerun,
         details=details,
         generation=generation,
-        request_digest=asked.digest,
-        parameter_digests=asked.parameters,
-        sibling_ids=(f"{begin}/", f"/{end}") if begin and map_index != _NOT_MAPPED else None,
+        request_digest=digests.digest,
+        parameter_digests=digests.parameters,
+        sibling_ids=(f"{before_index}/", f"/{after_index}") if has_siblings else None,
         is_of_cleared_run=getattr(dag_run, "clear_number", None) != 0,
     )
 
@@ -147,14 +163,14 @@ def app_id_of(
     map_index: int = _NOT_MAPPED,
     idempotency_key: str | None = None,
 ) -> str:
-    """The app id under which a task of this Airflow commits: what a sensor's ``app_id`` waits for.
+    """The app id under which a task of this Airflow commits, for the ``app_id`` of a sensor.
 
-    A task is named by ``task_id`` and ``run_id`` (and ``map_index``), or by its ``idempotency_key`` alone. In templates
-    the function is ``macros.deltalite.app_id_of``:
+    Give ``task_id`` and ``run_id`` (and ``map_index``), or ``idempotency_key`` alone. In templates the function is
+    ``macros.deltalite.app_id_of``:
     ``app_id="{{ macros.deltalite.app_id_of('load', dag_id='orders_ingest', run_id=run_id) }}"``.
 
     Raises:
-        InvalidRequestError: neither or both are given.
+        InvalidRequestError: the arguments do not name one task.
     """
     from airflow.providers.common.compat.sdk import conf
 
@@ -166,7 +182,8 @@ def app_id_of(
             return app_id(namespace, dag_id=dag_id, task_id=task_id, map_index=map_index, run_id=run_id)
         case _:
             raise InvalidRequestError(
-                "app_id_of does not name one task.", remedy="Give task_id and run_id, or idempotency_key alone."
+                "app_id_of: the arguments do not name one task.",
+                remedy="Give task_id and run_id, or idempotency_key alone.",
             )
 
 

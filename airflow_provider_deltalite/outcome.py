@@ -1,9 +1,8 @@
-"""What a submission came to, decided from what the worker knows after it: one function for each way it can end.
+"""Decides the outcome of a submission: one function for each way in which spark-submit can end.
 
-What is known: what the job said in its marker lines, the exit code of spark-submit, and the table's log, which is asked
-last and has the last word. A commit of this run that is in the log is success, whatever the process did at its end,
-because nothing after the commit can fail a task. Nothing here reads anything itself: the look into the log is handed
-in.
+The decision uses three sources: the marker lines of the job, the exit code of spark-submit, and the table's log. The
+table's log is read last and decides. If it holds a commit of this DAG run, the task succeeds, however the process
+ended. The functions here read nothing themselves: the caller passes a function that reads the log.
 """
 
 from __future__ import annotations
@@ -13,104 +12,114 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_deltalite.failures import Where, error_class_named, failure, job_failure
+from airflow_provider_deltalite.failures import FailedTable, error_class_named, failure, job_failure
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError, error_class_for
 
 if TYPE_CHECKING:
     from deltalite.results import JobError, OperationResult
 
 _log = logging.getLogger(__name__)
-_KILLED = "The job was killed, often for want of memory (`driver_memory`, or the limit of the worker's container). "
-_ENDED = "The job was asked to end from outside. "
-# As a shell and as Python tell of a signal.
-_SIGNALS: dict[int | None, str] = {137: _KILLED, -9: _KILLED, 143: _ENDED, -15: _ENDED}
+_KILLED = "The job was killed, often because memory ran out (`driver_memory`, or the limit of the worker's container). "
+_TERMINATED = "The job was terminated from outside (SIGTERM). "
+# A shell adds 128 to the number of a signal; Python negates it.
+_SIGNALS: dict[int | None, str] = {137: _KILLED, -9: _KILLED, 143: _TERMINATED, -15: _TERMINATED}
 
 
-class Said(Protocol):
-    """What a submission left behind, as the hook remembers it."""
+class JobReport(Protocol):
+    """What the hook knows about a job after spark-submit has ended."""
 
     @property
     def result(self) -> OperationResult | None:
-        """What the job said that it did."""
+        """The result that the job reported."""
 
     @property
     def error(self) -> JobError | None:
-        """The error that the job said."""
+        """The error that the job reported."""
 
     def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
-        """Of the job's driver, as far as it is known, also from what was raised."""
+        """The exit code of the job's driver, also read from the text of `raised`. None if it is unknown."""
 
 
-def after_success(said: Said, find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
-    """The result of a job that ended well, or None where nobody knows it.
+def after_success(job: JobReport, find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
+    """The result of a job that succeeded. None if neither the job nor the log has one.
 
-    1. The job said it.
-    2. Its line was lost, or was printed on another machine: the log says the same.
+    1. The job reported a result: that result.
+    2. The marker line was lost, or was printed on another machine: the result that the log shows.
+
+    Args:
+        job: What the job reported.
+        find_result: Reads the result of this DAG run from the table's log.
     """
-    if said.result is not None:
-        return said.result
-    landed = find_commit()
-    return None if landed is None else _of_this_try(landed)
+    if job.result is not None:
+        return job.result
+    logged_result = find_result()
+    return None if logged_result is None else _made_by_this_try(logged_result)
 
 
 def after_failure(
-    said: Said,
+    job: JobReport,
     raised: Exception,
-    find_commit: Callable[[], OperationResult | None],
-    where: Callable[[], Where | None] = lambda: None,
+    find_result: Callable[[], OperationResult | None],
+    find_table: Callable[[], FailedTable | None] = lambda: None,
 ) -> OperationResult:
-    """The result of a submission that failed after its commit; otherwise the task's failure is raised.
+    """The result of a submission that failed after its commit. Any other failure is raised.
 
-    `where` tells the table and its version for the message.
+    1. The exit code is one of `deltalite`, so the job knows that it did not commit: raise that error.
+    2. The exit code is another one, or stands for an unknown commit, and the log has our commit: the task succeeds.
+    3. The log has no commit of ours, and the job reported an error: raise that error.
+    4. The job reported no error, or one that is not of `deltalite`: raise `DeltaJobError`, which Airflow retries.
 
-    1. The exit code is one of ours, and is certain about the commit: that error, with the job's message.
-    2. The process ended in a way of its own, or the job could not tell: our commit is in the log, and the task is done.
-    3. It is not there, and the job said an error: that error.
-    4. It said nothing, or an error that is not ours: what Airflow's hook raised, which another try may cure.
+    Args:
+        job: What the job reported.
+        raised: The exception of Airflow's hook.
+        find_result: Reads the result of this DAG run from the table's log.
+        find_table: Returns the table and version for the message.
     """
-    code = said.exit_code_of_job(raised)
+    code = job.exit_code_of_job(raised)
     cls = None if code is None else error_class_for(code)
     if cls is not None and cls is not CommitStateUnknownError:
-        raise failure(cls, *_problem_and_remedy(said, code), where=where()) from None
-    landed = _looked_up(find_commit)
-    if landed is not None:
+        raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
+    logged_result = _find_if_readable(find_result)
+    if logged_result is not None:
         _log.warning(
-            "The job ended with exit code %s after its work was done (version %s of %s), and so is the task.",
+            "Ignoring exit code %s of the job: it had already finished version %s of %s, so the task succeeds.",
             code,
-            landed.version,
-            landed.table,
+            logged_result.version,
+            logged_result.table,
         )
-        return said.result or _of_this_try(landed)
-    if cls is None and said.error is not None:
-        cls = error_class_named(said.error.kind)
+        return job.result or _made_by_this_try(logged_result)
+    if cls is None and job.error is not None:
+        cls = error_class_named(job.error.kind)
     if cls is not None:
-        raise failure(cls, *_problem_and_remedy(said, code), where=where()) from None
-    raise job_failure(_own_words(said, raised, code), where=where()) from None
+        raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
+    raise job_failure(_other_failure_text(job, raised, code), table=find_table()) from None
 
 
-def _looked_up(find_commit: Callable[[], OperationResult | None]) -> OperationResult | None:
-    """The commit, where the log can be read; where it cannot, the failure of the job is the one to report."""
+def _find_if_readable(find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
+    """The result in the log. None if the log is unreadable: then the job's own failure is the one to report."""
     try:
-        return find_commit()
+        return find_result()
     except DeltaLiteError as error:
-        _log.warning("Whether the job committed cannot be seen from here: %s", error)
+        _log.warning(
+            "Could not read the table's log, so this worker does not know whether the job committed: %s", error
+        )
         return None
 
 
-def _of_this_try(landed: OperationResult) -> OperationResult:
-    """The run had not committed before this try submitted its job, so what the log shows is no skipped commit."""
-    return replace(landed, committed=landed.app_id is not None, skipped=False)
+def _made_by_this_try(result: OperationResult) -> OperationResult:
+    """Mark the result as not skipped: before this task attempt submitted its job, the DAG run had no commit."""
+    return replace(result, committed=result.app_id is not None, skipped=False)
 
 
-def _problem_and_remedy(said: Said, code: int | None) -> tuple[str, str]:
-    if said.error is None:
-        return f"The job ended with exit code {code}; its log has the message.", ""
-    message, remedy = said.error.message, said.error.remedy
+def _problem_and_remedy(job: JobReport, code: int | None) -> tuple[str, str]:
+    if job.error is None:
+        return f"The job ended with exit code {code}; its message did not reach this worker.", "Read the driver's log."
+    message, remedy = job.error.message, job.error.remedy
     return message.removesuffix(remedy).rstrip() or message, remedy
 
 
-def _own_words(said: Said, raised: Exception, code: int | None) -> str:
-    """An error that is not ours is said as the job said it; else the end of the output may tell."""
-    if said.error is not None:
-        return f"{said.error.kind}: {said.error.message}"
+def _other_failure_text(job: JobReport, raised: Exception, code: int | None) -> str:
+    """The text for an error that is not of `deltalite`: the job's own error, or else the end of its output."""
+    if job.error is not None:
+        return f"{job.error.kind}: {job.error.message}"
     return f"{_SIGNALS.get(code, '')}{raised}"

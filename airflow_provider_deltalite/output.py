@@ -1,12 +1,14 @@
-"""What a job prints, sorted as it comes: its marker lines, its traceback, its own log, and Spark's.
+"""Sorts the output of a job, line by line, into markers, the traceback, the job's own log, and Spark's log.
 
-Marker lines with the nonce of the request are remembered and not shown. The traceback with which a job ends is kept
-whole, so that it can be logged after everything else. What is left is logged line by line, at the level that the line
-itself names; between the job's own lines Spark's stand in groups, which Airflow shows folded. Markers, empty lines
-and Spark's lines below a level are left out. Airflow's hook still reads Spark's lines, because it finds the ids of
-applications and exit codes in them, and the newest are kept for the log of a job that fails. A line may quote data of
-others, so characters that steer a terminal are shown as escapes, commands that begin or end a group are broken up, and
-a long line is logged in parts.
+- A marker line with the nonce of the request is parsed and not logged.
+- The traceback with which a job ends is kept, so that it can be logged after all other lines.
+- Every other line is logged at the level that the line names. Airflow shows Spark's lines folded, as groups between the
+  job's own lines.
+- Empty lines, and Spark's lines below a level, are not logged. Airflow's hook still reads Spark's lines, because they
+  contain application ids and exit codes. The newest ones are kept for the log of a job that fails.
+
+A line may quote untrusted data. So control characters become escapes, commands that begin or end a group lose their
+effect, and a long line is logged in parts.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ _LEVELS = {
     "CRITICAL": logging.CRITICAL,
 }
 GROUP, END_OF_GROUP = "::group::Spark", "::endgroup::"
-_GROUP_COMMAND = re.compile(r"::(?=(?:end)?group::)")  # Airflow's UI looks for it anywhere in a line
-# Control characters but tabs, and those that turn the direction of a text or end its line.
-_STEERING = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_GROUP_COMMAND = re.compile(r"::(?=(?:end)?group::)")  # Airflow's UI acts on it anywhere in a line
+# Control characters except tabs, and characters that change the direction of a text or end its line.
+_CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
 _LINE_CHARACTERS = 16_384
 _KEPT_LINES = 200
 _THRESHOLDS = {
@@ -57,16 +61,19 @@ _CONTINUED = " ..."
 
 
 class JobOutput:
-    """Listens to one job.
+    """Reads the output of one job, and keeps its result, its error and its traceback.
 
-    `say` logs a line that is not the job's; `on_start` is called when it has its application; `hidden` are secrets of
-    which nothing that is said here may tell; `nonce` is that of the request. The task's log leaves out lines of Spark
-    below `spark_level`.
+    Args:
+        log_line: Logs a line that the job did not print.
+        on_start: Called when the job reports its Spark application.
+        hidden: Secrets, which are shown as stars.
+        nonce: The nonce of the request.
+        spark_level: The task's log omits Spark's lines below this level.
     """
 
     def __init__(
         self,
-        say: Callable[[str], None],
+        log_line: Callable[[str], None],
         on_start: Callable[[JobStarted], None] | None = None,
         hidden: Collection[str] = (),
         *,
@@ -75,11 +82,11 @@ class JobOutput:
     ) -> None:
         self.result: OperationResult | None = None
         self.error: JobError | None = None
-        self._say = say
+        self._log_line = log_line
         self._on_start = on_start
         self._nonce = nonce
         self._spark_level = spark_level
-        self._left_out: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._omitted: deque[str] = deque(maxlen=_KEPT_LINES)
         self._below_level = False
         self._hidden: list[str] = []
         self.hide(hidden)
@@ -88,32 +95,33 @@ class JobOutput:
         self._traceback: list[str] = []
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Show stars in place of these secrets too."""
-        self._hidden = sorted({*self._hidden, *secrets}, key=len, reverse=True)  # one may begin like another
+        """Show these secrets as stars too."""
+        # A secret may begin with another one, so the longest comes first.
+        self._hidden = sorted({*self._hidden, *secrets}, key=len, reverse=True)
 
     @property
     def traceback(self) -> str | None:
-        """The traceback of the error that ended the job; None where it said no error."""
+        """The traceback of the error that ended the job. None if the job reported no error."""
         return "\n".join(self._traceback).rstrip() or None if self.error is not None else None
 
     @property
-    def left_out(self) -> str:
-        """The newest lines of Spark's log that the task's log leaves out."""
-        return "\n".join(self._left_out)
+    def omitted_lines(self) -> str:
+        """The newest lines of Spark's log that the task's log omits."""
+        return "\n".join(self._omitted)
 
-    def leaves_out(self, text: str) -> bool:
-        """Whether `text` is the line that `to_log` has yielded last, and the task's log leaves it out."""
-        return self._below_level and text.strip() == self._left_out[-1].strip()
+    def omits(self, text: str) -> bool:
+        """Whether the task's log omits `text`, the line that `to_log` has yielded last."""
+        return self._below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterator[Any]) -> Iterator[Any]:
-        """The lines for Airflow's hook; the task's log has them all but those that `leaves_out` names."""
+        """Yield the lines for Airflow's hook. The task's log has all of them except those that `omits` names."""
         for line in lines:
-            yield from map(self._passed, self._sorted(line.rstrip("\r\n")))
-        yield from map(self._passed, self._given_up() if self.error is None else ())
+            yield from map(self._group_or_omit, self._read(line.rstrip("\r\n")))
+        yield from map(self._group_or_omit, self._take_traceback() if self.error is None else ())
         self._close_group()
 
-    def _passed(self, line: str) -> str:
-        """The line, after its group was begun or it was kept as one that is left out.
+    def _group_or_omit(self, line: str) -> str:
+        """Return the line, after opening or closing its group, or after keeping it as an omitted line.
 
         A line that begins with white space continues the line before it.
         """
@@ -122,19 +130,19 @@ class JobOutput:
         elif not line[:1].isspace():
             self._below_level = False
         if self._below_level:
-            self._left_out.append(line)
+            self._omitted.append(line)
         else:
-            self._group(line)
+            self._open_or_close_group(line)
         return line
 
-    def _sorted(self, line: str) -> list[str]:
-        """What is to be shown now that this line has come.
+    def _read(self, line: str) -> list[str]:
+        """Read the next line of output, and return the lines to log now.
 
-        1. A marker is remembered. That of an error ends the traceback before it, and keeps it.
-        2. A line of Spark's log is shown; it may come in the middle of a traceback.
-        3. A traceback begins: one that was not the job's end, and that it is not chained to, is shown.
-        4. The line belongs to the traceback that has begun. Without a marker after it, it is shown in the end.
-        5. Any other line is shown.
+        1. A marker: keep its content. The marker of an error ends the traceback before it, which is kept.
+        2. A line of Spark's log: log it. It may stand inside a traceback.
+        3. The first line of a traceback: log the traceback before it, unless this one is chained to it.
+        4. Another line of a traceback: keep it. If no marker of an error follows, it is logged at the end.
+        5. Any other line: log it.
         """
         match parse_marker(line, self._nonce):
             case JobError() as error:
@@ -143,23 +151,23 @@ class JobOutput:
                 return []
             case OperationResult() as result:
                 self.result = result
-                return self._given_up()
+                return self._take_traceback()
             case JobStarted() as started:
                 if self._on_start is not None:
                     self._on_start(started)
                 return []
-        line = harmless(self._masked(line))
+        line = escape_line(self._masked(line))
         if _SPARK_LINE.match(line):
             return [line]
         if line == _TRACEBACK:
-            superseded = [] if self._is_chained() else self._given_up()
+            superseded = [] if self._is_chained() else self._take_traceback()
             self._in_traceback = True
             self._traceback.append(line)
             return superseded
         if not self._in_traceback:
             return [line] if line.strip() else []
         self._traceback.append(line)
-        return self._given_up() if len(self._traceback) > _TRACEBACK_LINES else []
+        return self._take_traceback() if len(self._traceback) > _TRACEBACK_LINES else []
 
     def _masked(self, text: str) -> str:
         for secret in self._hidden:
@@ -167,31 +175,32 @@ class JobOutput:
         return text
 
     def _is_chained(self) -> bool:
-        said = [line for line in self._traceback if line.strip()]
-        return bool(said) and said[-1].startswith(_CHAINED)
+        kept_lines = [line for line in self._traceback if line.strip()]
+        return bool(kept_lines) and kept_lines[-1].startswith(_CHAINED)
 
-    def _given_up(self) -> list[str]:
-        """The lines of a traceback that is not the end of the job."""
+    def _take_traceback(self) -> list[str]:
+        """Return the lines of a traceback that did not end the job, and forget them."""
         lines, self._traceback, self._in_traceback = self._traceback, [], False
         return lines
 
-    def _group(self, line: str) -> None:
+    def _open_or_close_group(self, line: str) -> None:
         if _OUR_LINE.match(line):
             self._close_group()
         elif not self._in_group:
-            self._say(GROUP)
+            self._log_line(GROUP)
             self._in_group = True
 
     def _close_group(self) -> None:
         if self._in_group:
-            self._say(END_OF_GROUP)
+            self._log_line(END_OF_GROUP)
             self._in_group = False
 
 
 def bounded_lines(lines: Iterator[Any]) -> Iterator[Any]:
-    """The lines of a stream, in parts of bounded length: a line of any length is never in memory as a whole.
+    """Yield the lines of a stream in parts of bounded length, so that a long line never fills the memory.
 
-    What is no stream is returned as it is. A part that continues a line is indented, so it is no marker.
+    A part that continues a line is indented, so that it is never parsed as a marker. Other iterators than streams are
+    yielded unchanged.
     """
     read = getattr(lines, "readline", None)
     if read is None:
@@ -204,23 +213,26 @@ def bounded_lines(lines: Iterator[Any]) -> Iterator[Any]:
         begin = "" if is_whole else _CONTINUED.rjust(8)
 
 
-def harmless(line: str) -> str:
-    """The line with characters that steer a terminal as escapes, and without commands that begin or end a group."""
-    line = _STEERING.sub(lambda found: ascii(found[0])[1:-1], line)
+def escape_line(line: str) -> str:
+    """The line with control characters as escapes, and with commands that begin or end a group made ineffective."""
+    line = _CONTROL_CHARACTERS.sub(lambda match: ascii(match[0])[1:-1], line)
     return _GROUP_COMMAND.sub(": :", line)
 
 
 def level_of(line: str) -> int:
-    """The level that a line of output names, INFO where it names none."""
-    found = _SPARK_LINE.match(line) or _OUR_LINE.match(line)
-    return _LEVELS[found[1]] if found else logging.INFO
+    """The log level that a line of output names. INFO if it names none."""
+    match = _SPARK_LINE.match(line) or _OUR_LINE.match(line)
+    return _LEVELS[match[1]] if match else logging.INFO
 
 
 def spark_threshold(name: str) -> int:
-    """The level of logging from which Spark's lines are shown, for a name of a level as `spark.log.level` takes it.
+    """The lowest level at which Spark's lines are logged, as a number of Python's `logging`.
+
+    Args:
+        name: The name of a level, as `spark.log.level` takes it.
 
     Raises:
-        InvalidRequestError: there is no such level.
+        InvalidRequestError: Spark has no such level.
     """
     try:
         return _THRESHOLDS[name.strip().upper()]
@@ -233,19 +245,19 @@ def spark_threshold(name: str) -> int:
 
 
 class LevelledLog:
-    """A logger for lines of output, which Airflow's hook logs at INFO whatever they are.
+    """A logger that logs a line of output at the level that the line names. Airflow's hook logs every line at INFO.
 
-    A message of which `leaves_out` is true is not logged.
+    It does not log a message for which `omits` is true.
     """
 
-    def __init__(self, log: logging.Logger, leaves_out: Callable[[str], bool]) -> None:
+    def __init__(self, log: logging.Logger, omits: Callable[[str], bool]) -> None:
         self._log = log
-        self._leaves_out = leaves_out
+        self._omits = omits
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
     def info(self, msg: object, *args: object, **kwargs: Any) -> None:
         """Log at the level that the message names."""
-        if not self._leaves_out(str(msg)):
+        if not self._omits(str(msg)):
             self._log.log(level_of(str(msg)), msg, *args, **kwargs)

@@ -1,12 +1,16 @@
-"""Checks of parameters when a DAG file is parsed, so that a CI test that imports the DAGs finds the errors.
+"""Checks parameters when a DAG file is parsed, so that a CI test that imports the DAGs finds the errors.
 
-The request's constructor is the gate, as it is when the task runs. What is not known before the task runs waits: text
-with template markers, names of template files, callables, XComArgs, values of mapped tasks, and the parameters of a
-mapped operator. Such a value stands for samples of its type, and a request is refused only if the constructor refuses
-it for every sample: `mode="append"` with a templated `replace_where` is refused, a templated `mode` is not.
+The request's constructor checks the values, as it does when the task runs. Some values are unknown until then:
 
-An operator or sensor that has `CheckedWhenParsed` as its metaclass implements `check_constants`. Nothing is looked up
-and nothing heavy is imported.
+- text with template markers, and names of template files;
+- callables and XComArgs;
+- values of mapped tasks, and the parameters of a mapped operator.
+
+An unknown value is replaced by samples of its type. The request is rejected only if the constructor rejects every
+sample. So `mode="append"` with a templated `replace_where` is rejected, and a templated `mode` is not.
+
+An operator or sensor with the metaclass `CheckedWhenParsed` implements `check_constants`. The checks look nothing up,
+and import nothing that is slow to import.
 """
 
 from __future__ import annotations
@@ -23,55 +27,57 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from airflow.sdk.bases.operator import BaseOperatorMeta
 
-from airflow_provider_deltalite.rendered import fitted, matching_type, opened, refuse_wrong_keys
+from airflow_provider_deltalite.rendered import fitted, matching_type, parsed_json, reject_wrong_keys
 from deltalite.errors import InvalidRequestError
 
 T = TypeVar("T")
 
 _MARKERS = ("{{", "{%", "{#")
 _DELIMITERS = ("variable_start_string", "block_start_string", "comment_start_string", "line_statement_prefix")
-# Native rendering makes a list, a mapping or a text without its quotes of a text that begins so.
+# Native rendering turns a text that begins with one of these into a list, a mapping, or a text without its quotes.
 _LITERALS = ("[", "(", "{", "'", '"')
-_MOST_SAMPLES = 64
-_MOST_COMBINATIONS = 1024
+_MAX_SAMPLES = 64
+_MAX_COMBINATIONS = 1024
 _WHOLE_NUMBERS = (1, 0, 2**31)
-# Parameters whose rules go by their text, with the texts that the rules name.
+# Parameters whose rules depend on their text, with the texts that the rules name.
 _TEXTS_WITH_RULES = {"format": ("delta",)}
 
 
 class CheckedWhenParsed(BaseOperatorMeta):
-    """Metaclass that calls `check_constants` of a task after its whole constructor has run."""
+    """Metaclass that calls `check_constants` of a task after its complete constructor has run."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805  the first argument of a metaclass is a class
-        """Make a task, and name the DAG and the task in the error of a parameter that cannot be right."""
+        """Make a task and check its constants. An error names the task and its DAG."""
         task = super().__call__(*args, **kwargs)
-        if kwargs.get("_airflow_from_mapped"):  # made by a worker for one mapped task, which checks what it rendered
+        if kwargs.get("_airflow_from_mapped"):  # a worker makes it for one mapped task, and checks rendered values
             return task
         try:
             task.check_constants(Constants.of(task))
         except InvalidRequestError as error:
-            raise of_task(task, error) from error
+            raise with_task_name(error, task) from error
         return task
 
 
-def of_task(task: Any, error: InvalidRequestError) -> InvalidRequestError:
-    """The error with a text that names the task and its DAG."""
+def with_task_name(error: InvalidRequestError, task: Any) -> InvalidRequestError:
+    """The error with a text that begins with the task and its DAG."""
     dag = task.get_dag()
-    where = f"Task '{task.task_id}'" + (f" of DAG '{dag.dag_id}'" if dag else "")
-    return type(error)(f"{where}: {error.problem}", remedy=error.remedy)
+    task_text = f"Task '{task.task_id}'" + (f" of DAG '{dag.dag_id}'" if dag else "")
+    return type(error)(f"{task_text}: {error.problem}", remedy=error.remedy)
 
 
 class UndecidedError(Exception):
-    """Whether the constants are right depends on values that are not known yet."""
+    """The check depends on values that are not known yet."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Constants:
-    """Tells constants of one task from values that wait.
+    """Separates a task's constants from values that are unknown until the task runs.
 
-    `truncated` becomes true if a value has more samples than are tried, so that no refusal of them all is certain.
-    `names_file` tells of a parameter and its text whether the text is the name of a template file.
-    `texts` are the constant texts among the parameters: a rule may compare one with a text that waits.
+    Attributes:
+        names_file: Takes a parameter and its text. Returns whether the text is the name of a template file.
+        markers: The texts that begin a template, a block or a comment.
+        truncated: Whether a value has more samples than were tried. Then the parameters are not rejected.
+        texts: The constant texts among the parameters. A rule may compare one with an unknown text.
     """
 
     names_file: Callable[[str, str], bool]
@@ -81,30 +87,30 @@ class Constants:
 
     @classmethod
     def of(cls, task: Any) -> Constants:
-        """The rules of a task: its template files, and the markers of its DAG's templates."""
+        """The constants of a task, with its rule for template files and its DAG's template markers."""
         dag = task.get_dag()
         settings = getattr(dag, "jinja_environment_kwargs", None) or {}
-        changed = tuple(settings[name] for name in _DELIMITERS if settings.get(name))
-        return cls(names_file=getattr(task, "names_file", _names_no_file), markers=(*_MARKERS, *changed))
+        dag_markers = tuple(settings[name] for name in _DELIMITERS if settings.get(name))
+        return cls(names_file=getattr(task, "names_file", _names_no_file), markers=(*_MARKERS, *dag_markers))
 
     def waits(self, value: object, parameter: str = "") -> bool:
-        """Whether a value of a parameter, without its members, is known only when the task runs."""
+        """Whether a value, not counting its members, is unknown until the task runs."""
         match value:
             case str():
-                marked = any(marker in value for marker in self.markers)
-                return marked or self.names_file(parameter, value) or _is_literal(value)
+                has_marker = any(marker in value for marker in self.markers)
+                return has_marker or self.names_file(parameter, value) or _is_literal(value)
             case None | bool() | int() | float() | date() | PathLike() | Mapping() | list() | tuple() | set():
                 return False
             case _:
                 return not hasattr(value, "__dataclass_fields__")
 
     def check(self, values: Mapping[str, object], wanted: type[T], *, never_empty: Collection[str] = ()) -> T | None:
-        """Return a `wanted` dataclass that may come out of these parameters; None if that cannot be told yet.
+        """Return a possible `wanted` dataclass for these parameters. None if the check needs unknown values.
 
         :param values: The parameters by their names.
         :param wanted: The dataclass.
-        :param never_empty: Parameters that are refused if a template makes them None.
-        :raises InvalidRequestError: No such dataclass can come out of them.
+        :param never_empty: Parameters that are rejected at run time if a template renders them as None.
+        :raises InvalidRequestError: The constructor rejects the parameters for every sample.
         """
         self.texts = tuple(
             text for name, text in values.items() if isinstance(text, str) and not self.waits(text, name)
@@ -116,44 +122,44 @@ class Constants:
         return samples[0]
 
     def check_value(self, name: str, value: object, wanted: Any) -> None:
-        """Raise `InvalidRequestError` if no value of the annotation `wanted` can come out of a parameter."""
+        """Raise `InvalidRequestError` if the parameter cannot become a value of the annotation `wanted`."""
         try:
             self._samples(name, value, wanted)
         except UndecidedError:
             return
 
     def _samples(self, name: str, value: object, wanted: Any) -> list[Any]:
-        """Values of the annotation that the parameter may have when the task runs.
+        """Sample values of the annotation that the parameter may have when the task runs.
 
         Raises:
             InvalidRequestError: there are none.
-            UndecidedError: they cannot be listed.
+            UndecidedError: there are too many to list.
         """
         if self.waits(value, name):
             more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2], () if "." in name else self.texts)
-            return list(_of_type(value, wanted, more_texts))
+            return list(_samples_of_type(value, wanted, more_texts))
         kind = matching_type(value, wanted)
-        value = opened(value, (Mapping, list)) if isinstance(value, str) and _is_container(kind) else value
+        value = parsed_json(value, (Mapping, list)) if isinstance(value, str) and _is_container(kind) else value
         match value:
             case Mapping() if get_origin(kind) is Mapping and get_args(kind)[1] is not object:
-                wanted_member = get_args(kind)[1]
-                members = [self._samples(f"{name}.{key}", one, wanted_member) for key, one in value.items()]
+                member_kind = get_args(kind)[1]
+                samples = [self._samples(f"{name}.{key}", member, member_kind) for key, member in value.items()]
                 keys = [str(key) for key in value]
-                return [dict(zip(keys, chosen, strict=True)) for chosen in self._combined(members)]
+                return [dict(zip(keys, combination, strict=True)) for combination in self._combinations(samples)]
             case Mapping() if get_origin(kind) is None and hasattr(kind, "__dataclass_fields__"):
                 return self._records(name, value, kind)
             case list() | tuple() if get_origin(kind) in (tuple, Sequence):
-                wanted_member = get_args(kind)[0]
-                members = [self._samples(f"{name}[{at}]", one, wanted_member) for at, one in enumerate(value)]
-                return list(self._combined(members))
+                member_kind = get_args(kind)[0]
+                samples = [self._samples(f"{name}[{at}]", member, member_kind) for at, member in enumerate(value)]
+                return list(self._combinations(samples))
             case _:
                 return [fitted(name, value, wanted)]
 
     def _records(
         self, name: str, values: Mapping[Any, object], wanted: type, never_empty: Collection[str] = ()
     ) -> list[Any]:
-        """The dataclasses that may come out of a mapping of its fields. Raises as `_samples`."""
-        refuse_wrong_keys(name, values, wanted)
+        """Sample dataclasses, made from a mapping of their fields. Raises as `_samples`."""
+        reject_wrong_keys(name, values, wanted)
         hints = get_type_hints(wanted)
         undecided: UndecidedError | None = None
         samples: dict[str, list[Any]] = {}
@@ -168,18 +174,18 @@ class Constants:
                 samples[key] = [sample for sample in samples[key] if sample is not None]
         if undecided is not None:
             raise undecided
-        return self._constructed(name, samples, wanted, most=_MOST_SAMPLES if name else 1)
+        return self._construct(name, samples, wanted, limit=_MAX_SAMPLES if name else 1)
 
-    def _constructed(self, name: str, samples: Mapping[str, list[Any]], wanted: type, *, most: int) -> list[Any]:
-        """The dataclasses that the constructor accepts, up to `most`. Raises as `_samples`."""
+    def _construct(self, name: str, samples: Mapping[str, list[Any]], wanted: type, *, limit: int) -> list[Any]:
+        """Return the dataclasses that the constructor accepts, up to `limit`. Raises as `_samples`."""
         accepted: list[Any] = []
         first_error: InvalidRequestError | None = None
-        for number, chosen in enumerate(product(*samples.values())):
-            if len(accepted) == most or number == _MOST_COMBINATIONS:
+        for number, combination in enumerate(product(*samples.values())):
+            if len(accepted) == limit or number == _MAX_COMBINATIONS:
                 self.truncated = True
                 break
             try:
-                accepted.append(wanted(**dict(zip(samples, chosen, strict=True))))
+                accepted.append(wanted(**dict(zip(samples, combination, strict=True))))
             except InvalidRequestError as error:
                 first_error = first_error or error
         if accepted:
@@ -190,14 +196,14 @@ class Constants:
             raise first_error
         raise type(first_error)(f"{name}: {first_error.problem}", remedy=first_error.remedy) from first_error
 
-    def _combined(self, members: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        """Combinations of the members' samples, the first of each together first."""
-        self.truncated = self.truncated or prod(map(len, members)) > _MOST_SAMPLES
-        return islice(product(*members), _MOST_SAMPLES)
+    def _combinations(self, samples: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """Combinations of the members' samples. The first combination has the first sample of each member."""
+        self.truncated = self.truncated or prod(map(len, samples)) > _MAX_SAMPLES
+        return islice(product(*samples), _MAX_SAMPLES)
 
 
-def _of_type(value: object, wanted: Any, more_texts: Sequence[str]) -> Iterator[Any]:
-    """Samples of an annotation for a value that waits; a text is its own first sample."""
+def _samples_of_type(value: object, wanted: Any, more_texts: Sequence[str]) -> Iterator[Any]:
+    """Samples of an annotation for an unknown value. A text is its own first sample."""
     kinds = get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
     for kind in kinds:
         if kind is str:
@@ -210,7 +216,7 @@ def _of_type(value: object, wanted: Any, more_texts: Sequence[str]) -> Iterator[
             yield None
         elif isinstance(kind, type) and issubclass(kind, StrEnum):
             yield from kind
-        else:  # a list, a mapping or a record: too many to list
+        else:  # a list, a mapping or a dataclass has too many samples
             raise UndecidedError
 
 
@@ -223,5 +229,5 @@ def _is_container(kind: Any) -> bool:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether native rendering may make another value than a number or a truth of a text without markers."""
+    """Whether native rendering may turn a text without markers into a value other than a number or a boolean."""
     return text.lstrip().startswith(_LITERALS) or text.strip() == "None"

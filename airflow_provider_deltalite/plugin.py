@@ -1,4 +1,4 @@
-"""What templates of every DAG can use: `macros.deltalite`, loaded by Airflow in each of its processes."""
+"""The Airflow plugin that adds `macros.deltalite` to the templates of every DAG. Each process of Airflow loads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_deltalite.idempotency import app_id_of
 
 
 class DeltaLitePlugin(AirflowPlugin):
-    """The functions of this provider for templates."""
+    """The template functions of this provider."""
 
     name = "deltalite"
     macros: list[Any] = [app_id_of]  # noqa: RUF012  as the base class has it

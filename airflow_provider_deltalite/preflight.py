@@ -1,10 +1,10 @@
-"""What can be known to be wrong before a JVM is started, each with a sentence on what to do.
+"""Checks a submission before a JVM starts. Each error names its remedy.
 
-Everything here takes values and raises `InvalidRequestError`, or looks at this worker's connections and programs. Spark
-would refuse most of it too, after half a minute and in a stack trace; a missing connection is worse, because Airflow's
-hook then submits to YARN. What only the cluster knows (queues, memory, reachable storage) is left to Spark; a connector
-to the storage that does not seem to be there is said beforehand, and tried. Where Spark is on this worker is found by
-`deltalite.installation`, which `deltalite doctor` uses too.
+The functions check values, and the connections and programs of this worker. Spark rejects most of these errors too, but
+half a minute later and with a stack trace. A missing connection is worse: Airflow's hook would submit to YARN.
+
+Spark itself checks what only the cluster knows: queues, memory, reachable storage. A storage connector that seems to be
+missing causes a warning only. `deltalite.installation` finds Spark on this worker; `deltalite doctor` uses it too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MASTER = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a job is about to be submitted. `environ` is the environment of the spark-submit process."""
+    """How the hook submits a job. `environ` is the environment of the spark-submit process."""
 
     conn_id: str
     master: str
@@ -52,28 +52,29 @@ class Launch:
 
     @property
     def in_cluster(self) -> bool:
-        """Whether the driver runs elsewhere: neither its files nor its output are on this worker."""
+        """Whether the driver runs on a machine of the cluster, so that this worker lacks its files and its output."""
         return self.deploy_mode == "cluster"
 
 
-def found_connection(conn_id: str) -> Connection:
-    """The Spark connection; Airflow's hook would submit to YARN where it does not exist.
+def get_spark_connection(conn_id: str) -> Connection:
+    """Return the Spark connection.
 
-    Airflow says the same of a connection that nobody has made and of a store of secrets that did not answer, so it may
-    be there at another try: the error is one that Airflow retries.
+    Raises:
+        AirflowNotFoundException: Airflow did not find it. Airflow's hook would submit to YARN instead. Airflow raises
+            the same error if a secrets backend did not answer, so the task may be retried.
     """
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
         raise AirflowNotFoundException(
-            f"There is no Airflow connection '{conn_id}', or what keeps it did not answer. "
+            f"There is no Airflow connection '{conn_id}', or the secrets backend did not answer. "
             "If there is none, create it with type 'spark' and the Spark master as its host, "
             f"""for example AIRFLOW_CONN_{conn_id.upper()}='{{"conn_type": "spark", "host": "local[*]"}}'."""
         ) from error
 
 
 def check_launch(launch: Launch) -> None:
-    """Refuse what spark-submit would refuse, and a worker that cannot start it."""
+    """Raise if spark-submit would reject the master or deploy mode, or if this worker cannot start spark-submit."""
     check_target(launch)
     program = find_spark_submit(launch.binary, launch.environ)
     if not launch.in_cluster and os.path.basename(program) in ALLOWED_SPARK_BINARIES:
@@ -81,15 +82,15 @@ def check_launch(launch: Launch) -> None:
 
 
 def check_target(launch: Launch) -> None:
-    """Refuse a master or a deploy mode that Spark does not have, or not together."""
+    """Raise if Spark does not know the master or the deploy mode, or does not support both together."""
     _check_master(launch)
     _check_deploy_mode(launch)
 
 
-def lacking_connectors(launch: Launch, schemes: Iterable[str], settings: Iterable[str]) -> list[str]:
+def find_missing_connectors(launch: Launch, schemes: Iterable[str], settings: Iterable[str]) -> list[str]:
     """Return the connector jars that this worker's Spark probably lacks for storages of these schemes.
 
-    Nothing is reported if the driver runs elsewhere.
+    Returns an empty list if the driver runs on another machine.
 
     :param launch: How the job is submitted.
     :param schemes: Schemes of addresses, such as ``s3``.
@@ -101,8 +102,8 @@ def lacking_connectors(launch: Launch, schemes: Iterable[str], settings: Iterabl
     return missing_connectors(home, launch.environ, schemes, settings)
 
 
-def mixed_pyspark(launch: Launch) -> PySparkFiles | None:
-    """Return the PySpark that the job uses if its Python files are of another release than its jars."""
+def find_mixed_pyspark(launch: Launch) -> PySparkFiles | None:
+    """Return the job's PySpark if its Python files and its jars belong to different releases."""
     files = None if launch.in_cluster else installed_pyspark()
     if files is None or not files.is_mixed:
         return None
@@ -112,9 +113,9 @@ def mixed_pyspark(launch: Launch) -> PySparkFiles | None:
 def _check_master(launch: Launch) -> None:
     if not _MASTER.fullmatch(launch.master):
         raise InvalidRequestError(
-            f"The connection '{launch.conn_id}' gives the Spark master '{launch.master}', which is none.",
+            f"Invalid Spark master '{launch.master}' in the connection '{launch.conn_id}'.",
             remedy=(
-                "Write the whole master into the connection's host: "
+                "Put the complete master into the connection's host: "
                 "'local[*]', 'spark://host:7077', 'yarn' or 'k8s://https://host:443'."
             ),
         )
@@ -123,15 +124,15 @@ def _check_master(launch: Launch) -> None:
 def _check_deploy_mode(launch: Launch) -> None:
     if launch.deploy_mode not in (None, "client", "cluster"):
         raise InvalidRequestError(
-            f"The deploy mode is '{launch.deploy_mode}'.", remedy="Choose 'client' or 'cluster', or leave it out."
+            f"Invalid deploy mode '{launch.deploy_mode}'.", remedy="Choose 'client' or 'cluster', or leave it out."
         )
     if launch.in_cluster and launch.master.startswith("spark://"):
         raise InvalidRequestError(
-            "Spark does not run Python applications in cluster deploy mode on a standalone cluster.",
+            "A standalone cluster of Spark does not run Python applications in deploy mode 'cluster'.",
             remedy="Set deploy_mode='client', in the task or in the extra 'deploy-mode' of the connection.",
         )
     if launch.in_cluster and launch.is_local:
         raise InvalidRequestError(
-            f"The deploy mode is 'cluster', and the master '{launch.master}' has no cluster.",
-            remedy="Leave the deploy mode out, or name a cluster in the connection.",
+            f"The deploy mode is 'cluster', but the master '{launch.master}' has no cluster.",
+            remedy="Leave the deploy mode out, or put a cluster's master into the connection.",
         )

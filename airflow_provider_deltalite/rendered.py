@@ -1,11 +1,12 @@
-"""From what a template left behind to the values that a request wants.
+"""Converts rendered parameters to the types that a request declares.
 
-Rendered parameters come in any type: `"{{ params.n }}"` is the text `7`, the number 7 under
-`render_template_as_native_obj`, and there the JSON in `'{"a": 1}'` is a dictionary and an empty text is None. Each
-value is therefore fitted to the type that the request's dataclass declares for it, without loss, or refused with the
-parameter's name (`when_matched[1].update`). A structure may also come as the text of its JSON, which is what `tojson`
-makes of it in a template. Only the type is decided here; whether the values make sense together is the request's own
-question.
+A rendered parameter can have another type than the author meant. `"{{ params.n }}"` becomes the text `7`, or the number
+7 under `render_template_as_native_obj`. Native rendering also makes a dictionary of the JSON `'{"a": 1}'`, and None of
+an empty text.
+
+So each value is converted, without loss, to the type of its field in the request's dataclass. An error names the
+parameter (`when_matched[1].update`). A structure may also be given as JSON text, which the template filter `tojson`
+makes. This module checks types only. The request's constructor checks whether the values are valid together.
 """
 
 from __future__ import annotations
@@ -25,28 +26,27 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 _TRUTH = {"true": True, "false": False}
-_NATIVE_HELP = (
-    "Where a template makes it, let the template make JSON (`tojson`), or set render_template_as_native_obj=True."
-)
+_NATIVE_HELP = "If a template renders it, use the filter `tojson` there, or set render_template_as_native_obj=True."
+_OTHER_TASK_HELP = "If another task returns it, check what that task returned."
 
 
 def record(name: str, values: object, wanted: type[T]) -> T:
-    """A `wanted` dataclass from a mapping of its fields; a field that already has a dataclass's type is kept.
+    """The dataclass `wanted`, made from a mapping of its fields. An instance of `wanted` is returned unchanged.
 
     Raises:
-        InvalidRequestError: not a mapping, an unknown or missing key, a value of a type that does not fit, or values
-            that make no sense together.
+        InvalidRequestError: `values` is not a mapping, a key is unknown or missing, a value has the wrong type, or the
+            dataclass rejects the values.
     """
     if isinstance(values, wanted):
         return values
-    values = opened(values, Mapping)
+    values = parsed_json(values, Mapping)
     if not isinstance(values, Mapping):
         raise InvalidRequestError(f"{name} is {values!r}, not a mapping.", remedy=_NATIVE_HELP)
-    refuse_wrong_keys(name, values, wanted)
+    reject_wrong_keys(name, values, wanted)
     hints = get_type_hints(wanted)
-    fit = {key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()}
+    arguments = {key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()}
     try:
-        return wanted(**fit)
+        return wanted(**arguments)
     except InvalidRequestError as error:
         if not name:
             raise
@@ -54,10 +54,10 @@ def record(name: str, values: object, wanted: type[T]) -> T:
 
 
 def fitted(name: str, value: object, wanted: Any) -> Any:
-    """`value` as the annotation `wanted` says: a scalar, an enumeration, a list, a mapping or a record.
+    """The value, converted to the annotation `wanted`: a scalar, an enumeration, a list, a mapping or a dataclass.
 
     Raises:
-        InvalidRequestError: the value cannot be of that type without loss.
+        InvalidRequestError: the conversion would lose information.
     """
     if isinstance(wanted, UnionType) and value is None:
         return None
@@ -81,28 +81,28 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
             return record(name, value, wanted)
 
 
-def opened(value: object, kind: type | tuple[type, ...]) -> object:
-    """What a text says as JSON, where that is of a kind; any other value as it is."""
+def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:
+    """The value of a JSON text, if that value has the type `kind`. Any other value is returned unchanged."""
     if not isinstance(value, str):
         return value
     try:
-        said: object = json.loads(value)
+        parsed: object = json.loads(value)
     except ValueError:
         return value
-    return said if isinstance(said, kind) else value
+    return parsed if isinstance(parsed, kind) else value
 
 
 def matching_type(value: object, wanted: Any) -> Any:
-    """Return the type of an annotation that a value is meant to be: a mapping is no text, anything else may be one."""
+    """The member of a union that a value is converted to: a mapping type for a mapping, another type for the rest."""
     if not isinstance(wanted, UnionType):
         return wanted
-    types = [one for one in get_args(wanted) if one is not NoneType]
-    is_mapping = isinstance(opened(value, Mapping), Mapping)
-    return next((one for one in types if (get_origin(one) is Mapping) is is_mapping), types[0])
+    types = [member for member in get_args(wanted) if member is not NoneType]
+    is_mapping = isinstance(parsed_json(value, Mapping), Mapping)
+    return next((member for member in types if (get_origin(member) is Mapping) is is_mapping), types[0])
 
 
-def refuse_wrong_keys(name: str, values: Mapping[Any, object], wanted: type) -> None:
-    """Raise `InvalidRequestError` if a mapping has a key that the dataclass lacks, or lacks one that it needs."""
+def reject_wrong_keys(name: str, values: Mapping[Any, object], wanted: type) -> None:
+    """Raise `InvalidRequestError` if a mapping has an unknown key, or lacks a required field of the dataclass."""
     known = [field.name for field in fields(wanted)]
     help_text = f"Known keys are {', '.join(known)}."
     for key in values:
@@ -116,22 +116,22 @@ def refuse_wrong_keys(name: str, values: Mapping[Any, object], wanted: type) -> 
 def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:
     if value is None:
         return {}
-    value = opened(value, Mapping)
+    value = parsed_json(value, Mapping)
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{name} is {value!r}, not a mapping.", remedy=_NATIVE_HELP)
-    if wanted is object:  # the request says which kinds it takes; dates are not among them
-        return {str(key): one.isoformat() if isinstance(one, date) else one for key, one in value.items()}
-    return {str(key): fitted(f"{name}.{key}", one, wanted) for key, one in value.items()}
+    if wanted is object:  # the request checks the types itself, and takes no dates
+        return {str(key): member.isoformat() if isinstance(member, date) else member for key, member in value.items()}
+    return {str(key): fitted(f"{name}.{key}", member, wanted) for key, member in value.items()}
 
 
 def _list(name: str, value: object, wanted: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    value = opened(value, list)
+    value = parsed_json(value, list)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         example = "['a', 'b']" if wanted is str else "[{...}, {...}]"
         raise InvalidRequestError(f"{name} is {value!r}, not a list.", remedy=f"Write {example}. {_NATIVE_HELP}")
-    return tuple(fitted(f"{name}[{number}]", one, wanted) for number, one in enumerate(value))
+    return tuple(fitted(f"{name}[{index}]", member, wanted) for index, member in enumerate(value))
 
 
 def _truth(name: str, value: object) -> bool:
@@ -154,7 +154,7 @@ def _integer(name: str, value: object) -> int:
             pass
     raise InvalidRequestError(
         f"{name} is {value!r}, not a whole number.",
-        remedy="Where it comes from another task, check that this task returned it.",
+        remedy=_OTHER_TASK_HELP,
     )
 
 
@@ -166,12 +166,12 @@ def _number(name: str, value: object) -> float:
             pass
     raise InvalidRequestError(
         f"{name} is {value!r}, not a number.",
-        remedy="Where it comes from another task, check that this task returned it.",
+        remedy=_OTHER_TASK_HELP,
     )
 
 
 def _text(name: str, value: object) -> str:
-    """The text that the author wrote or meant: what native rendering has parsed is written out again."""
+    """The text that the author wrote. A value that native rendering has parsed becomes text again."""
     match value:
         case str():
             return value
@@ -196,5 +196,5 @@ def _choice(name: str, value: object, wanted: type[E]) -> E:
         return wanted(str(value))
     except ValueError:
         raise InvalidRequestError(
-            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(repr(str(one)) for one in wanted)}."
+            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(repr(str(member)) for member in wanted)}."
         ) from None

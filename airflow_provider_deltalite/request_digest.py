@@ -1,10 +1,14 @@
-"""The digest of what a task asks for: equal for two tries that would write the same rows.
+"""The digest of a request: equal for two task attempts that would write the same rows.
 
-It covers the rendered fields that decide the rows, and leaves out those that a request class calls incidental, Spark's
-settings, and fields that have their default, also inside sources and clauses, so that a release which adds a parameter
-keeps the digests of old requests. Values of secret options of sources are left out as well, because a hash of a short
-secret can be guessed. A query parameter with a secret name decides rows too, so it enters by a slow hash.
-Each parameter has a short digest of its own, which lets an error name the parameters that differ.
+The digest covers the rendered fields that decide the rows. It omits:
+
+- fields that the request class calls incidental, and Spark's settings;
+- fields with their default value, also inside sources and clauses, so that a release with a new parameter computes the
+  same digests for old requests;
+- values of secret options of sources, because a short secret can be guessed from its hash.
+
+A query parameter with a secret name decides rows too, so the digest contains a slow hash of its value. Each parameter
+also has a short digest, so that an error can name the parameters that differ.
 """
 
 from __future__ import annotations
@@ -16,30 +20,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from airflow_provider_deltalite.idempotency import AskedRequest
+from airflow_provider_deltalite.idempotency import RequestDigests
 from deltalite.redaction import is_secret, secret_values
 from deltalite.requests import DIGEST_SCHEME, CommitRequest, Source
 
-_WHOLE, _SHORT = 32, 8  # hexadecimal digits
+_DIGEST_DIGITS, _SHORT_DIGEST_DIGITS = 32, 8  # hexadecimal
 _SLOW_ROUNDS = 600_000
-_FOLDER_OF_VALUE = re.compile(r"(?<=/)[\w.-]+=")  # `/day=` in the path of a partition
+_PARTITION_COLUMN = re.compile(r"(?<=/)[\w.-]+=")  # `/day=` in the path of a partition
 
 
-def asked_request(request: CommitRequest) -> AskedRequest:
+def request_digests(request: CommitRequest) -> RequestDigests:
     """The digests of a request."""
     decisive = {name: value for name, value in _members(request).items() if name not in request.incidental}
     if "query_params" in decisive:
-        decisive["query_params"] = {name: _parameter(name, one) for name, one in decisive["query_params"].items()}
-    return AskedRequest(
-        digest=DIGEST_SCHEME + _digest([request.kind, decisive])[:_WHOLE],
-        parameters={name: _digest(value)[:_SHORT] for name, value in decisive.items()},
+        query_params = decisive["query_params"].items()
+        decisive["query_params"] = {name: _query_parameter(name, value) for name, value in query_params}
+    return RequestDigests(
+        digest=DIGEST_SCHEME + _digest([request.kind, decisive])[:_DIGEST_DIGITS],
+        parameters={name: _digest(value)[:_SHORT_DIGEST_DIGITS] for name, value in decisive.items()},
     )
 
 
 def _members(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass that do not have their default, as JSON values."""
-    changed = (field for field in fields(record) if getattr(record, field.name) != _default(field))
-    return {field.name: _json_value(getattr(record, field.name)) for field in changed}
+    """The fields of a dataclass that differ from their default, as JSON values."""
+    not_default = (field for field in fields(record) if getattr(record, field.name) != _default(field))
+    return {field.name: _json_value(getattr(record, field.name)) for field in not_default}
 
 
 def _json_value(value: Any) -> Any:
@@ -47,9 +52,9 @@ def _json_value(value: Any) -> Any:
         case Source():
             return _without_secrets(value)
         case Mapping():
-            return {str(name): _json_value(one) for name, one in value.items()}
+            return {str(name): _json_value(member) for name, member in value.items()}
         case list() | tuple():
-            return [_json_value(one) for one in value]
+            return [_json_value(member) for member in value]
         case _ if hasattr(value, "__dataclass_fields__"):
             return _members(value)
         case _:
@@ -61,10 +66,13 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _without_secrets(source: Source) -> dict[str, Any]:
-    """A source without secret options, and without secrets in its addresses; a folder of a partition is no secret."""
+    """The fields of a source, without secret options and without the secrets in its addresses.
+
+    The value of a partition column in the path (`/token=a/`) does not count as a secret.
+    """
     values = _members(source)
     if source.path is not None:
-        values["path"] = _without(source.path, secret_values(_FOLDER_OF_VALUE.sub("", source.path)))
+        values["path"] = _without(source.path, secret_values(_PARTITION_COLUMN.sub("", source.path)))
     if source.options:
         options = {name: str(value) for name, value in source.options.items() if not is_secret(name)}
         values["options"] = {name: _without(value, secret_values(value)) for name, value in options.items()}
@@ -77,7 +85,7 @@ def _without(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _parameter(name: str, value: Any) -> Any:
+def _query_parameter(name: str, value: Any) -> Any:
     if not is_secret(name):
         return value
     return hashlib.pbkdf2_hmac("sha256", json.dumps(value).encode(), b"deltalite", _SLOW_ROUNDS).hex()

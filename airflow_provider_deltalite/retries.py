@@ -1,8 +1,10 @@
 """A retry policy for Delta tasks, for Airflow 3.3 and later: `retry_policy=delta_retry_policy()`.
 
-Without a policy a task does the right thing already: it fails at once where no other try can help, and is retried as
-`retries` and `retry_delay` say where one can. The policy only says how long to wait, since a conflict is over in a
-moment, and a storage that does not answer is not. It never adds tries, and decides nothing about other errors.
+The policy only sets how long Airflow waits before a retry: a short time after a conflict, a longer time after a storage
+failure. It never adds retries, and does not apply to other errors.
+
+Tasks without the policy are safe too. A task fails at once on an error that a retry cannot fix. On other errors it is
+retried as `retries` and `retry_delay` say.
 """
 
 from __future__ import annotations
@@ -24,24 +26,24 @@ _LATER = timedelta(minutes=2)
 def delta_retry_policy(
     *, conflict_delay: timedelta = _SOON, storage_delay: timedelta = _LATER, job_delay: timedelta | None = None
 ) -> ExceptionRetryPolicy:
-    """A policy for operators and sensors of this provider, within the task's ``retries``.
+    """A retry policy for operators and sensors of this provider. The task's ``retries`` limits it.
 
-    :param conflict_delay: The wait after another writer's commit stood in the way.
-    :param storage_delay: The wait after storage did not answer.
-    :param job_delay: The wait after a job that was killed, or ended without saying why; the task's ``retry_delay``
-        where it is left out.
+    :param conflict_delay: The delay after a conflict with another writer's commit.
+    :param storage_delay: The delay after a storage failure.
+    :param job_delay: The delay after a job that was killed, or that ended without a ``deltalite`` error. The default is
+        the task's ``retry_delay``.
     """
     try:
         from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
     except ImportError as error:
         raise AirflowOptionalProviderFeatureException(
-            "delta_retry_policy() needs Airflow 3.3 or later. Leave `retry_policy` out: errors that no other try can "
-            "cure fail the task at once without it, too."
+            "delta_retry_policy() needs Airflow 3.3 or later. Leave `retry_policy` out: without it, the task still "
+            "fails at once on errors that a retry cannot fix."
         ) from error
-    waits = {DeltaConflictError: conflict_delay, DeltaStorageError: storage_delay, DeltaJobError: job_delay}
+    delays = {DeltaConflictError: conflict_delay, DeltaStorageError: storage_delay, DeltaJobError: job_delay}
     rules = [
         RetryRule(exception=kind, action=RetryAction.RETRY, retry_delay=delay)
-        for kind, delay in waits.items()
+        for kind, delay in delays.items()
         if delay is not None
     ]
     return ExceptionRetryPolicy(rules)

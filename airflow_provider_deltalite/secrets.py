@@ -1,9 +1,11 @@
-"""Keeps the secrets of a task out of rendered fields, logs and lists of processes.
+"""Keeps the secrets of a task out of rendered fields, logs and process lists.
 
-`deltalite.redaction` decides what is secret. Airflow's masker is told these values around the rendering of templates,
-so that it shows stars in rendered fields and in the task's log. `spark-submit` gets secret settings in a properties
-file that its owner alone can read, because everybody on a machine can read the arguments of a process; options for the
-JVM of the driver, which would be arguments of `java`, go into a file of their own.
+`deltalite.redaction` decides which values are secret. This module passes them to Airflow's masker before and after
+templates are rendered, so that Airflow shows stars in rendered fields and in the task's log.
+
+Every user of a machine can read the arguments of a process. So spark-submit gets secret settings in a properties file
+that only its owner can read. Options for the driver's JVM would be arguments of `java`, so they go into another private
+file.
 """
 
 from __future__ import annotations
@@ -34,43 +36,46 @@ _DRIVER_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJa
 
 
 class HidesSecrets:
-    """For operators and sensors: Airflow hides the secrets in their fields wherever it shows or stores them.
+    """Mixin of operators and sensors that hides the secrets in their fields.
 
-    Airflow renders a mapped operator by this method alone, and any other one by it too.
+    Airflow calls `_do_render_template_fields` for every operator. For a mapped operator it calls no other method.
     """
 
     template_fields: Any
 
-    def secrets_shown(self) -> object:
-        """The values that may hold secrets: what Airflow shows of this task, by name."""
+    def values_with_secrets(self) -> object:
+        """The values that may contain secrets: the fields that Airflow shows, by name."""
         return {name: getattr(self, name, None) for name in self.template_fields}
 
     def _do_render_template_fields(
         self, parent: Any, template_fields: Any, context: Any, jinja_env: Any, seen_oids: set[int]
     ) -> None:
-        """Airflow's own. Literal secrets are hidden before it, since Airflow logs a template that it cannot render."""
-        hide(self.secrets_shown())
+        """Render as Airflow does, and hide secrets before and after.
+
+        Literal secrets are hidden before, because Airflow logs a template that it fails to render.
+        """
+        hide(self.values_with_secrets())
         try:
             super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater is behind this class
                 parent, template_fields, context, jinja_env, seen_oids
             )
         finally:
-            hide(self.secrets_shown())
+            hide(self.values_with_secrets())
 
 
-def hide(given: object) -> None:
-    """Tell Airflow's masker the secrets in a structure of settings."""
+def hide(settings: object) -> None:
+    """Pass the secrets in a structure of settings to Airflow's masker."""
     from deltalite.redaction import secret_values
 
-    for value in set(secret_values(given)):
+    for value in set(secret_values(settings)):
         mask_secret(value)
 
 
 def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Arguments of `spark-submit` without the secret ones, and the settings that say the same."""
+    """Split the arguments of spark-submit into arguments without secrets, and settings in place of the secret ones."""
     from deltalite.redaction import shows_secret
 
-    kept: list[tuple[str, ...]] = []
+    public: list[tuple[str, ...]] = []
     secrets: dict[str, str] = {}
     remaining = iter(arguments)
     for argument in remaining:
@@ -81,57 +86,57 @@ def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]
             pair = (argument, next(remaining))
             name, value = _SETTING_OF_OPTION[argument], pair[1]
         else:
-            kept.append((argument,))
+            public.append((argument,))
             continue
         if shows_secret(name, value):
             if argument == _CONF:
                 secrets.setdefault(name, value)  # an option of spark-submit wins over a setting
             else:
                 secrets[name] = value
-                kept = [other for other in kept if not _sets(other, name)]
+                public = [other for other in public if not _sets(other, name)]
         else:
-            kept.append(pair)
-    return [argument for pair in kept for argument in pair], secrets
+            public.append(pair)
+    return [argument for pair in public for argument in pair], secrets
 
 
 def _sets(argument: tuple[str, ...], name: str) -> bool:
     return argument[0] == _CONF and argument[1].startswith(f"{name}=")
 
 
-def java_options_in_files(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The settings, with options for the driver's JVM replaced by the name of a private file that holds them.
+def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Write the options of the driver's JVM to private files, and return the settings with the names of the files.
 
-    `java` reads `@file` on its command line, so that a list of processes shows the name of the file.
+    `java` reads `@file` on its command line, so a process list shows only the name of the file.
     """
-    replaced = dict(settings)
+    moved = dict(settings)
     for name in _DRIVER_JAVA_OPTIONS:
-        if name in replaced:
-            replaced[name] = java_options_file(replaced[name], folder / f"{name}.args")
-    return replaced
+        if name in moved:
+            moved[name] = write_java_options(moved[name], folder / f"{name}.args")
+    return moved
 
 
-def java_options_file(options: str, file: Path) -> str:
-    """Write options of Java to a private file; the result names it on a command line."""
+def write_java_options(options: str, file: Path) -> str:
+    """Write options of Java to a private file, and return the argument that names the file."""
     quoted = (part.replace("\\", "\\\\").replace('"', '\\"') for part in shlex.split(options))
     write_private(str(file), "".join(f'"{part}"\n' for part in quoted))
     return f"@{file}"
 
 
 def properties_text(settings: Mapping[str, str], *, base: str = "") -> str:
-    """The text of a properties file with `settings`, which win over those of the text `base`."""
+    """The text of a properties file: `base`, then `settings`, which take precedence."""
     lines = [f"{_escaped(name, is_name=True)}={_escaped(value)}" for name, value in settings.items()]
     return "\n".join([base, *lines, ""]).lstrip("\n")
 
 
 def write_private(path: str, text: str) -> None:
-    """Write a file that its owner alone can read."""
+    """Write a file that only its owner can read."""
     file = Path(path)
     file.touch(mode=0o600)
     file.write_text(text, encoding="utf-8")
 
 
 def _escaped(text: str, *, is_name: bool = False) -> str:
-    """As `java.util.Properties` reads it back."""
+    """The text, escaped for `java.util.Properties`."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     if is_name:
         return re.sub(r"([ :=#!])", r"\\\1", escaped)

@@ -1,11 +1,13 @@
-"""What travels to Spark with a task: the job's script, the library, the request, and settings that nobody may see.
+"""Prepares the files that go to Spark with a task: the job's script, the library, the request, and secret settings.
 
-The library is the installed `deltalite` package as a zip file for `--py-files`, so that the driver runs exactly the
-code of the worker. The zip is named by a hash of the sources, so one that is there is not packed again. It lies in a
-folder of this user below the temporary folder. Where something else has the name of that folder, or others may write
-to it, the task uses a new folder and removes it at its end. Request and settings may hold passwords: their folder is
-open to its owner alone, and is removed when the task ends. A killed worker leaves files behind, and a later task
-removes them: a lock, which ends with its process, tells the folders that are in use.
+The library is the installed `deltalite` package as a zip file for `--py-files`, so that the driver runs the code of the
+worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. It lies in a folder
+of this user below the temporary folder. If that name is taken by something else, or if other users may write to the
+folder, the task uses a new folder and removes it when it ends.
+
+Request and settings may contain passwords. Only the owner can open their folder, and the task removes it when it ends.
+A killed worker leaves files behind, and a later task removes them. Each task locks its folders; a lock ends with its
+process, so an unlocked folder is not in use.
 """
 
 from __future__ import annotations
@@ -26,43 +28,47 @@ from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 
-_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
-_REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # where zip files keep the Unix mode
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
+_REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # the Unix mode, in the bits where zip files store it
 _UNIX = 3
-_NAME = "airflow-provider-deltalite-"  # of folders below the temporary one
+_NAME = "airflow-provider-deltalite-"  # the prefix of all folders below the temporary folder
 _FALLBACK = f"{_NAME}task-"
 _FOLDER = "job-"
-_STAGED = ".tmp"
-_MAY_STILL_BE_READ_SECONDS = 3600.0  # a job whose worker was killed goes on, and reads its request when it starts
+_PARTIAL = ".tmp"
+# A job whose worker was killed continues, and reads its request when it starts.
+_MAY_STILL_BE_READ_SECONDS = 3600.0
 _UNUSED_SECONDS = 7 * 86400.0  # a driver imports from its zip as long as it runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedJob:
-    """Paths on this worker, all absolute; `nonce` stands in the request, and in every marker line of the job."""
+    """Absolute paths on this worker. The request and every marker line of the job contain `nonce`."""
 
     script: str
     library: str
     request: str
-    settings: str  # where a properties file may be written; other private files of the task go beside it
+    settings: str  # the path for a properties file; other private files of the task go into the same folder
     nonce: str
 
 
 @contextmanager
-def shipped(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJob]:
-    """The job `deltalite/jobs/<job>.py` with its library and a request file that lives as long as the block.
+def ship_job(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJob]:
+    """Prepare the job `deltalite/jobs/<job>.py`, its library, and a request file that is removed after the block.
 
-    `request_json` makes the text of the request with the nonce that it is given.
+    Args:
+        job: The name of the job.
+        request_json: Takes the nonce, and returns the text of the request.
     """
     nonce = token_hex(16)
     with cache_folder() as cache, ExitStack() as in_use:
-        is_shared = not cache.name.startswith(_FALLBACK)  # else this task has locked it already
-        with _locked(cache) if is_shared else nullcontext():
-            sweep(cache, now=time.time())
-            library = shipped_library(cache)
-            in_use.enter_context(_locked(library, fcntl.LOCK_SH))
+        is_shared = not cache.name.startswith(_FALLBACK)  # this task has locked a fallback folder already
+        with _lock(cache) if is_shared else nullcontext():
+            remove_unused_files(cache, now=time.time())
+            library = pack_library(cache)
+            in_use.enter_context(_lock(library, fcntl.LOCK_SH))
         with _private_folder(_FOLDER, cache) as folder:
-            request = folder / f"deltalite-request-{folder.name.removeprefix(_FOLDER)}.json"  # one name at a driver
+            # The name is unique, because a driver may receive the files of several jobs in one folder.
+            request = folder / f"deltalite-request-{folder.name.removeprefix(_FOLDER)}.json"
             request.touch(mode=0o600)
             request.write_text(request_json(nonce), encoding="utf-8")
             yield ShippedJob(
@@ -76,10 +82,10 @@ def shipped(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJob
 
 @contextmanager
 def cache_folder() -> Iterator[Path]:
-    """A folder of this user alone, below the temporary one: code that a task will run lies in it.
+    """Open the cache folder of this user below the temporary folder. It holds code that tasks run.
 
-    The same for all tasks. A file or link of its name, or a folder that another user owns or may write to, is not used:
-    the block then has a folder of its own, which is removed at its end.
+    All tasks share the folder, unless its name belongs to a file or link, or another user owns it or may write to it.
+    Then the block gets a new folder, which is removed after it.
     """
     temporary = Path(tempfile.gettempdir())
     shared = temporary / f"{_NAME}{os.getuid()}"
@@ -88,31 +94,34 @@ def cache_folder() -> Iterator[Path]:
     if _is_private(shared):
         yield shared
         return
-    _sweep_folders(temporary, _FALLBACK, now=time.time())
+    _remove_unused_folders(temporary, _FALLBACK, now=time.time())
     with _private_folder(_FALLBACK, temporary) as folder:
         yield folder
 
 
 def _is_private(folder: Path) -> bool:
-    found = folder.lstat()
-    is_own_folder = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return is_own_folder and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    status = folder.lstat()
+    is_users_folder = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return is_users_folder and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @contextmanager
 def _private_folder(prefix: str, parent: Path) -> Iterator[Path]:
-    """A new folder of mode 0700, locked and removed with the block."""
+    """Make and lock a folder of mode 0700, and remove it after the block."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
-        with _locked(folder):
+        with _lock(folder):
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the lock of a folder or file, which ends with this process: programs that it starts do not inherit it."""
+def _lock(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold the lock of a folder or file during the block.
+
+    The lock ends with this process at the latest, because child programs do not inherit it.
+    """
     lock = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(lock, kind)
@@ -121,26 +130,26 @@ def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
         os.close(lock)
 
 
-def sweep(cache: Path, *, now: float) -> None:
-    """Remove what no task uses: folders and half-written files of killed workers after an hour, zips after a week."""
-    _sweep_folders(cache, _FOLDER, now=now)
-    for pattern, unused_seconds in ((f"*{_STAGED}", _MAY_STILL_BE_READ_SECONDS), ("*.zip", _UNUSED_SECONDS)):
+def remove_unused_files(cache: Path, *, now: float) -> None:
+    """Remove unlocked files: folders and partial zips of killed workers after an hour, zips after a week."""
+    _remove_unused_folders(cache, _FOLDER, now=now)
+    for pattern, unused_seconds in ((f"*{_PARTIAL}", _MAY_STILL_BE_READ_SECONDS), ("*.zip", _UNUSED_SECONDS)):
         for file in cache.glob(pattern):
-            with suppress(OSError):  # another worker was faster
-                if now - file.lstat().st_mtime > unused_seconds and _is_abandoned(file):
+            with suppress(OSError):  # another worker has removed it
+                if now - file.lstat().st_mtime > unused_seconds and _is_unlocked(file):
                     file.unlink()
 
 
-def _sweep_folders(parent: Path, prefix: str, *, now: float) -> None:
+def _remove_unused_folders(parent: Path, prefix: str, *, now: float) -> None:
     for folder in parent.glob(f"{prefix}*"):
-        with suppress(OSError):  # another worker was faster
-            found = folder.lstat()
-            is_old = stat.S_ISDIR(found.st_mode) and now - found.st_mtime > _MAY_STILL_BE_READ_SECONDS
-            if is_old and found.st_uid == os.getuid() and _is_abandoned(folder):
+        with suppress(OSError):  # another worker has removed it
+            status = folder.lstat()
+            is_old = stat.S_ISDIR(status.st_mode) and now - status.st_mtime > _MAY_STILL_BE_READ_SECONDS
+            if is_old and status.st_uid == os.getuid() and _is_unlocked(folder):
                 shutil.rmtree(folder)
 
 
-def _is_abandoned(path: Path) -> bool:
+def _is_unlocked(path: Path) -> bool:
     lock = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,33 +165,36 @@ def installed_library() -> Path:
     """The folder of the installed `deltalite` package, found without importing its jobs."""
     spec = find_spec("deltalite")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("The package 'deltalite' is not installed beside airflow_provider_deltalite.")
+        raise ModuleNotFoundError(
+            "Could not ship the job: the package 'deltalite' is not installed beside airflow_provider_deltalite. "
+            "Install airflow-provider-deltalite again."
+        )
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def shipped_library(directory: Path) -> Path:
-    """The library's zip file in `directory`; made unless it is there, complete or not at all.
+def pack_library(folder: Path) -> Path:
+    """Return the library's zip file in `folder`. Pack it if it does not exist; a partial zip never has this name.
 
-    Its time of modification is the time of its last use.
+    The function sets the zip's modification time to now, the time of its last use.
     """
     sources = library_sources(installed_library())
-    final = directory / f"deltalite-{_digest(sources)[:20]}.zip"
-    if final.is_file():
-        os.utime(final)
-        return final
-    descriptor, staged = tempfile.mkstemp(dir=directory, suffix=_STAGED)
+    zip_path = folder / f"deltalite-{_digest(sources)[:20]}.zip"
+    if zip_path.is_file():
+        os.utime(zip_path)
+        return zip_path
+    descriptor, partial_path = tempfile.mkstemp(dir=folder, suffix=_PARTIAL)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(library_zip(sources))
-        Path(staged).replace(final)
+        Path(partial_path).replace(zip_path)
     except BaseException:
-        Path(staged).unlink()
+        Path(partial_path).unlink()
         raise
-    return final
+    return zip_path
 
 
 def library_sources(package: Path) -> dict[str, bytes]:
-    """The sources of `package` by their names in the zip file, sorted."""
+    """The sources of `package`, sorted by their names in the zip file."""
     names = sorted(
         (path.relative_to(package.parent).as_posix(), path)
         for pattern in ("*.py", "py.typed")
@@ -192,7 +204,7 @@ def library_sources(package: Path) -> dict[str, bytes]:
 
 
 def library_zip(sources: dict[str, bytes]) -> bytes:
-    """Sources as a zip file: equal sources give equal bytes, wherever and whenever they are packed."""
+    """The sources as a zip file. Equal sources give equal bytes on every machine."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in sources.items():

@@ -1,7 +1,7 @@
-"""The file system that Airflow makes of a connection: one in a process, and another one when that has changed.
+"""Keeps one file system for each connection in a process, and makes a new one when the connection has changed.
 
-Airflow itself keeps the first one of a connection for as long as the process lives. A triggerer lives for weeks, and
-keys are replaced.
+Airflow itself keeps the first file system of a connection until the process ends. A triggerer runs for weeks, and
+credentials change in that time.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-# A backend that gives every look-up other keys makes no other file system for each: those made a moment ago are good.
-_SETTLED_SECONDS = 60.0
+# A file system this young stays in use, also if the connection differs: some secrets backends return new credentials
+# for every look-up.
+_MIN_AGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _CachedFilesystem:
     filesystem: Any
-    digest: bytes
-    at: float
+    connection_digest: bytes
+    created_at: float
 
 
-# By process, scheme and connection: a child that was forked has neither the file system of its parent, whose loop is
-# not in it, nor a lock that another thread of its parent held.
-_MADE: dict[tuple[int, str, str], _Made] = {}
+# The keys are process, scheme and connection. A forked child uses neither its parent's file system, whose event loop it
+# lacks, nor a lock that another thread of its parent held.
+_CACHE: dict[tuple[int, str, str], _CachedFilesystem] = {}
 _LOCKS: dict[tuple[int, str, str], Lock] = {}
 
 
 def filesystem_of(scheme: str, connection: Connection, *, failed: object = None) -> Any:
-    """The fsspec file system for addresses of a scheme, as fsspec spells it.
+    """Return the fsspec file system for a scheme and a connection.
 
-    Another one than `failed`, which storage has refused or not answered, if the connection has changed since.
+    Args:
+        scheme: The scheme as fsspec spells it.
+        connection: The connection as it is now.
+        failed: The file system of the last failed request. It is replaced at once if the connection has changed.
     """
     from airflow.sdk.io import get_fs  # loads fsspec, which parsing a DAG must not
 
     key = (os.getpid(), scheme, connection.conn_id)
     digest = hashlib.sha256(connection.get_uri().encode()).digest()
     with _LOCKS.setdefault(key, Lock()):
-        made = _MADE.get(key)
-        if made is None or (made.digest != digest and _is_over(made, failed)):
-            if made is not None:
-                type(made.filesystem).clear_instance_cache()  # fsspec would keep it for ever
-            made = _MADE[key] = _Made(get_fs(scheme, connection.conn_id), digest, time.monotonic())
-        return made.filesystem
+        cached = _CACHE.get(key)
+        if cached is None or (cached.connection_digest != digest and _may_replace(cached, failed)):
+            if cached is not None:
+                type(cached.filesystem).clear_instance_cache()  # fsspec would keep it until the process ends
+            filesystem = get_fs(scheme, connection.conn_id)
+            cached = _CACHE[key] = _CachedFilesystem(filesystem, digest, time.monotonic())
+        return cached.filesystem
 
 
-def _is_over(made: _Made, failed: object) -> bool:
-    return made.filesystem is failed or time.monotonic() - made.at > _SETTLED_SECONDS
+def _may_replace(cached: _CachedFilesystem, failed: object) -> bool:
+    return cached.filesystem is failed or time.monotonic() - cached.created_at > _MIN_AGE_SECONDS

@@ -1,9 +1,11 @@
-"""From an Airflow connection to the log of a table, for reading on a worker or in a triggerer.
+"""Opens a table's log with an Airflow connection, to read it on a worker or in a triggerer.
 
-The operator asks here whether a run has committed, the sensor and its trigger ask for new versions, and a task of the
-author's own gets the table to read its rows. Tables on local and mounted file systems need no connection. Tables
-elsewhere are read through fsspec: with the file system that Airflow makes of the connection, or with what the worker's
-own environment gives it where none is named. What a task has read goes to Airflow's collector of lineage.
+Operators read here whether a DAG run has committed. The sensor and its trigger poll for new versions. Tasks of DAG
+authors get the table to read its rows.
+
+Tables on local and mounted file systems need no connection. All other tables are read through fsspec. The file system
+comes from the Airflow connection, or from the worker's environment if no connection is named. The hook reports each
+read to Airflow's lineage collector.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class DeltaHook(BaseHook):
     """Access to the files of one Delta table.
 
     :param table: The table's address: a local path, or a URI with a scheme.
-    :param storage_conn_id: The Airflow connection that opens the table's storage: of type ``aws`` for S3, and so on, as
-        ``ObjectStoragePath`` takes it. Local tables take none.
+    :param storage_conn_id: The Airflow connection that opens the table's storage, as ``ObjectStoragePath`` takes it:
+        type ``aws`` for S3, for example. Leave it out for local tables.
     """
 
     def __init__(self, table: str, storage_conn_id: str | None = None) -> None:
@@ -42,10 +44,10 @@ class DeltaHook(BaseHook):
         self.storage_conn_id = storage_conn_id
         self._store: LogStore | None = None
         self._filesystem: Any = None
-        self._failed: Any = None
+        self._failed_filesystem: Any = None
 
     def get_conn(self) -> LogStore:
-        """The table's log store; nothing is read yet.
+        """Return the table's log store. This reads nothing.
 
         Raises ``InvalidTableAddressError`` and ``UnsupportedStorageError``.
         """
@@ -54,26 +56,26 @@ class DeltaHook(BaseHook):
         return self._store
 
     def ask(self, question: Callable[[LogStore], T]) -> T:
-        """What `question` makes of the log store, which stays open for the next one: a triggerer asks for weeks.
+        """Call `question` with the log store, and return its answer.
 
-        After an error of the storage the next question opens it anew, by the connection as it is then. One that is
-        refused access is put again at once if the connection has changed.
+        The store stays open between calls, because a triggerer polls for weeks. After a storage error, the next call
+        opens the store again, with the connection as it is then. If the storage denied access and the connection has
+        changed, the question is repeated at once.
         """
         try:
             return question(self.get_conn())
         except StorageError as error:
-            self._failed, self._store = self._filesystem, None
-            if isinstance(error, StoragePermissionError) and self._failed is not None:
+            self._failed_filesystem, self._store = self._filesystem, None
+            if isinstance(error, StoragePermissionError) and self._failed_filesystem is not None:
                 store = self.get_conn()
-                if self._filesystem is not self._failed:
+                if self._filesystem is not self._failed_filesystem:
                     return question(store)
             raise
 
     def get_table(self, version: int | None = None, timestamp: str | datetime | None = None) -> DeltaTable:
-        """The table at a version, at a time, or as it is now, to be read in this process, without Spark.
+        """Return the table at a version, at a time, or at its newest version, to read it in this process without Spark.
 
-        That it was read, and at which version, is reported to Airflow's collector of lineage. Raises the errors of
-        ``DeltaTable``.
+        The hook reports the read and its version to Airflow's lineage collector. Raises the errors of ``DeltaTable``.
         """
         from deltalite.table import DeltaTable  # loads pyarrow, which parsing a DAG must not
 
@@ -82,9 +84,9 @@ class DeltaHook(BaseHook):
         return table
 
     def report_read(self, version: int) -> None:
-        """Say to Airflow's collector of lineage that this task has read a version of the table.
+        """Report to Airflow's lineage collector that this task has read a version of the table.
 
-        An asset whose URI the provider of its scheme refuses is left out: lineage fails no task.
+        The read is not reported if the provider of the URI's scheme rejects the URI. Lineage never fails a task.
         """
         from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
 
@@ -93,7 +95,7 @@ class DeltaHook(BaseHook):
                 context=self, uri=asset_uri(self.table), asset_extra={"version": version}
             )
         except ValueError as error:
-            self.log.info("%s is left out of the lineage that hooks collect: %s", self.table, error)
+            self.log.info("Could not report the read of %s to the lineage collector: %s", self.table, error)
 
     def _open(self) -> LogStore:
         from deltalite.storage.opening import open_store  # loads pyarrow, which parsing a DAG must not
@@ -103,7 +105,7 @@ class DeltaHook(BaseHook):
             return open_store(self.table)
         if location.is_local:
             raise UnsupportedStorageError(
-                f"storage_conn_id is '{self.storage_conn_id}', and the table '{self.table}' is local, which needs no "
+                f"storage_conn_id is '{self.storage_conn_id}', but the table '{self.table}' is local and needs no "
                 "connection.",
                 remedy="Leave storage_conn_id out.",
             )
@@ -111,24 +113,27 @@ class DeltaHook(BaseHook):
         return open_store(self.table, filesystem=self._filesystem)
 
     def _filesystem_at(self, location: TableLocation, conn_id: str) -> Any:
-        """The fsspec file system that Airflow makes of the connection.
+        """Return the fsspec file system that Airflow makes from the connection.
 
-        Providers take a connection that does not exist for none, and go on without credentials. Airflow says of one
-        that it could not ask for that it is not there, so that error is one that is retried.
+        The connection is looked up first, because providers ignore a missing connection and go on without credentials.
+        Airflow raises the same error for a missing connection and for a secrets backend that did not answer, so the
+        task may be retried.
         """
         from deltalite.storage.opening import fsspec_scheme, unreadable
 
         try:
-            return filesystem_of(fsspec_scheme(location), self.get_connection(conn_id), failed=self._failed)
+            scheme = fsspec_scheme(location)
+            return filesystem_of(scheme, self.get_connection(conn_id), failed=self._failed_filesystem)
         except AirflowNotFoundException as error:
             raise AirflowNotFoundException(
-                f"There is no Airflow connection '{conn_id}', which storage_conn_id names, or what keeps it did not "
-                "answer. If there is none, create it."
+                f"There is no Airflow connection '{conn_id}', which storage_conn_id names, or the secrets backend did "
+                "not answer. If there is none, create it."
             ) from error
         except (ImportError, ValueError) as error:
             raise unreadable(location, str(error)) from error
-        except Exception as error:  # clients log in here, and raise what they like
+        except Exception as error:  # clients log in here, and their errors have no common class
             raise StorageError(
-                f"The storage of {location.path} was not opened by '{conn_id}': {type(error).__name__}: {error}.",
-                remedy="Check the connection and the network; the task may be retried.",
+                f"The connection '{conn_id}' did not open the storage of {location.path}: "
+                f"{type(error).__name__}: {error}.",
+                remedy="Check the connection and the network, then retry the task.",
             ) from error

@@ -1,10 +1,15 @@
-"""Airflow's hook for spark-submit, with one job to submit and an ear for what the job says.
+"""The hook that submits one job with spark-submit and reads its output.
 
-Arguments, connections, tracking and killing are the base class's own. Added are: the job's script, library and request;
-the output, of which markers and traceback are kept and every other line is logged at its own level; the exit code of
-the job, wherever it ran; secret settings, which go into a private file and not into arguments; the interpreter of the
-driver, which is this one where the driver runs on this worker; and a kill that gives the driver time to clean up.
-Private methods of the base class are overridden, and contract tests watch over them.
+The base class handles arguments, connections, tracking and killing. This class adds:
+
+- the job's script, library and request;
+- the output: it keeps markers and the traceback, and logs every other line at the level of the line;
+- the exit code of the job, wherever the driver ran;
+- secret settings, which go into a private file and not into arguments;
+- the Python interpreter of a driver on this worker, which is the worker's own;
+- a kill that gives the driver time to clean up.
+
+It overrides private methods of the base class. Contract tests check them.
 """
 
 from __future__ import annotations
@@ -29,16 +34,16 @@ from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_li
 from airflow_provider_deltalite.preflight import (
     Launch,
     check_launch,
-    found_connection,
-    lacking_connectors,
-    mixed_pyspark,
+    find_missing_connectors,
+    find_mixed_pyspark,
+    get_spark_connection,
 )
 from airflow_provider_deltalite.secrets import (
     hide,
-    java_options_file,
-    java_options_in_files,
+    move_java_options_to_files,
     properties_text,
     without_secrets,
+    write_java_options,
     write_private,
 )
 from deltalite.errors import InvalidRequestError
@@ -57,10 +62,10 @@ _PYTHON_VARIABLES = frozenset({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"})
 _PYTHON_SETTINGS = frozenset({"spark.pyspark.python", "spark.pyspark.driver.python"})
 _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
-# How clusters tell the exit code of a driver: YARN's diagnostics, the hook's words on a pod, Spark's own on Kubernetes.
+# The exit code of a driver, in YARN's diagnostics, in the hook's text on a pod, and in Spark's text on Kubernetes.
 _DRIVER_ENDED = re.compile(r"(?:exited with status|[eE]xit ?[cC]ode:|exit_code=)\s*(\d+)")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
-# Where Spark takes the host in the address of its UI from (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
+# Spark takes the host of its UI's address from these (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
 _UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
 _UI_VARIABLES = ("SPARK_PUBLIC_DNS", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
 _JVM_OPTIONS = "SPARK_SUBMIT_OPTS"  # becomes arguments of the JVM (bin/spark-class)
@@ -68,18 +73,18 @@ _GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five
 
 
 class DeltaSparkSubmitHook(SparkSubmitHook):
-    """Submit one shipped job, and remember what it said.
+    """Submit one shipped job, and keep its result, its error and its traceback.
 
-    The constructor is the gate: a hook that exists has passed the preflight checks.
+    The constructor runs the preflight checks, so every hook that exists has passed them.
 
-    :param job: What travels to Spark.
-    :param yarn_track_via_rm_api: As in ``SparkSubmitHook``; None is True where the ResourceManager can be asked.
-    :param on_start: Is called with the job's Spark application, as soon as the job or its cluster says it.
-    :param hidden: Secrets that are stars in all that is said of the job's output.
+    :param job: The files that go to Spark.
+    :param yarn_track_via_rm_api: As in ``SparkSubmitHook``. None means True if the ResourceManager can be queried.
+    :param on_start: Called with the job's Spark application, once the job or its cluster reports it.
+    :param hidden: Secrets that the log of the job's output shows as stars.
     :param spark: The other parameters of ``SparkSubmitHook``.
     """
 
-    _output_log: LevelledLog | None = None  # set while output is read
+    _output_log: LevelledLog | None = None  # set while the hook reads the output
 
     def __init__(
         self,
@@ -90,16 +95,16 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         hidden: Collection[str] = (),
         **spark: Any,
     ) -> None:
-        self._found = found_connection(spark["conn_id"])
+        self._airflow_connection = get_spark_connection(spark["conn_id"])
         try:
             super().__init__(**spark, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
             self._yarn_track_via_rm_api = self._can_track() if yarn_track_via_rm_api is None else yarn_track_via_rm_api
             self._check_tracking()
         except (ValueError, RuntimeError) as error:  # an extra that is not allowed, or a missing Kubernetes client
             raise InvalidRequestError(str(error), remedy=f"Correct the connection '{spark['conn_id']}'.") from error
-        except NameError as error:  # how the base class finds out that the Kubernetes provider is missing
+        except NameError as error:  # the base class raises it if the Kubernetes provider is missing
             raise InvalidRequestError(
-                f"The connection '{spark['conn_id']}' names a Kubernetes master, and this worker has no client for it.",
+                f"The connection '{spark['conn_id']}' names a Kubernetes master, but this worker has no client for it.",
                 remedy="Install apache-airflow-providers-cncf-kubernetes.",
             ) from error
         self._script = job.script
@@ -124,11 +129,15 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             self._application_args = [job.request]
 
     def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]  # a class method there
-        """The Spark connection as it was found: asked again, and not answered, it would be YARN, or end a job's log."""
-        return self._found if conn_id == self._found.conn_id else super().get_connection(conn_id)
+        """The Spark connection, read once by the constructor.
+
+        A second look-up could fail. The base class would then submit to YARN, or the log of a running job would end.
+        """
+        own_connection = self._airflow_connection
+        return own_connection if conn_id == own_connection.conn_id else super().get_connection(conn_id)
 
     def _spark_log_level(self) -> str:
-        """The lowest level of Spark's lines in the task's log: the one of the task's `conf`, or the setting."""
+        """The lowest level of Spark's lines in the task's log: from the task's `conf`, or else from the setting."""
         return str(
             self._conf.get(_LEVEL_SETTING) or airflow_settings.get("deltalite", "spark_log_level", fallback="WARN")
         )
@@ -141,30 +150,30 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return True
 
     @property
-    def cannot_be_joined(self) -> bool:
-        """Whether the job runs in a YARN cluster, and another try has no way to ask for it."""
+    def is_untracked_in_yarn(self) -> bool:
+        """Whether the job runs in a YARN cluster without tracking, so that a retry cannot join it."""
         return bool(self._is_yarn_cluster_mode and not self._yarn_track_via_rm_api)
 
     def _check_tracking(self) -> None:
-        """What the base class refuses when a job is submitted or tracked, refused before it is."""
+        """Run the base class's checks of tracking now. The base class runs them only when it submits or tracks."""
         if self._track_driver_via_k8s_api:
             self._validate_track_driver_via_k8s_api_config()
         self._validate_yarn_track_via_rm_api_config()
-        waits = str(self._conf.get(_WAIT_SETTING, "false")).strip().lower()
-        if self._should_track_yarn_application_via_rm_api() and waits != "false":
-            raise ValueError(f"{_WAIT_SETTING} is '{waits}', and a job that is tracked is not waited for.")
+        wait_setting = str(self._conf.get(_WAIT_SETTING, "false")).strip().lower()
+        if self._should_track_yarn_application_via_rm_api() and wait_setting != "false":
+            raise ValueError(f"{_WAIT_SETTING} is '{wait_setting}'. A tracked job needs it to be 'false'.")
 
     def warn_of_mixed_pyspark(self) -> None:
-        """Log a warning if two PySpark packages were installed over each other; the job is tried all the same.
+        """Log a warning if two PySpark packages were installed over each other.
 
-        A job of spark-submit takes its Python files from an archive beside the jars, if that archive is there.
+        The job is submitted anyway: spark-submit may take its Python files from an archive beside the jars.
         """
-        if files := mixed_pyspark(self.launch):
+        if files := find_mixed_pyspark(self.launch):
             self.log.warning("%s %s", files.problem, files.remedy)
 
     def warn_of_missing_connectors(self, addresses: Iterable[str]) -> None:
-        """Say which jar Spark will probably miss to reach these tables; it is tried all the same."""
-        given = {
+        """Log a warning for each jar that Spark probably lacks to reach these tables. The job is submitted anyway."""
+        settings = {
             **self._conf,
             "jars": self._jars,
             "packages": self._packages,
@@ -172,26 +181,27 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             "a properties file may name jars": self._properties_file,
         }
         schemes = {parse_location(address).scheme for address in addresses}
-        for jar in lacking_connectors(self.launch, schemes, [str(name) for name, value in given.items() if value]):
+        given_settings = [str(name) for name, value in settings.items() if value]
+        for jar in find_missing_connectors(self.launch, schemes, given_settings):
             self.log.warning(
-                "This Spark seems to have no %s, by which it would reach the table. Put the jar of its Hadoop version "
-                "into its folder `jars`, or name it by `packages`, `jars` or spark-defaults.conf.",
+                "Spark probably lacks the jar %s, which it needs to reach the table. Put the jar of its Hadoop version "
+                "into its folder `jars`, or name it in `packages`, `jars` or spark-defaults.conf.",
                 jar,
             )
 
     @property
     def log(self) -> Any:
-        """The logger; while output is read, one that knows the levels of its lines."""
+        """The logger. While the hook reads output, it logs each line at the level that the line names."""
         return self._output_log or super().log
 
     @property
     def result(self) -> OperationResult | None:
-        """What the job said that it did."""
+        """The result that the job reported."""
         return self._output.result
 
     @property
     def error(self) -> JobError | None:
-        """The error that the job said."""
+        """The error that the job reported."""
         return self._output.error
 
     @property
@@ -200,35 +210,35 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return self._output.traceback
 
     @property
-    def left_out(self) -> str:
-        """The newest lines of Spark's log that the task's log does not have."""
-        return self._output.left_out
+    def omitted_lines(self) -> str:
+        """The newest lines of Spark's log that the task's log omits."""
+        return self._output.omitted_lines
 
     @property
     def was_submitted(self) -> bool:
-        """Whether spark-submit was started by this hook, or an application joined that it had submitted before."""
+        """Whether this hook started spark-submit, or joined an application that an earlier hook submitted."""
         return self._submit_sp is not None or self._tracked_id is not None
 
     @property
     def _tracked_id(self) -> str | None:
-        found: str | None = self._yarn_application_id or self._kubernetes_driver_pod
-        return found
+        application_or_pod: str | None = self._yarn_application_id or self._kubernetes_driver_pod
+        return application_or_pod
 
     def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
-        """The exit code of the job's driver, None where nobody told it.
+        """The exit code of the job's driver. None if it is unknown.
 
-        That of spark-submit where the driver ran in it; else what the cluster said of the driver, in the words of
-        `raised` or in the output.
+        In client mode it is the exit code of spark-submit. In cluster mode it is the code that the cluster reports, in
+        the text of `raised` or in the output.
         """
         process: int | None = None if self._submit_sp is None else self._submit_sp.returncode
         if not self.launch.in_cluster:
             return process
-        told = [str(raised or ""), *self._last_submit_log_lines]
-        found = [int(code) for text in told for code in _DRIVER_ENDED.findall(text)]
-        return found[-1] if found else None
+        texts = [str(raised or ""), *self._last_submit_log_lines]
+        exit_codes = [int(code) for text in texts for code in _DRIVER_ENDED.findall(text)]
+        return exit_codes[-1] if exit_codes else None
 
     def join(self, external_id: str) -> None:
-        """Be the hook of an application in a cluster, which an earlier try may have submitted: a kill finds it."""
+        """Adopt an application in a YARN cluster, so that `on_kill` kills it. An earlier hook may have submitted it."""
         if not self._is_yarn_cluster_mode:
             return
         self._yarn_application_id = external_id
@@ -237,13 +247,13 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def history_server(self) -> str | None:
-        """Where Spark's history server is: an extra of the connection, or Spark's own setting for YARN."""
-        named = self.get_connection(self._conn_id).extra_dejson.get(_HISTORY_EXTRA)
-        return named or self._conf.get(_HISTORY_SETTING)
+        """The address of Spark's history server, from the connection's extra or from Spark's setting for YARN."""
+        address = self.get_connection(self._conn_id).extra_dejson.get(_HISTORY_EXTRA)
+        return address or self._conf.get(_HISTORY_SETTING)
 
     @property
     def resource_manager(self) -> str | None:
-        """The web address of YARN's ResourceManager, where the connection names it."""
+        """The web address of YARN's ResourceManager. None if the connection does not name it."""
         try:
             address: str = self._get_yarn_rm_base_url() if self._is_yarn else ""
         except ValueError:
@@ -252,40 +262,43 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def ui_hosts(self) -> frozenset[str]:
-        """The hosts on which Spark shows this application: this worker, the master, YARN's and the history server's."""
-        named = [self.launch.master, self.resource_manager, self.history_server]
-        named += [self._conf.get(setting) for setting in _UI_SETTINGS]
-        named += [self.launch.environ.get(variable) for variable in _UI_VARIABLES]
-        hosts = {host for address in named if address and (host := host_of(str(address)))}
+        """The hosts that show this application: this worker, the master, the ResourceManager, the history server."""
+        addresses = [self.launch.master, self.resource_manager, self.history_server]
+        addresses += [self._conf.get(setting) for setting in _UI_SETTINGS]
+        addresses += [self.launch.environ.get(variable) for variable in _UI_VARIABLES]
+        hosts = {host for address in addresses if address and (host := host_of(str(address)))}
         return frozenset(hosts | _names_of_this_worker())
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Submit the job, with the script that came with it unless Spark has one of its own.
+        """Submit the job.
 
-        :param application: The script, where the user has named it.
+        :param application: The job's script, if the user names one. By default, it is the script that was shipped.
         :param kwargs: Parameters of ``subprocess.Popen``.
         """
         try:
-            # A line that quotes a file may hold bytes that are no text, and must not end the reading of the output.
+            # A line may quote bytes of a file that are not valid text. They must not stop the hook from reading on.
             driver_id: str | None = super().submit(application or self._script, **{"errors": "replace", **kwargs})
         finally:
             if self._submit_sp is not None:
-                self._submit_sp.stdout.close()  # which the base class leaves to the garbage collector
+                self._submit_sp.stdout.close()  # the base class leaves this to the garbage collector
         return driver_id
 
     def on_kill(self) -> None:
-        """Kill the job: a driver on this worker is asked to end first, so that it takes back what nobody will see."""
+        """Kill the job.
+
+        A driver on this worker gets SIGTERM and three seconds first, so that it removes its uncommitted files.
+        """
         running = self._submit_sp if self._submit_sp and self._submit_sp.poll() is None else None
-        processes = _tree(running.pid) if running else []
+        processes = _process_tree(running.pid) if running else []
         if running and not self.launch.in_cluster:
-            _end(processes)
+            _terminate_driver(processes)
             with suppress(TimeoutExpired):
-                running.wait(_GRACE_SECONDS)  # psutil would take its exit code away from who waits for the job
+                running.wait(_GRACE_SECONDS)  # psutil's `wait` would take the exit code from the thread that waits
         try:
             super().on_kill()
         except FileNotFoundError as error:
             self.log.warning(
-                "%s may go on, for this worker has no program '%s' to end it.",
+                "Could not kill %s: this worker has no program '%s'. The application may still run.",
                 self._yarn_application_id,
                 error.filename,
             )
@@ -298,32 +311,33 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
-        given = {name: str(value) for name, value in (self._env or {}).items()}
-        if shows_secret("", options := given.get(_JVM_OPTIONS, "")):
-            given[_JVM_OPTIONS] = java_options_file(options, Path(self._settings).with_name(f"{_JVM_OPTIONS}.args"))
-        self._env = default_python(self.launch, self._conf) | given
+        environ = {name: str(value) for name, value in (self._env or {}).items()}
+        if shows_secret("", options := environ.get(_JVM_OPTIONS, "")):
+            options_file = Path(self._settings).with_name(f"{_JVM_OPTIONS}.args")
+            environ[_JVM_OPTIONS] = write_java_options(options, options_file)
+        self._env = default_python(self.launch, self._conf) | environ
         return command
 
     def _build_spark_common_args(self) -> list[str]:
-        """The arguments; secret settings are in a properties file, after those of the user's own."""
+        """The arguments without secrets. Secret settings go into a properties file, after the user's properties."""
         arguments, secrets = without_secrets(super()._build_spark_common_args())
         if not secrets:
             return arguments
         hide(secrets)
         self._output.hide(secret_values(secrets))
         if not self.launch.in_cluster:
-            secrets = java_options_in_files(secrets, Path(self._settings).parent)
+            secrets = move_java_options_to_files(secrets, Path(self._settings).parent)
         if self._properties_file is None:
-            base, others = "", ["--load-spark-defaults"]
-            named = ["--properties-file", self._settings]
+            base = ""
+            arguments = [*arguments, "--properties-file", self._settings, "--load-spark-defaults"]
         else:
-            base, others, named = Path(self._properties_file).read_text(encoding="utf-8"), [], []
-            arguments = [self._settings if given == self._properties_file else given for given in arguments]
+            base = Path(self._properties_file).read_text(encoding="utf-8")
+            arguments = [self._settings if one == self._properties_file else one for one in arguments]
         write_private(self._settings, properties_text(secrets, base=base))
-        return [*arguments, *named, *others]
+        return arguments
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        self._output_log = LevelledLog(cast("logging.Logger", super().log), self._output.leaves_out)
+        self._output_log = LevelledLog(cast("logging.Logger", super().log), self._output.omits)
         try:
             super()._process_spark_submit_log(self._output.to_log(bounded_lines(itr)))
         finally:
@@ -331,11 +345,13 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
 
 def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]:
-    """The environment variable that names this interpreter to Spark, unless the user has named one.
+    """The environment variable that gives Spark this worker's Python interpreter. Empty if the user names one.
 
-    A variable, because it yields to every other way to name an interpreter, a properties file too. With a local master
-    it is the interpreter of everything; in client mode of the driver alone, because executors have other paths; and in
-    cluster mode nothing of Spark's Python runs on this worker.
+    An environment variable has the lowest precedence of all ways to name an interpreter.
+
+    - With a local master, the driver and the executors use it.
+    - In client mode, only the driver uses it, because executors have other paths.
+    - In cluster mode there is no variable, because no Python of the job runs on this worker.
     """
     if launch.in_cluster or _PYTHON_VARIABLES & set(launch.environ) or _PYTHON_SETTINGS & set(conf):
         return {}
@@ -343,17 +359,18 @@ def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]
 
 
 def _names_of_this_worker() -> set[str]:
-    addresses = {one.address.partition("%")[0] for many in psutil.net_if_addrs().values() for one in many}
-    return {"localhost", socket.gethostname(), socket.getfqdn(), *addresses}
+    interfaces = psutil.net_if_addrs().values()
+    ip_addresses = {entry.address.partition("%")[0] for interface in interfaces for entry in interface}
+    return {"localhost", socket.gethostname(), socket.getfqdn(), *ip_addresses}
 
 
 def _joined(*lists: str | None) -> str:
-    """Comma-separated lists as one."""
-    return ",".join(one for one in lists if one)
+    """Several comma-separated lists as one."""
+    return ",".join(text for text in lists if text)
 
 
-def _tree(pid: int) -> list[psutil.Process]:
-    """A process and all below it."""
+def _process_tree(pid: int) -> list[psutil.Process]:
+    """A process and all its descendants."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -361,8 +378,11 @@ def _tree(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _end(processes: list[psutil.Process]) -> None:
-    """Ask Python's driver to end, which needs the JVM above to clean up, and takes it along; without one, the JVM."""
+def _terminate_driver(processes: list[psutil.Process]) -> None:
+    """Send SIGTERM to the Python driver. If there is none yet, send it to spark-submit's JVM.
+
+    The driver needs its parent, the JVM, to clean up, and the JVM ends with the driver.
+    """
     drivers = [process for process in processes[1:] if _is_python(process)]
     for process in drivers or processes[:1]:
         with suppress(psutil.NoSuchProcess):

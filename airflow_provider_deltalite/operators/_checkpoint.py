@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class DeltaCheckpointOperator(DeltaSubmitOperator):
-    """Write the checkpoint of a table's newest version, and clean its log.
+    """Write a checkpoint of a table's newest version, and delete expired files of its log.
 
-    Commits write checkpoints by themselves, at the table's ``delta.checkpointInterval``. This task is for tables that
-    other engines write without any, and for a log that should be small before many readers come. A version that has
-    its checkpoint is left as it is, so the task may run at any time and as often as one likes; nothing is committed.
-    Above a million files Spark writes the checkpoint, in parallel.
+    Writes of this package make checkpoints automatically, at the table's ``delta.checkpointInterval``. Use this task
+    for tables that other engines write without checkpoints, and to make the log short before many readers use it. You
+    can run it at any time: it does nothing if the newest version has a checkpoint, and it makes no commit. For more
+    than a million files, Spark writes the checkpoint in parallel.
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
-    metrics}``, where ``skipped`` says that the checkpoint was there, and ``metrics`` counts the actions and files in it
-    and the files of the log that were deleted.
+    metrics}``. ``skipped`` is True if the checkpoint already existed. ``metrics`` counts the actions and files in the
+    checkpoint, and the deleted files of the log.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param log_cleanup: Delete what has expired from the log, as far as ``delta.logRetentionDuration`` and
+    :param log_cleanup: Delete expired files of the log, as ``delta.logRetentionDuration`` and
         ``delta.enableExpiredLogCleanup`` of the table allow. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        cannot keep two writers apart. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -38,8 +38,8 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[CheckpointRequest]] = CheckpointRequest
     job: ClassVar[str] = "checkpoint"
 
-    _from_version: int  # the newest version when the task began, and whether it had its checkpoint then
-    _was_there: bool
+    _from_version: int  # the newest version before the job
+    _had_checkpoint: bool  # whether that version had a checkpoint before the job
 
     template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup")
 
@@ -58,15 +58,20 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         )
         self.log_cleanup = log_cleanup
 
-    def look(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
-        """Remember the newest version, and whether its checkpoint is there."""
+    def record_state_before_job(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
+        """Keep the newest version, and whether it has a checkpoint."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         self._from_version = watch.latest_version(store)
-        self._was_there = watch.find_checkpoint(store, from_version=self._from_version) is not None
+        self._had_checkpoint = watch.find_checkpoint(store, from_version=self._from_version) is not None
 
-    def landed(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """The checkpoint of the version that the task found, or of a newer one; it proves nothing if it was there."""
+    def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
+        """The checkpoint of the newest version before the job, or of a later version.
+
+        After a failed job, a checkpoint that existed before the job does not count.
+        """
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
-        return None if failed and self._was_there else watch.find_checkpoint(store, from_version=self._from_version)
+        if failed and self._had_checkpoint:
+            return None
+        return watch.find_checkpoint(store, from_version=self._from_version)

@@ -1,7 +1,10 @@
-"""What every operator that commits has: the identity of its run, which makes each commit happen once.
+"""The base class of operators that commit: it adds the run identity, so that each DAG run commits once.
 
-The identity is decided before the table's log is looked at, and the log is looked at before a job is submitted: a run
-that has committed returns that commit. What a clear means is the operator's policy (`on_rerun`).
+1. The operator makes the run identity.
+2. It reads the table's log. If the DAG run has committed, the task returns that commit.
+3. Otherwise it submits the job.
+
+The parameter `on_rerun` says what a clear of the task does.
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ if TYPE_CHECKING:
 class DeltaCommitOperator(DeltaSubmitOperator):
     """Run one request that ends in a commit, once for each run of the task.
 
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job plans the operation again when another writer's commit
-        contradicts it. (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans the operation after a conflict with another writer's commit.
+        (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
     :param on_rerun: What the task does when it is cleared: ``skip``, ``write`` or ``replace``. (templated)
-    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of DAG run, task
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
         and map index. (templated)
     :param kwargs: Parameters of ``DeltaSubmitOperator``.
     """
@@ -67,42 +70,42 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         self.on_rerun = on_rerun
         self.idempotency_key = idempotency_key
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  operators decide by it
-        """What a clear does where the author has not said it: nothing twice, unless an operator knows better."""
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  subclasses use it
+        """The value of `on_rerun` if the author gives none."""
         return OnRerun.SKIP
 
     def known_parameters(self, constants: Constants) -> dict[str, object]:
-        """The request's fields with the policy for clears, which the constructor takes from the run's identity."""
+        """The request's fields and `on_rerun`, which the request checks as a part of the run identity."""
         parameters = super().known_parameters(constants)
         if self.on_rerun is None or constants.waits(self.on_rerun):
             return parameters
         on_rerun: OnRerun = fitted("on_rerun", self.on_rerun, OnRerun)
         return parameters | {"identity": RunIdentity(app_id="known when the task runs", on_rerun=on_rerun)}
 
-    def begin(self, request: Request, context: Context) -> Request:
-        """The request with the identity of this run, and with no secret in the text that the table's history shows."""
+    def prepare_request(self, request: Request, context: Context) -> Request:
+        """Add the run identity to the request, and redact `user_metadata`, which the table's history shows."""
         from deltalite.redaction import redacted, secret_values
 
-        asked = cast("CommitRequest", request)
-        if asked.user_metadata is not None:
-            text = redacted(asked.user_metadata, secret_values(self.secrets_shown()))
-            asked = replace(asked, user_metadata=text)
-        identity = self._identity(asked, context)
+        commit_request = cast("CommitRequest", request)
+        if commit_request.user_metadata is not None:
+            text = redacted(commit_request.user_metadata, secret_values(self.values_with_secrets()))
+            commit_request = replace(commit_request, user_metadata=text)
+        identity = self._identity(commit_request, context)
         self.name_tracked_job(identity.generation)
-        return replace(asked, identity=identity)
+        return replace(commit_request, identity=identity)
 
-    def done(self, store: LogStore, request: Request) -> OperationResult | None:
-        """The commit that this run has made, where there is one."""
+    def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
+        """The commit that this DAG run has made. None if there is none."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         identity = cast("RunIdentity", cast("CommitRequest", request).identity)
         return watch.find_run(store, identity)
 
-    def announced(self, result: OperationResult) -> None:
-        """Say the commit, and loudly where it is an earlier one."""
+    def log_result(self, result: OperationResult) -> None:
+        """Log the commit, with a warning if an earlier task attempt made it."""
         if result.skipped:
             self.log.warning(
-                "SKIPPED: version %s of %s is the commit of this task (transaction %s), and nothing was written now. "
+                "SKIPPED: this task has committed version %s of %s before (transaction %s), so it wrote nothing now. "
                 "To write again, set on_rerun='write' and clear the task.",
                 result.version,
                 result.table,
@@ -111,18 +114,17 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         elif result.committed:
             self.log.info("Committed version %s of %s: %s", result.version, result.table, dict(result.metrics))
         else:
-            self.log.info("Nothing was committed to %s.", result.table)
+            self.log.info("Made no commit to %s.", result.table)
 
     def _identity(self, request: CommitRequest, context: Context) -> RunIdentity:
-        from airflow_provider_deltalite.request_digest import asked_request
+        from airflow_provider_deltalite.request_digest import request_digests
 
-        given: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
-        on_rerun = given or self.default_on_rerun(request)
+        on_rerun: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
         return run_identity(
             context,
             namespace=conf.get("deltalite", "namespace", fallback="airflow"),
             generation=self.generation(context),
-            on_rerun=on_rerun,
+            on_rerun=on_rerun or self.default_on_rerun(request),
             idempotency_key=fitted("idempotency_key", self.idempotency_key, str | None),
-            asked=asked_request(request),
+            digests=request_digests(request),
         )

@@ -1,4 +1,4 @@
-"""The operator that makes a Delta table of a folder of Parquet files: `DeltaConvertOperator`."""
+"""The operator that converts a folder of Parquet files into a Delta table: `DeltaConvertOperator`."""
 
 from __future__ import annotations
 
@@ -10,38 +10,43 @@ from deltalite.requests import ConvertRequest, Request
 
 
 class DeltaConvertOperator(DeltaCommitOperator):
-    """Make a folder of Parquet files a Delta table, in place and in one commit.
+    """Convert a folder of Parquet files into a Delta table, in place and in one commit.
 
-    No file is moved, changed or read beyond its footer, which gives the schema and the statistics. Files that were
-    written over time may have different columns; the table has all of them, and every column may be null. Files that
-    contradict each other, columns that no Delta table can have, and folders that hold something else than Parquet files
-    are refused by name, and the folder is left as it was. Nothing should write there meanwhile: the folder is listed
-    again before the commit, and a file that came, went or changed fails the task. From then on the folder belongs to
-    Delta writers: files that others add are no part of the table, and a vacuum deletes them.
+    The task moves and changes no file. It reads only the footers, for the schema and the statistics. The files may have
+    different columns: the table has all of them, and every column may be null.
 
-    A folder that is a Delta table already is left alone, with a version that only records the run. The task returns
-    ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp, metrics}``, where
-    ``metrics`` has ``numConvertedFiles``, ``convertedFilesSize`` and ``numConvertedRows``, and the event of each outlet
-    ``Asset`` carries the same. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up
-    the job itself.
+    The task fails, names the cause and leaves the folder unchanged in these cases:
+
+    - two files have contradicting schemas;
+    - a column cannot exist in a Delta table;
+    - the folder contains other files than Parquet files;
+    - a file appeared, vanished or changed before the commit. Nothing should write to the folder during the conversion.
+
+    After the conversion, only Delta writers may use the folder. A file that another program adds is not part of the
+    table, and a vacuum deletes it.
+
+    If the folder is already a Delta table, the task only records the run, in a new version. The task returns ``{table,
+    operation, version, read_version, committed, skipped, app_id, txn_version, timestamp, metrics}``, and so does the
+    event of each outlet ``Asset``. ``metrics`` has ``numConvertedFiles``, ``convertedFilesSize`` and
+    ``numConvertedRows``. You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The folder's address: a local path, or a URI with a scheme. (templated)
-    :param partition_schema: The columns of folders such as ``day=2026-01-01/country=de``, in their order, with types:
-        ``day DATE, country STRING``. Needed where there are such folders; types are never guessed. Values are unescaped
-        as Hive and Spark escape them, and times without a zone mean UTC. (templated)
-    :param properties: Table properties, such as ``{"delta.enableChangeDataFeed": "true"}``. Columns whose names hold
-        blanks or one of ``,;{}()=`` need ``{"delta.columnMapping.mode": "name"}``. Constraints are refused, since no
-        row is read. (templated)
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job looks again when another writer makes the table first.
+    :param partition_schema: The columns of folders such as ``day=2026-01-01/country=de``, in their order and with their
+        types: ``day DATE, country STRING``. Required if there are such folders, because types are never guessed. The
+        task unescapes the values as Hive and Spark do. Times without a zone mean UTC. (templated)
+    :param properties: Table properties, such as ``{"delta.enableChangeDataFeed": "true"}``. Columns whose names contain
+        blanks or one of ``,;{}()=`` need ``{"delta.columnMapping.mode": "name"}``. Constraints are rejected, because
+        the task reads no rows. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job checks the folder again after another writer has made the table first.
         (templated)
-    :param conflict_seconds: The job looks again no later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` (the
-        default) leaves the commit; ``write`` looks again, and finds a table. (templated)
-    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
-        DAG run, task and map index. (templated)
+    :param conflict_seconds: The job stops checking again this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``skip`` (the default) keeps the commit;
+        ``write`` checks the folder again, and finds the table. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

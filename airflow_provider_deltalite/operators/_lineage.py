@@ -1,9 +1,9 @@
-"""What operators tell OpenLineage, which looks for three methods of these names.
+"""The lineage that operators report to OpenLineage, which calls three methods with fixed names.
 
-Asked before the task, lineage is what the rendered request says; afterwards what the result says too. Nothing of it
-runs where OpenLineage is not set up, and nothing of it can fail a task: its listener calls these methods beside the
-task, in a process or thread of its own, and logs what goes wrong. The parent of the Spark application itself is
-handed over by `SparkSubmitOperator` (`openlineage_inject_parent_job_info`).
+Before the task, lineage comes from the rendered request. After the task, it also comes from the result. OpenLineage's
+listener calls the methods in another process or thread, and logs their errors, so lineage never fails a task. Without
+OpenLineage, nothing calls them. `SparkSubmitOperator` tells the Spark application its parent job
+(`openlineage_inject_parent_job_info`).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 
 class LineageOfRequest(ABC):
-    """The lineage of an operator that makes a request, and keeps the result of it."""
+    """The lineage of an operator that makes a request and keeps its result."""
 
     inlets: list[Any]
     outlets: list[Any]
     storage_conn_id: str | None
     log: Any
 
-    _result: OperationResult | None = None  # of the last time that this object ran
+    _result: OperationResult | None = None  # the result of this object's last run
 
     @abstractmethod
     def _request(self) -> Request:
-        """The request that the operator's parameters ask for, templates rendered or not."""
+        """The request of the operator's parameters."""
 
     def get_openlineage_facets_on_start(self) -> Any:
-        """What the task is about to read and write."""
+        """The tables that the task will read and write."""
         return self._lineage(None)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  as OpenLineage calls it
-        """What the task has read and written; nothing where it ended without running, as a skipped one does."""
+        """The tables that the task has read and written. Empty if the task did not run, for example a skipped one."""
         if self._result is None:
             from airflow.providers.openlineage.extractors import OperatorLineage
 
@@ -50,7 +50,7 @@ class LineageOfRequest(ABC):
         return self._lineage(self._result)
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:  # noqa: ARG002  as above
-        """What the task would have read and written: a task that failed has not committed."""
+        """The tables that the task would have read and written. A failed task has not committed."""
         return self._lineage(None)
 
     def _lineage(self, result: OperationResult | None) -> Any:
@@ -65,12 +65,12 @@ class LineageOfRequest(ABC):
             query=getattr(request, "query", None),
             schemas=self._schemas(request, result),
         )
-        lineage.inputs += _others(self.inlets, edges)
-        lineage.outputs += _others(self.outlets, edges)
+        lineage.inputs += _declared_datasets(self.inlets, edges)
+        lineage.outputs += _declared_datasets(self.outlets, edges)
         return lineage
 
     def _schemas(self, request: Request, result: OperationResult | None) -> dict[DatasetVersion, Sequence[Column]]:
-        """The columns of the table after the task, where this worker can read its log."""
+        """The columns of the table after the task. Empty if this worker cannot read the table's log."""
         if result is None or result.version is None:
             return {}
         from airflow_provider_deltalite.lineage.naming import dataset_name
@@ -79,15 +79,15 @@ class LineageOfRequest(ABC):
         try:
             store = DeltaHook(request.table, self.storage_conn_id).get_conn()
             return {(dataset_name(request.table), result.version): watch.columns_at(store, result.version)}
-        except Exception as error:  # noqa: BLE001  whatever keeps the schema from us, the rest is known
-            self.log.info("The schema of %s is left out of its lineage: %s", request.table, error)
+        except Exception as error:  # noqa: BLE001  without the schema, the rest of the lineage is still right
+            self.log.info("Could not read the schema of %s for its lineage: %s", request.table, error)
             return {}
 
 
-def _others(assets: Iterable[Any], edges: Edges) -> list[Any]:
-    """The assets that the author names beside what the task says itself, as datasets."""
+def _declared_datasets(assets: Iterable[Any], edges: Edges) -> list[Any]:
+    """The assets that the author declares and that the request does not name, as datasets."""
     from airflow_provider_deltalite.lineage.assets import asset_dataset
 
-    named = {edge.name for edge in (*edges.inputs, *edges.outputs)}
-    made = (asset_dataset(asset, named) for asset in assets if isinstance(asset, Asset))
-    return [dataset for dataset in made if dataset is not None]
+    names = {edge.name for edge in (*edges.inputs, *edges.outputs)}
+    datasets = (asset_dataset(asset, names) for asset in assets if isinstance(asset, Asset))
+    return [dataset for dataset in datasets if dataset is not None]

@@ -13,25 +13,27 @@ if TYPE_CHECKING:
 
 
 class DeltaGenerateManifestOperator(DeltaSubmitOperator):
-    """Write the symlink manifests of a table's newest version, for engines that read Parquet by lists of files.
+    """Write the symlink manifests of a table's newest version, for engines that read Parquet files from a list.
 
     Presto, Trino, Athena, Redshift Spectrum and Hive read ``<table>/_symlink_format_manifest/`` through
-    ``SymlinkTextInputFormat``: a file called ``manifest`` for each partition, which names the partition's data files by
-    their whole addresses, as the table's address begins. This is delta-spark's ``GENERATE symlink_format_manifest``. A
-    table with ``delta.compatibility.symlinkFormatManifest.enabled`` gets them after each commit of this package; this
-    task is for all others, for what other engines have committed, and for the first time.
+    ``SymlinkTextInputFormat``. It has a file ``manifest`` for each partition, with the complete addresses of the
+    partition's data files. The task does the same as ``GENERATE symlink_format_manifest`` of delta-spark.
 
-    Each manifest is replaced as a whole; a query that reads several partitions meanwhile may see them at different
-    versions. The task ends when all are of the newest version. Vacuum does not know what manifests name: run this more
-    often than the table's retention. Tables with deletion vectors or column mapping are refused, since readers of
-    manifests know neither. Nothing is committed, so the task may run at any time, and a cleared one does it again.
+    A table with ``delta.compatibility.symlinkFormatManifest.enabled`` gets manifests after each commit of this package.
+    Use this task for all other tables, for commits of other engines, and to write the first manifests.
+
+    - The task replaces each manifest as a whole. A query of several partitions may see them at different versions until
+      the task has ended.
+    - Vacuum does not read manifests. Run this task more often than the table's retention.
+    - The task fails on tables with deletion vectors or column mapping, which readers of manifests do not support.
+    - The task makes no commit, so it can run at any time. A cleared task writes the manifests again.
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
-    metrics}``, where ``metrics`` has ``numManifests``, ``numFiles`` and ``numDeletedManifests``.
+    metrics}``. ``metrics`` has ``numManifests``, ``numFiles`` and ``numDeletedManifests``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        cannot keep two writers apart. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -40,7 +42,7 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[GenerateManifestRequest]] = GenerateManifestRequest
     job: ClassVar[str] = "generate_manifest"
 
-    _from_version: int  # the newest version when the task began
+    _from_version: int  # the newest version before the job
 
     def __init__(
         self,
@@ -55,14 +57,17 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
             table=table, conn_id=conn_id, storage_conn_id=storage_conn_id, single_writer=single_writer, **kwargs
         )
 
-    def look(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
-        """Remember the newest version."""
+    def record_state_before_job(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
+        """Keep the newest version."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         self._from_version = watch.latest_version(store)
 
-    def landed(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """Manifests say of no version: those of a job that ended well are of the one that the task found, or newer."""
+    def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
+        """The result of a job that succeeded: manifests of the newest version before the job, or of a later one.
+
+        Manifests do not name their version, so nothing proves the result of a failed job.
+        """
         from deltalite.results import manifest_result
 
         return None if failed else manifest_result(store.root, self._from_version, metrics={})

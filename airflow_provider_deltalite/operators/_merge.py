@@ -16,57 +16,58 @@ _CLAUSES = ("when_matched", "when_not_matched", "when_not_matched_by_source")
 
 
 class DeltaMergeOperator(DeltaRowsOperator):
-    """Merge the rows of one or several sources into a Delta table, once for each run of the task.
+    """Merge the rows of one or several sources into a Delta table, once for each DAG run.
 
-    Rows of the source and of the table, ``source`` and ``target`` in every expression, match where ``on`` is true. A
-    clause is a mapping with one of ``update``, ``insert`` and ``delete`` (True), and with a ``condition`` unless it is
-    the last of its kind; of the clauses of a kind the first one whose condition is true decides, and where none is the
-    row stays as it is. ``update`` and ``insert`` are Spark SQL by column, or ``"*"`` for all columns from the source's
-    columns of their names. Two rows of the source that match one row of the table are refused, naming the keys.
+    In every expression, ``source`` names a source row and ``target`` a row of the table. Two rows match if ``on`` is
+    true.
 
-    What ``on`` says of the target alone (``target.day = DATE'2026-01-01'``) decides which files are read, and so do the
-    keys of the source. Tasks that merge at the same time into one table do not contradict each other where these keep
-    them apart, as a literal for the partition does in mapped tasks.
+    - A clause is a mapping with one of ``update``, ``insert`` and ``delete`` (True). It needs a ``condition`` unless it
+      is the last clause of its kind.
+    - Of the clauses of one kind, the first whose condition is true applies. If none applies, the row does not change.
+    - ``update`` and ``insert`` are Spark SQL by column. ``"*"`` sets all columns from source columns with their names.
+    - The task fails and names the keys if two source rows match one target row.
 
-    Each commit carries the identity of the task's run, also where no row was changed, so a retry whose earlier try has
-    committed returns that commit and does nothing. The task returns ``{table, operation, version, read_version,
-    committed, skipped, app_id, txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the
-    same. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
+    Conditions of ``on`` on the target alone (``target.day = DATE'2026-01-01'``) and the keys of the source decide which
+    files the merge reads. Tasks that merge into one table at the same time do not conflict if they read different
+    files. A literal for the partition column achieves this in mapped tasks.
+
+    Each commit contains the run identity, also if no row was changed. So a retry finds the commit of an earlier
+    attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
+    skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also
+    give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, as in ``DeltaWriteOperator``. (templated)
-    :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
-    :param query: Spark SQL that makes the rows called ``source`` out of the views; all rows of the source where it is
-        left out. (templated)
-    :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
-        them as values, so whatever stands in them, the query stays the same. (templated)
-    :param on: Spark SQL on columns of ``source`` and ``target``: which rows match. (templated)
-    :param when_matched: Clauses for rows of the target that match: ``update`` or ``delete``. (templated)
-    :param when_not_matched: Clauses for rows of the source that match none: ``insert``. (templated)
-    :param when_not_matched_by_source: Clauses for rows of the target that match none, which see no columns of the
-        source: ``update`` or ``delete``. (templated)
-    :param merge_schema: Add the columns of the source that the table does not have, where a clause says ``"*"`` or
-        names them. (templated)
-    :param create_if_missing: Make the table if it does not exist, in the commit that inserts its first rows. Its
-        columns are those of the source where a clause of ``when_not_matched`` says ``"*"``, and else those that the
-        clauses name. Without it, a missing table is an error. (templated)
-    :param partition_by: The partition columns of a table that the merge makes, in order. (templated)
-    :param properties: The properties of a table that the merge makes. (templated)
-    :param schema_evolution: The old name of ``merge_schema``; deprecated.
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job plans the merge again when another writer's commit contradicts
-        it; 0 leaves that to Airflow's retries. The source's rows are kept meanwhile, unless they come from the table.
+    :param sources: Several inputs, by the names of their views. Give either this or ``source``. (templated)
+    :param query: Spark SQL on the views that makes the source rows. By default, these are all rows of ``source``.
         (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
-        default) merges again, on the table as it is then; ``skip`` leaves the commit. (templated)
+    :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
+        them as values, so they cannot change the query. (templated)
+    :param on: Spark SQL on columns of ``source`` and ``target``: the condition for a match. (templated)
+    :param when_matched: Clauses for target rows that match a source row: ``update`` or ``delete``. (templated)
+    :param when_not_matched: Clauses for source rows that match no target row: ``insert``. (templated)
+    :param when_not_matched_by_source: Clauses for target rows that match no source row: ``update`` or ``delete``. They
+        cannot use columns of the source. (templated)
+    :param merge_schema: Add source columns that the table lacks, if a clause has ``"*"`` or names them. (templated)
+    :param create_if_missing: Create the table if it does not exist, in the commit that inserts the first rows. Its
+        columns are those of the source if a clause of ``when_not_matched`` has ``"*"``, or else those that the clauses
+        name. Without it, a missing table is an error. (templated)
+    :param partition_by: The partition columns, in order, of a table that the merge creates. (templated)
+    :param properties: The properties of a table that the merge creates. (templated)
+    :param schema_evolution: The deprecated name of ``merge_schema``.
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans the merge after a conflict with another writer's commit. With 0,
+        only Airflow's retries repeat it. The job keeps the source rows, unless they come from the table. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) merges again, into
+        the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
-        It identifies the commit in place of DAG run, task and map index. (templated)
-    :param out_of_order: What happens if runs of later data intervals have already changed rows that this one may touch:
-        ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or ``allow``, for a merge
-        that gives the same rows in any order. (templated)
+        It identifies the commit instead of DAG run, task and map index. (templated)
+    :param out_of_order: What the task does if runs of later data intervals have already changed rows that it may touch:
+        ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use ``allow`` for a
+        merge that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -135,13 +136,13 @@ class DeltaMergeOperator(DeltaRowsOperator):
         self.properties = properties
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields; a single source is the view `source`."""
+        """The request's fields. A single source becomes the view `source`."""
         return super().request_parameters() | {"sources": views(self.source, self.sources)}
 
     def needs_table(self, request: Request) -> bool:
-        """The first merge makes the table where the author has asked for it."""
+        """False with `create_if_missing`: the first merge creates the table."""
         return not cast("MergeRequest", request).create_if_missing
 
     def addresses(self, request: Request) -> list[str]:
-        """The table, and the Delta tables that are read."""
+        """The table, and the Delta tables among the sources."""
         return [request.table, *delta_addresses(cast("MergeRequest", request).sources)]

@@ -1,4 +1,4 @@
-"""The operator that moves rows to files of a good size, or near to their like: `DeltaOptimizeOperator`."""
+"""The operator that packs small files, or orders rows along a Z-order curve: `DeltaOptimizeOperator`."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from deltalite.requests import CommitRequest, OnRerun, OptimizeRequest
 
 
 class DeltaOptimizeOperator(DeltaCommitOperator):
-    """Put the rows of a Delta table into files of a good size, or, with ``z_order_by``, near to rows like them.
+    """Pack the small files of a Delta table, or order its rows along a Z-order curve with ``z_order_by``.
 
-    Without ``z_order_by`` small files of a partition are packed into files of about ``target_file_size``, oldest first,
-    and files of which many rows are marked as deleted are written again without them, also alone. With it all files of
-    a partition are ordered along a Z curve of these columns, so that queries that filter by any of them skip files and
-    row groups; such files say so in their tags. A second run does nothing: what was packed to the same size, or ordered
-    by the same columns, is left alone until other files join it. Full cubes (half of ``max_commit_bytes`` at least) of
-    a Z order are left alone even then.
+    - Without ``z_order_by``, the task packs small files of a partition into files of about ``target_file_size``, oldest
+      first. It also rewrites files with many soft-deleted rows.
+    - With ``z_order_by``, the task orders all files of a partition along a Z-order curve of these columns. Queries that
+      filter by one of them then skip files and row groups. The files have a tag that names the columns.
+    - A second run does nothing until new files arrive: files that were packed to the same size, or ordered by the same
+      columns, stay as they are. Full Z-order cubes (at least half of ``max_commit_bytes``) always stay.
 
-    No row changes, so readers, streams and change feeds see nothing of it, and appends, merges and deletes of others do
-    not stand in its way: files that they change are left to them, planned again, and at last left to a later run
-    (``numFilesLeft``). The old files stay for time travel until a vacuum. A large table is rewritten in several
-    commits; a job that is killed between two goes on when it is tried again.
+    The task changes no row, so readers, streams and change feeds are not affected. It does not conflict with appends,
+    merges and deletes. If another writer changes a file, the job replans, and at last leaves the file to a later run
+    (``numFilesLeft``). Replaced files stay for time travel until a vacuum. A large table is rewritten in several
+    commits. If the job is killed between two commits, a retry continues.
 
-    The last commit carries the identity of the task's run, also where there was nothing to do, so a retry whose earlier
-    try has ended returns that and does nothing. The task returns ``{table, operation, version, read_version, committed,
-    skipped, app_id, txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the same; where
-    there were several commits, ``metrics`` has the sums of all that this try made (``totalNumAddedFiles``, ...) beside
-    those of the last one. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the
-    job itself.
+    The last commit contains the run identity, also if there was nothing to do. So a retry finds the last commit of an
+    earlier attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version,
+    committed, skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``.
+    After several commits, ``metrics`` has the values of the last commit, and sums over all commits of this attempt
+    (``totalNumAddedFiles``, ...). You can also give every parameter of ``SparkSubmitOperator``, except those of the job
+    itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param where: Spark SQL on partition columns: only the partitions for which it is true are looked at. (templated)
-    :param z_order_by: Columns that queries filter by, the most telling first; members of structs as ``a.b``. Not
-        partition columns, and not columns without statistics. (templated)
-    :param target_file_size: Bytes of a file; ``delta.targetFileSize`` of the table where it is left out, else 256 MiB.
+    :param where: Spark SQL on partition columns. The task reads only the partitions for which it is true. (templated)
+    :param z_order_by: Columns that queries filter by, the most selective first; members of structs as ``a.b``.
+        Partition columns and columns without statistics are rejected. (templated)
+    :param target_file_size: The size of a file in bytes. The default is ``delta.targetFileSize`` of the table, or else
+        256 MiB. (templated)
+    :param min_file_size: Files of at least this many bytes are not packed. The default is three quarters of the target.
         (templated)
-    :param min_file_size: Files of so many bytes are large enough and are not packed; three quarters of the target where
-        it is left out. (templated)
-    :param max_deleted_rows_ratio: A file of whose rows more than this share is marked as deleted is written again; 0
-        purges all that has a deleted row. (templated)
-    :param max_commit_bytes: A commit takes out files of about so many bytes at most. (templated)
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job plans again what another writer has touched. (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
-        default) looks at the table again; ``skip`` leaves the commit. (templated)
-    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
-        DAG run, task and map index. (templated)
+    :param max_deleted_rows_ratio: A file is rewritten if the share of its soft-deleted rows exceeds this ratio. 0
+        rewrites every file with a soft-deleted row. (templated)
+    :param max_commit_bytes: The approximate maximum of bytes that one commit rewrites. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans files that another writer has changed. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) optimizes again, from
+        the newest version; ``skip`` keeps the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -92,5 +92,5 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         self.max_commit_bytes = max_commit_bytes
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task looks at the table again: more files may have come."""
+        """A cleared task optimizes again, because the table may have new files."""
         return OnRerun.WRITE

@@ -1,4 +1,4 @@
-"""The operators that change rows where they stand: `DeltaDeleteOperator` and `DeltaUpdateOperator`."""
+"""The operators that delete or update rows: `DeltaDeleteOperator` and `DeltaUpdateOperator`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from deltalite.requests import CommitRequest, DeleteRequest, OnRerun, UpdateRequ
 
 
 class DeltaRowsOperator(DeltaCommitOperator):
-    """Change rows of a table that exists, once for each run of the task.
+    """Change rows of an existing table, once for each DAG run.
 
-    :param out_of_order: What happens if runs of later data intervals have changed the same rows: ``fail``, ``warn`` or
-        ``allow``. (templated)
+    :param out_of_order: What the task does if runs of later data intervals have changed the same rows: ``fail``,
+        ``warn`` or ``allow``. (templated)
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
 
@@ -24,41 +24,41 @@ class DeltaRowsOperator(DeltaCommitOperator):
         self.out_of_order = out_of_order
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task looks at the table again: rows that came since may have to change too."""
+        """A cleared task writes again, because new rows may satisfy the condition."""
         return OnRerun.WRITE
 
 
 class DeltaDeleteOperator(DeltaRowsOperator):
-    """Delete the rows of a Delta table that satisfy a condition, once for each run of the task.
+    """Delete the rows of a Delta table that satisfy a condition, once for each DAG run.
 
-    A condition on partition columns alone, or none, takes files out of the table without reading them. Any other one is
-    looked for in the files whose statistics allow it; those that hold such rows are written again without them, or
-    keep a deletion vector where the table has ``delta.enableDeletionVectors``. A table with ``delta.appendOnly`` is
-    left as it is, with an error.
+    A delete without a condition, or with a condition on partition columns only, removes files without reading them. Any
+    other delete reads the files that may contain such rows, by their statistics. It rewrites these files without the
+    rows, or writes deletion vectors if the table has ``delta.enableDeletionVectors``. The task fails on a table with
+    ``delta.appendOnly``.
 
-    Each commit carries the identity of the task's run, also where no row was deleted, so a retry whose earlier try has
-    committed returns that commit and does nothing. The task returns ``{table, operation, version, read_version,
-    committed, skipped, app_id, txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the
-    same. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
+    Each commit contains the run identity, also if no row was deleted. So a retry finds the commit of an earlier
+    attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
+    skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also
+    give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param condition: Spark SQL; the rows for which it is true are deleted. One that a template or another task has
-        emptied is refused. Subqueries and functions that are not deterministic are refused. (templated)
-    :param confirm_all_rows: True confirms a delete of every row. Without it, a delete is refused if it has no
-        ``condition``, or one that is always true, such as ``1 = 1``. (templated)
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job plans the delete again when another writer's commit contradicts
-        it; 0 leaves that to Airflow's retries. (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
-        default) deletes again, on the table as it is then; ``skip`` leaves the commit. (templated)
-    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
-        DAG run, task and map index. (templated)
-    :param out_of_order: What happens if runs of later data intervals have already changed rows that this one may touch:
-        ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or ``allow``, for a delete
-        that gives the same rows in any order. (templated)
+    :param condition: Spark SQL. The task deletes the rows for which it is true. Subqueries, non-deterministic functions
+        and a condition that is rendered as empty are rejected. (templated)
+    :param confirm_all_rows: True confirms a delete of every row. Without it, the task rejects a delete without
+        ``condition``, or with a condition that is always true, such as ``1 = 1``. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans the delete after a conflict with another writer's commit. With 0,
+        only Airflow's retries repeat it. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) deletes again, from
+        the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
+    :param out_of_order: What the task does if runs of later data intervals have already changed rows that it may touch:
+        ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use ``allow`` for a
+        delete that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -80,39 +80,39 @@ class DeltaDeleteOperator(DeltaRowsOperator):
 
 
 class DeltaUpdateOperator(DeltaRowsOperator):
-    """Give other values to the rows of a Delta table that satisfy a condition, once for each run of the task.
+    """Update the rows of a Delta table that satisfy a condition, once for each DAG run.
 
-    A condition on partition columns alone, or none, rewrites the files of these partitions without a search; any other
-    one is looked for in the files whose statistics allow it. Where the table has ``delta.enableDeletionVectors`` only
-    the changed rows are written.
+    An update without a condition, or with a condition on partition columns only, rewrites the files of these partitions
+    without a search. Any other update reads the files that may contain such rows, by their statistics. If the table has
+    ``delta.enableDeletionVectors``, the update writes only the changed rows.
 
-    Each commit carries the identity of the task's run, also where no row was changed, so a retry whose earlier try has
-    committed returns that commit and does nothing. The task returns ``{table, operation, version, read_version,
-    committed, skipped, app_id, txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the
-    same. Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
+    Each commit contains the run identity, also if no row was changed. So a retry finds the commit of an earlier
+    attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
+    skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also
+    give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
-    A cleared task updates again: ``{"visits": "visits + 1"}`` then counts twice. Give ``on_rerun="skip"`` to an update
-    whose values depend on what they were.
+    A cleared task updates again, so ``{"visits": "visits + 1"}`` would count twice. Give ``on_rerun="skip"`` if the new
+    values depend on the old ones.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param set: Spark SQL by column, ``{"status": "'closed'", "address.city": "upper(address.city)"}``; each expression
-        sees the row as it was. Expressions are rendered as text, also with ``render_template_as_native_obj``.
-        (templated)
-    :param condition: Spark SQL; the rows for which it is true are changed, and all rows where it is left out, as in a
-        backfill of a column. One that a template or another task has emptied is refused. (templated)
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job plans the update again when another writer's commit contradicts
-        it; 0 leaves that to Airflow's retries. (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
-        default) updates again, on the table as it is then; ``skip`` leaves the commit. (templated)
-    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
-        DAG run, task and map index. (templated)
-    :param out_of_order: What happens if runs of later data intervals have already changed rows that this one may touch:
-        ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or ``allow``, for an update
-        that gives the same rows in any order. (templated)
+    :param set: Spark SQL by column, such as ``{"status": "'closed'", "address.city": "upper(address.city)"}``. Each
+        expression reads the row before the update. Expressions are rendered as text, also with
+        ``render_template_as_native_obj``. (templated)
+    :param condition: Spark SQL. The task updates the rows for which it is true, or all rows if it is left out. A
+        condition that is rendered as empty is rejected. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans the update after a conflict with another writer's commit. With 0,
+        only Airflow's retries repeat it. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) updates again, from
+        the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
+    :param out_of_order: What the task does if runs of later data intervals have already changed rows that it may touch:
+        ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use ``allow`` for an
+        update that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -130,7 +130,7 @@ class DeltaUpdateOperator(DeltaRowsOperator):
         self,
         *,
         table: str,
-        set: Mapping[str, str],  # noqa: A002  SQL's own word
+        set: Mapping[str, str],  # noqa: A002  the name in SQL
         condition: str | None = None,
         **kwargs: Any,
     ) -> None:

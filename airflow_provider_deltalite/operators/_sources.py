@@ -1,4 +1,4 @@
-"""What operators with inputs have in common: `source`, `sources`, and the `query` over them with its parameters."""
+"""Parameters that operators with inputs share: `source`, `sources`, `query` and `query_params`."""
 
 from __future__ import annotations
 
@@ -22,26 +22,30 @@ _QUOTED_NAME = re.compile("`([^`]+)`")
 def views(
     source: Mapping[str, Any] | None, sources: Mapping[str, Mapping[str, Any]] | None
 ) -> Mapping[str, Mapping[str, Any]] | None:
-    """The inputs by the names of their views; a single one is called `source`.
+    """The inputs by the names of their views. A single input is called `source`.
 
     Raises:
-        InvalidRequestError: neither is given, or both.
+        InvalidRequestError: neither `source` nor `sources` is given, or both are.
     """
     if (source is None) == (sources is None):
         raise InvalidRequestError(
-            f"The task needs one of `source` and `sources`, and has {'neither' if source is None else 'both'}.",
-            remedy="Give `source` for one input, or `sources` for several by the names of their views.",
+            f"The task needs one of `source` and `sources`, but has {'neither' if source is None else 'both'}.",
+            remedy="Give `source` for one input, or `sources` for several inputs by the names of their views.",
         )
     return sources if source is None else {"source": source}
 
 
-def refuse_climbing_addresses(request: Request, waits: Callable[[str], bool] | None = None) -> None:
-    """Return for a request none of whose addresses climbs: the one place that decides for all that Spark will open.
+def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | None = None) -> None:
+    """Raise if an address of the request climbs out of its folder (`..`). No other function checks this.
 
-    These are the table, the path of each source, every reader option that is an address or a list of them (`path`,
-    `paths`, `data`, an option of any connector), and files that the query names (``csv.`/landing/x` ``).
+    The function checks every address that Spark will open:
 
-    An address of which `waits` is true is not known yet, and is left out.
+    - the table;
+    - the path of each source;
+    - every reader option that is an address or a list of addresses (`path`, `paths`, `data`, an option of a connector);
+    - files that the query names (``csv.`/landing/x` ``).
+
+    It skips an address that is still unknown, for which `waits` is true.
 
     Raises:
         InvalidTableAddressError: see `locations.refuse_climbing`.
@@ -61,7 +65,10 @@ def _addresses(request: Request) -> Iterator[str]:
 
 
 def _may_be_address(option: str, value: str) -> bool:
-    """SQL for another database is no address; other options are one by their name, or because they name a folder."""
+    """Whether a reader option may be an address, by its name or because its value names a folder.
+
+    SQL for another database is never an address.
+    """
     name = option.lower()
     if name in _SQL_OPTIONS or (name == "dbtable" and value.lstrip().startswith("(")):
         return False
@@ -73,5 +80,5 @@ def _has_folder(text: str) -> bool:
 
 
 def delta_addresses(sources: Mapping[str, Source]) -> list[str]:
-    """The addresses of the Delta tables that are read."""
+    """The addresses of the Delta tables among the sources."""
     return [source.path or "" for source in sources.values() if source.format.lower() == "delta"]

@@ -1,14 +1,19 @@
-"""SQL in parameters stays the text that its author wrote, however templates are rendered.
+"""Renders SQL parameters as text in every DAG, and reads template files for them.
 
-Under `render_template_as_native_obj` Jinja reads every text as a literal of Python where it can: `'closed'` would lose
-its quotes and name a column, `1e3` would become a decimal, an empty predicate would be None, which means every row. So
-the texts of SQL are rendered as text in every DAG; a whole structure may still be made by one template. What was given
-and came out empty is refused, and so is a value of Python's that would mean something else as SQL. Two private methods
-of Airflow's templating are overridden, and a contract test watches over them.
+Under `render_template_as_native_obj`, Jinja turns every text that looks like a Python literal into that literal. SQL
+would change its meaning:
 
-SQL may also be the name of a template file. Airflow reads a file for each text of each template field that ends in
-`template_ext`, but not for one inside of a mapping. Here files are read for SQL alone, wherever it stands in a
-parameter, and an address that ends in `.sql` stays an address.
+- `'closed'` would lose its quotes and name a column.
+- `1e3` would become a decimal.
+- An empty predicate would become None, which means every row.
+
+So SQL texts are always rendered as text. One template may still render a complete structure. The task is rejected if a
+given parameter is rendered as empty, and if a Python value would mean something else as SQL. This module overrides two
+private methods of Airflow's templating. A contract test checks them.
+
+A SQL parameter may also name a template file. Airflow reads a file for every template field that ends in
+`template_ext`, but not for texts inside a mapping. This module reads files for SQL only, at any depth of a parameter.
+An address that ends in `.sql` stays an address.
 """
 
 from __future__ import annotations
@@ -20,9 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_provider_deltalite.parse_time import CheckedWhenParsed, of_task
+from airflow_provider_deltalite.parse_time import CheckedWhenParsed, with_task_name
 from airflow_provider_deltalite.quoting import QuotingTemplates, add_filters
-from airflow_provider_deltalite.rendered import opened
+from airflow_provider_deltalite.rendered import parsed_json
 from deltalite.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -30,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=CheckedWhenParsed):
-    """An operator some of whose parameters are SQL: texts, or mappings and lists that hold such texts.
+    """An operator with SQL parameters: `sql_texts`, and `sql_structures`, which are mappings and lists of SQL texts.
 
-    Templates have the filters of `quoting`, by which a value of somebody else's stays a value. Parameters in
+    Its templates have the filters of `quoting`, which keep untrusted values from becoming SQL. Parameters in
     `plain_texts` are not SQL, but are rendered as text too.
     """
 
@@ -42,29 +47,29 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
     plain_texts: ClassVar[frozenset[str]] = frozenset()
 
     _has_read_files = False
-    _emptied: tuple[str, ...] = ()  # what was given, and is None since it was rendered
+    _rendered_empty: tuple[str, ...] = ()  # parameters that were given, and are None after rendering
 
-    def refuse_what_is_no_sql(self) -> None:
-        """Raise `InvalidRequestError` for SQL that a template or another task has emptied, and for Python's dates."""
-        for name in self._emptied:
+    def reject_invalid_sql_values(self) -> None:
+        """Raise `InvalidRequestError` for SQL that was rendered as empty, and for Python values in place of SQL."""
+        for name in self._rendered_empty:
             raise InvalidRequestError(
-                f"{name} was given, and came out empty.",
-                remedy="Where it comes from another task, check that this task returned it; else leave it out.",
+                f"{name} was given, but its template rendered it as empty.",
+                remedy="If another task returns it, check what that task returned. Otherwise leave the parameter out.",
             )
         for name in sorted(self.sql_texts | self.plain_texts):
             if isinstance(getattr(self, name), dict | list | date):
-                _refuse_python(name, getattr(self, name))
+                _reject_python_value(name, getattr(self, name))
         for name in sorted(self.sql_structures):
-            _refuse_values(name, getattr(self, name))
+            _reject_members(name, getattr(self, name))
 
     def names_file(self, parameter: str, text: str) -> bool:
-        """Whether the text of a parameter, or of a member such as `set.status`, names a template file."""
+        """Whether the text of a parameter, or of its member such as `set.status`, names a template file."""
         field = re.split(r"[.\[]", parameter, maxsplit=1)[0]
         is_sql = parameter in self.sql_texts or (field in self.sql_structures and field != parameter)
         return is_sql and text.endswith(tuple(self.template_ext)) and "\n" not in text
 
     def resolve_template_files(self) -> None:
-        """Read the template files. Airflow calls this when it has parsed the DAG, but not for a mapped operator.
+        """Read the template files. Airflow calls this after it has parsed the DAG, but not for a mapped operator.
 
         Raises:
             InvalidRequestError: a file cannot be read.
@@ -72,13 +77,13 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         try:
             self._read_files(self.get_template_env(), ())
         except InvalidRequestError as error:
-            raise of_task(self, error) from error
+            raise with_task_name(error, self) from error
         self.prepare_template()
 
     def render_template(
         self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None
     ) -> Any:
-        """Airflow's own, but a text that ends like the name of a file is a text: all files were read before."""
+        """Render as Airflow does, but treat a text that ends in `template_ext` as text: all files were read before."""
         if not isinstance(content, str) or not content.endswith(tuple(self.template_ext)):
             return super().render_template(content, context, jinja_env, seen_oids)
         if id(content) in (seen_oids or ()):
@@ -86,7 +91,7 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         return self._render((jinja_env or self.get_template_env()).from_string(content), context)
 
     def _read_files(self, jinja_env: Any, rendered: Collection[int]) -> None:
-        """Replace names of files by what the files hold, except in values whose ids are in `rendered`."""
+        """Replace names of files by the content of the files, except in values whose ids are in `rendered`."""
         for name in self.sql_texts | self.sql_structures:
             setattr(self, name, self._with_files(name, getattr(self, name), jinja_env, rendered))
         self._has_read_files = True
@@ -97,10 +102,14 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         if isinstance(value, str):
             return _file_text(parameter, value, jinja_env) if self.names_file(parameter, value) else value
         if type(value) is dict:
-            return {key: self._with_files(f"{parameter}.{key}", one, jinja_env, rendered) for key, one in value.items()}
+            return {
+                key: self._with_files(f"{parameter}.{key}", text, jinja_env, rendered) for key, text in value.items()
+            }
         if type(value) in (list, tuple):
             members = enumerate(value)
-            return type(value)(self._with_files(f"{parameter}[{at}]", one, jinja_env, rendered) for at, one in members)
+            return type(value)(
+                self._with_files(f"{parameter}[{at}]", text, jinja_env, rendered) for at, text in members
+            )
         return value
 
     def _do_render_template_fields(
@@ -115,33 +124,33 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         fields = list(template_fields)
         texts = self.sql_texts | self.plain_texts
         sql = [name for name in fields if name in texts | self.sql_structures]
-        given = [name for name in sql if getattr(self, name) is not None]
+        not_empty_before = [name for name in sql if getattr(self, name) is not None]
         as_text = [name for name in sql if name in texts or not isinstance(getattr(self, name), str)]
         render(self, [name for name in fields if name not in as_text], context, jinja_env, seen_oids)
         render(self, as_text, context, self._text_environment(jinja_env), seen_oids)
-        self._emptied = tuple(name for name in given if getattr(self, name) is None)
+        self._rendered_empty = tuple(name for name in not_empty_before if getattr(self, name) is None)
 
     def _text_environment(self, jinja_env: Any) -> Any:
         """The environment that renders the DAG's templates to text."""
         dag = self.get_dag()
         if dag is None or not _is_native(jinja_env):
             return jinja_env
-        as_text = dag.get_template_env(force_sandboxed=True)
-        add_filters(as_text)
-        return as_text
+        text_environment = dag.get_template_env(force_sandboxed=True)
+        add_filters(text_environment)
+        return text_environment
 
     def _render(self, template: Any, context: Context, dag: Any = None) -> Any:
-        """What a template gives; Airflow goes by the DAG here, and not by the template's environment."""
+        """Render by the template's environment. Airflow decides by the DAG instead."""
         if _is_native(template.environment):
             return super()._render(template, context, dag=dag)
         return template.render(context)
 
 
 def _file_text(parameter: str, name: str, jinja_env: Any) -> str:
-    """What a template file holds.
+    """The content of a template file.
 
     Raises:
-        InvalidRequestError: the file is missing or cannot be read.
+        InvalidRequestError: the file is missing, or reading it failed.
     """
     loader = jinja_env.loader
     try:
@@ -149,11 +158,11 @@ def _file_text(parameter: str, name: str, jinja_env: Any) -> str:
             raise FileNotFoundError(name)
         text: str = loader.get_source(jinja_env, name)[0]
     except (OSError, UnicodeDecodeError) as error:  # Jinja's TemplateNotFound is an OSError
-        folders = ", ".join(map(str, getattr(loader, "searchpath", ()))) or "no folder, as the task has no DAG"
+        folders = ", ".join(map(str, getattr(loader, "searchpath", ()))) or "no folder, because the task has no DAG"
         raise InvalidRequestError(
-            f"{parameter} names the template file '{name}', which cannot be read. Searched: {folders}.",
-            remedy="Give a path that is relative to the folder of the DAG file or to `template_searchpath`, without "
-            "templates in it. If the text is SQL, end it with a space.",
+            f"Could not read the template file '{name}', which {parameter} names. Searched: {folders}.",
+            remedy="Give a path without templates, relative to the folder of the DAG file or to `template_searchpath`. "
+            "If the text is SQL, end it with a space.",
         ) from error
     return text
 
@@ -164,30 +173,28 @@ def _is_native(jinja_env: object) -> bool:
     return isinstance(jinja_env, NativeEnvironment)
 
 
-def _refuse_values(name: str, given: object) -> None:
-    match opened(given, (Mapping, list)):
+def _reject_members(name: str, structure: object) -> None:
+    match parsed_json(structure, (Mapping, list)):
         case Mapping() as members:
             for key, value in members.items():
-                _refuse_value(f"{name}.{key}", value)
+                _reject_value(f"{name}.{key}", value)
         case list() | tuple() as members:
             for number, value in enumerate(members):
-                _refuse_value(f"{name}[{number}]", value)
+                _reject_value(f"{name}[{number}]", value)
 
 
-def _refuse_value(name: str, value: object) -> None:
+def _reject_value(name: str, value: object) -> None:
     match value:
         case None:
-            raise InvalidRequestError(
-                f"{name} is None.", remedy="Leave it out, or write 'NULL' where that is the value."
-            )
+            raise InvalidRequestError(f"{name} is None.", remedy="Leave it out, or write 'NULL' for SQL's NULL.")
         case date():
-            _refuse_python(name, value)
+            _reject_python_value(name, value)
         case _:
-            _refuse_values(name, value)
+            _reject_members(name, value)
 
 
-def _refuse_python(name: str, value: object) -> NoReturn:
+def _reject_python_value(name: str, value: object) -> NoReturn:
     raise InvalidRequestError(
-        f"{name} is a {type(value).__name__} of Python's, where SQL is wanted.",
+        f"{name} is a Python {type(value).__name__}, but must be a text with SQL.",
         remedy="Write a text that is SQL, such as \"DATE'2026-01-31'\".",
     )

@@ -1,10 +1,13 @@
-"""The one worker behind every operator: from rendered parameters to a job, and from its end to a result.
+"""The base class of all operators: it turns rendered parameters into a Spark job, and the job's end into a result.
 
-An operator declares a request class, a job script and template fields; everything it does is done here, when the task
-runs, and nothing when the DAG is parsed. What has been done before is not submitted again; a job is submitted by
-`SparkSubmitOperator`, with all that it knows about modes, tracking and killing; and what the job came to is decided in
-`outcome`. The operator's own parameters are never changed while it runs, so that one object can run more than once.
-What only operators that commit have, the identity of their run, is in `_commit`.
+A subclass declares a request class, a job script and template fields. The work happens here, when the task runs.
+Nothing happens when the DAG is parsed.
+
+- A DAG run that has finished its work before is not submitted again.
+- `SparkSubmitOperator` submits the job. It knows deploy modes, tracking and killing.
+- `outcome` decides the result of the submission.
+- The operator never changes its own parameters while it runs, so one object can run more than once.
+- `_commit` adds what only operators that commit need: the run identity.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ from airflow.providers.common.compat.sdk import AirflowException, Asset, AssetAl
 from airflow_provider_deltalite.assets._partitions import name_partitions, wants_partition_events
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from airflow_provider_deltalite.idempotency import Try, generation
+from airflow_provider_deltalite.idempotency import TaskAttempt, generation
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
-from airflow_provider_deltalite.operators._sources import refuse_climbing_addresses
+from airflow_provider_deltalite.operators._sources import reject_climbing_addresses
 from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import record
@@ -44,7 +47,7 @@ from deltalite.storage.versioned_path import refuse_version
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_deltalite.failures import Where
+    from airflow_provider_deltalite.failures import FailedTable
     from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
     from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.requests import Request
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
 
 
 _GENERATION_KEY = "deltalite_generation"
+_LOG_NOT_READ = (
+    "Could not read the log of %s on this worker, so the job itself checks whether its DAG run has committed: %s"
+)
 
 
 class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
@@ -60,14 +66,14 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param yarn_track_via_rm_api: As in ``SparkSubmitOperator``. Where it is not given, a job in a YARN cluster is
-        tracked if the connection's extra names ``yarn_resourcemanager_webapp_address``.
-    :param name: The name of the Spark application. Where it is not given, it is made of DAG, task and job, such as
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param yarn_track_via_rm_api: As in ``SparkSubmitOperator``. By default, a job in a YARN cluster is tracked if the
+        connection's extra names ``yarn_resourcemanager_webapp_address``.
+    :param name: The name of the Spark application. By default, it names the DAG, the task and the job, such as
         ``sales.load (deltalite write)``. (templated)
-    :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. Where it is not given, a job in
-        a YARN cluster that is not tracked is submitted without it, as Airflow would refuse the combination.
+    :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. By default, it is off for a job
+        in a YARN cluster that is not tracked, because Airflow refuses this combination.
     :param partition_events: Send one event for each touched partition to the assets among ``outlets``, with a partition
         key such as ``day=2026-03-01/country=DE`` (Airflow 3.2 and later). Airflow starts only DAGs with a
         ``PartitionedAssetTimetable`` by such events. If it is not given, the DAG decides: True if its timetable lets
@@ -79,9 +85,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     _hook: DeltaSparkSubmitHook | None
     _store: LogStore | None = None  # set while the task runs
-    _shipped: ShippedJob
+    _shipped_job: ShippedJob
     _addresses: Sequence[str] = ()
-    _missing: str | None = None  # the address of a table that the job needs and that does not exist
+    _missing_table: str | None = None  # the address of a table that the job needs and that does not exist
     _links: TaskLinks
 
     operator_extra_links = (SparkApplicationLink(), DeltaCommitLink())
@@ -109,12 +115,12 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.storage_conn_id = storage_conn_id
         self.single_writer = single_writer
         self.partition_events = partition_events
-        self._durable_given = durable
-        self._tracking_given = yarn_track_via_rm_api
-        self.name = name or ""  # the default is made of ids that are final only when the task runs
+        self._durable_parameter = durable
+        self._tracking_parameter = yarn_track_via_rm_api
+        self.name = name or ""  # the default contains ids that are final only when the task runs
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields, as the rendered parameters of the same names have them."""
+        """The request's fields, taken from the rendered parameters with the same names."""
         names = [field.name for field in fields(self.request_class) if field.name != "identity"]
         return {name: getattr(self, name) for name in names}
 
@@ -122,70 +128,76 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """The addresses of all tables that the job will open."""
         return [request.table]
 
-    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  operators know
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  subclasses use it
         """Whether the table must exist before the job."""
         return True
 
-    def begin(self, request: Request, context: Context) -> Request:
-        """The request as this run asks it, decided before the log is looked at."""
+    def prepare_request(self, request: Request, context: Context) -> Request:
+        """Complete the request for this DAG run, before the table's log is read."""
         self.name_tracked_job(self.generation(context))
         return request
 
     def generation(self, context: Context) -> int:
-        """The task's generation, kept before anything can be committed in it, for as long as the DAG run is.
+        """Return the generation of this task attempt, and store it before the attempt can commit.
 
-        A state store that does not answer fails the try: a generation that is guessed could write twice.
+        The task state store keeps it as long as the DAG run exists. An unavailable state store fails the task attempt,
+        because a guessed generation could write the rows twice.
         """
         state = context.get("task_state_store")
-        kept = None if state is None else cast("dict[str, Any] | None", state.get(_GENERATION_KEY))
+        stored = None if state is None else cast("dict[str, Any] | None", state.get(_GENERATION_KEY))
         ti = context["ti"]
         clears = getattr(context.get("dag_run"), "clear_number", None)
-        now = Try(try_number=ti.try_number, max_tries=ti.max_tries, retries=self.retries or 0, clears=clears)
-        found, to_keep = generation(kept, now)
-        if state is not None and to_keep != kept:
+        attempt = TaskAttempt(
+            try_number=ti.try_number, max_tries=ti.max_tries, retries=self.retries or 0, clears=clears
+        )
+        current_generation, new_state = generation(stored, attempt)
+        if state is not None and new_state != stored:
             from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
 
-            state.set(_GENERATION_KEY, to_keep, retention=NEVER_EXPIRE)
-        return found
+            state.set(_GENERATION_KEY, new_state, retention=NEVER_EXPIRE)
+        return current_generation
 
     def name_tracked_job(self, generation: int) -> None:
-        """Have a retry find the tracked job of its own generation only: Airflow keeps its id across a clear."""
+        """Name the keys of the tracked job by generation.
+
+        Airflow keeps the job's id across a clear. With these keys, a retry joins only a job of its own generation.
+        """
         self.external_id_key = f"spark_job_id_{generation}"
         self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{generation}"
 
-    def done(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  operators know
-        """What the table's log says that this run has done, None where it says nothing."""
+    def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  subclasses do
+        """The result of this DAG run in the table's log. None if the log has none."""
         return None
 
-    def look(self, store: LogStore, request: Request) -> None:
-        """Remember what the log shows before the job."""
+    def record_state_before_job(self, store: LogStore, request: Request) -> None:
+        """Keep what the log shows before the job, for `find_result_after_job`."""
 
-    def landed(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """What the log says after a job whose result did not come back, or that failed."""
-        return self.done(store, request)
+    def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
+        """The result that the log shows after a job that failed, or that returned no result."""
+        return self.find_finished_run(store, request)
 
-    def announced(self, result: OperationResult) -> None:
-        """Say the result in the task's log."""
+    def log_result(self, result: OperationResult) -> None:
+        """Write the result to the task's log."""
         self.log.info("%s: %s", result.operation, result.as_dict())
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
-        """Run the job unless what it would do is done already; the result is the task's XCom."""
-        from airflow_provider_deltalite.failures import airflow_failures
+        """Run the job, unless this DAG run has finished it before. The result is the task's XCom."""
+        from airflow_provider_deltalite.failures import raise_for_airflow
 
-        with airflow_failures(self.log, self._where):
+        with raise_for_airflow(self.log, self._failed_table):
             self._links = TaskLinks(context["ti"])
-            # An earlier run of this object has its own: a hook knows one job.
-            self._hook = self._result = self._store = self._missing = None
-            request = self.begin(self._request(), context)
-            self._store = self._opened(request)
-            result = self._result = self._done_before(request) or self._submit(request, context)
+            # A hook belongs to one job, so a second run of this object needs another one.
+            self._hook = self._result = self._store = self._missing_table = None
+            request = self.prepare_request(self._request(), context)
+            self._store = self._open_log(request)
+            result = self._result = self._find_earlier_result(request) or self._submit(request, context)
         self._links.commit(request.table, result.version)
-        self.announced(result)
+        self.log_result(result)
         self._describe_outlet_events(context, result)
         return result.as_dict()
 
     def _describe_outlet_events(self, context: Context, result: OperationResult) -> None:
-        """Put the result, and the touched partitions if they are asked for, on the events of the outlets."""
+        """Put the result, and the touched partitions if requested, on the events of the outlets."""
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 event = context["outlet_events"][outlet]
@@ -196,14 +208,14 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                 context["outlet_events"][outlet].add(delta_asset(result.table), extra=result.as_dict())
 
     def on_kill(self) -> None:
-        """Kill the job, where one was submitted; what it has committed stays.
+        """Kill the job, if one was submitted. Its commits stay.
 
-        Of a job in YARN that is not tracked the base class would ask a ResourceManager that nobody has named, and let
-        it and spark-submit go on.
+        The base class asks YARN's ResourceManager to kill the job. The address is unknown for a job that is not
+        tracked. In this case the hook kills the job and spark-submit.
         """
         if self._hook is None:
             return
-        if self._hook.cannot_be_joined:
+        if self._hook.is_untracked_in_yarn:
             self._hook.on_kill()
         else:
             super().on_kill()
@@ -214,95 +226,104 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     def _do_render_template_fields(
         self, parent: Any, template_fields: Iterable[str], context: Context, jinja_env: Any, seen_oids: set[int]
     ) -> None:
-        """Airflow's own. The rendered fields show the name that the Spark application has."""
+        """Render the fields as Airflow does, then set the default name, so that the rendered fields show it."""
         super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
         if parent is self:
             self.name = self.name or self._default_name()
 
-    def secrets_shown(self) -> object:
-        """The values that may hold secrets: the fields that Airflow shows, and everything else that the hook gets."""
+    def values_with_secrets(self) -> object:
+        """The values that may contain secrets: the fields that Airflow shows, and all parameters of the hook."""
         return {**self._hook_parameters(), **{name: getattr(self, name, None) for name in self.template_fields}}
 
     def _hook_parameters(self) -> dict[str, Any]:
-        """The parameters of Airflow's hook; every one is an attribute of the operator."""
+        """The parameters of Airflow's hook. Each one is an attribute of the operator."""
         names = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
         return {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names}
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
-        """Wait for a tracked job, whose id the hook has to know for a kill where an earlier try has submitted it."""
+        """Wait for a tracked job.
+
+        An earlier task attempt may have submitted it, so the hook learns its id here. Without the id, the hook could
+        not kill the job.
+        """
         cast("DeltaSparkSubmitHook", self._hook).join(external_id)
         super().poll_until_complete(external_id, context)
 
     def check_constants(self, constants: Constants) -> None:
-        """Refuse parameters that cannot be right whatever the templates give: called when the DAG is parsed."""
-        self._refuse_parameters_of_jobs()
-        self.refuse_what_is_no_sql()
+        """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
+        self._reject_job_parameters()
+        self.reject_invalid_sql_values()
         never_empty = self.sql_texts | self.plain_texts
         request = constants.check(self.known_parameters(constants), self.request_class, never_empty=never_empty)
         if not constants.waits(self.table):
             refuse_version(str(self.table))
         if request is not None:
-            for address in (one for one in self.addresses(request) if not constants.waits(one)):
-                parse_location(address)
-            refuse_climbing_addresses(request, waits=constants.waits)
+            for address in self.addresses(request):
+                if not constants.waits(address):
+                    parse_location(address)
+            reject_climbing_addresses(request, waits=constants.waits)
 
     def known_parameters(self, constants: Constants) -> dict[str, object]:  # noqa: ARG002  operators that commit use it
-        """The request's fields as far as they are known when the DAG is parsed."""
+        """The request's fields, as far as they are known when the DAG is parsed."""
         return self.request_parameters()
 
-    def _refuse_parameters_of_jobs(self) -> None:
+    def _reject_job_parameters(self) -> None:
         if self.application_args or self._java_class:
             raise InvalidRequestError(
-                "application_args and java_class belong to the job, which is this operator's own.",
-                remedy="Leave them out; settings for Spark go into `conf`.",
+                "This operator sets application_args and java_class itself.",
+                remedy="Leave them out. Put settings for Spark into `conf`.",
             )
 
     def _request(self) -> Request:
-        """The request that the rendered parameters ask for, and that makes sense in itself."""
-        self._refuse_parameters_of_jobs()
-        self.refuse_what_is_no_sql()
+        """The validated request of the rendered parameters."""
+        self._reject_job_parameters()
+        self.reject_invalid_sql_values()
         request = record("", self.request_parameters(), self.request_class)
         refuse_version(request.table)
         for address in self.addresses(request):
             parse_location(address)
-        refuse_climbing_addresses(request)
+        reject_climbing_addresses(request)
         return request
 
-    def _opened(self, request: Request) -> LogStore | None:
-        """The table's log as this worker sees it; None where only Spark reaches it, which the author has not denied.
+    def _open_log(self, request: Request) -> LogStore | None:
+        """Open the table's log on this worker. Return None if only Spark can read the storage.
 
-        The job looks for itself whether its run has committed; what is saved here is a submission.
+        The job checks for itself whether its DAG run has committed. The check on the worker only saves a submission.
+        The error is raised if the table is local, or if the author gave a connection for the storage.
         """
         try:
             return DeltaHook(request.table, self.storage_conn_id).get_conn()
         except UnsupportedStorageError as error:
             if self.storage_conn_id is not None or parse_location(request.table).is_local:
                 raise
-            self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
+            self.log.warning(_LOG_NOT_READ, request.table, error)
             return None
 
-    def _done_before(self, request: Request) -> OperationResult | None:
-        """What an earlier try did. Without a connection of its own, the storage may be closed to this worker."""
+    def _find_earlier_result(self, request: Request) -> OperationResult | None:
+        """The result of an earlier task attempt, from the table's log.
+
+        Without `storage_conn_id`, this worker may lack the permission to read the log. Then the result is None.
+        """
         store = self._store
         if store is None:
             return None
         try:
-            self.look(store, request)
-            done = self.done(store, request)
-            if done is None and self.needs_table(request) and _is_missing(store):
-                self._missing = request.table
+            self.record_state_before_job(store, request)
+            result = self.find_finished_run(store, request)
+            if result is None and self.needs_table(request) and _is_missing(store):
+                self._missing_table = request.table
         except StoragePermissionError as error:
-            may_be_closed = self.storage_conn_id is None and not parse_location(store.root).is_local
-            if not may_be_closed:
+            may_lack_permission = self.storage_conn_id is None and not parse_location(store.root).is_local
+            if not may_lack_permission:
                 raise
-            self.log.warning("The table's log is not looked at from this worker, only by the job: %s", error)
+            self.log.warning(_LOG_NOT_READ, request.table, error)
             self._store = None
             return None
-        return done
+        return result
 
-    def _where(self, error: DeltaLiteError | None) -> Where:
-        """The table and its newest version, for the message of a failure; storage that failed is not asked again."""
-        from airflow_provider_deltalite.failures import Where
+    def _failed_table(self, error: DeltaLiteError | None) -> FailedTable:
+        """The table and its newest version, for the message of a failure. A failed storage is not read again."""
+        from airflow_provider_deltalite.failures import FailedTable
 
         version = None
         if self._store is not None and not isinstance(error, StorageError):
@@ -310,18 +331,18 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
             with suppress(DeltaLiteError):
                 version = watch.latest_version(self._store)
-        return Where(table=str(self.table), version=version)
+        return FailedTable(table=str(self.table), version=version)
 
-    def _landed(self, request: Request, *, failed: bool) -> OperationResult | None:
-        return None if self._store is None else self.landed(self._store, request, failed=failed)
+    def _find_result_after_job(self, request: Request, *, failed: bool) -> OperationResult | None:
+        return None if self._store is None else self.find_result_after_job(self._store, request, failed=failed)
 
     def _submit(self, request: Request, context: Context) -> OperationResult:
         from airflow_provider_deltalite.failures import log_folded
         from airflow_provider_deltalite.outcome import after_failure, after_success
-        from airflow_provider_deltalite.shipping import shipped
+        from airflow_provider_deltalite.shipping import ship_job
 
         self._addresses = self.addresses(request)
-        with shipped(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped:
+        with ship_job(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped_job:
             try:
                 super().execute(context)
             except DeltaLiteError:
@@ -329,74 +350,80 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             except Exception as raised:
                 if self._hook is None or not self._hook.was_submitted:
                     raise
-                if self._hook.left_out:
-                    log_folded(self.log, "Spark's lines below the log level", self._hook.left_out, level=logging.INFO)
+                if omitted_lines := self._hook.omitted_lines:
+                    log_folded(self.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
                 if self._hook.traceback:
                     log_folded(self.log, "Traceback of the job", self._hook.traceback)
                 return after_failure(
-                    self._hook, raised, lambda: self._landed(request, failed=True), lambda: self._where(None)
+                    self._hook,
+                    raised,
+                    lambda: self._find_result_after_job(request, failed=True),
+                    lambda: self._failed_table(None),
                 )
-        hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has asked `_get_hook` for it
-        result = after_success(hook, lambda: self._landed(request, failed=False))
+        hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has called `_get_hook`
+        result = after_success(hook, lambda: self._find_result_after_job(request, failed=False))
         if result is None:
-            seen = "cannot be read from this worker" if self._store is None else "does not show what this run did"
+            log = f"the log of {request.table}"
+            reason = (
+                f"this worker cannot read {log}" if self._store is None else f"{log} does not show what this run did"
+            )
             raise AirflowException(
-                f"The job ended well, but said no result, and the log of {request.table} {seen}. "
-                "Look into the driver's log; another try does only what this one has not done."
+                f"The job succeeded but returned no result, and {reason}. "
+                "Read the driver's log. A retry is safe: it does only what this attempt has not committed."
             )
         return result
 
     def _get_hook(self) -> DeltaSparkSubmitHook:
-        """The hook for the shipped job.
-
-        `SparkSubmitOperator.execute` calls this after it has added lineage to `conf`.
-        """
+        """Make the hook for the shipped job. `SparkSubmitOperator.execute` adds lineage to `conf`, then calls this."""
         from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
         from deltalite.redaction import secret_values
 
-        given = self._hook_parameters()
-        given |= {"conf": dict(self.conf or {}), "yarn_track_via_rm_api": self._tracking_given}
-        given |= {"on_start": self._started, "hidden": frozenset(secret_values(self.secrets_shown()))}
-        given["name"] = self.name or self._default_name()
-        hook = DeltaSparkSubmitHook(job=self._shipped, **given)
+        parameters = self._hook_parameters()
+        parameters |= {"conf": dict(self.conf or {}), "yarn_track_via_rm_api": self._tracking_parameter}
+        parameters |= {"on_start": self._link_application, "name": self.name or self._default_name()}
+        parameters["hidden"] = frozenset(secret_values(self.values_with_secrets()))
+        hook = DeltaSparkSubmitHook(job=self._shipped_job, **parameters)
         hook.warn_of_mixed_pyspark()
-        self._refuse_missing_table(in_cluster=hook.launch.in_cluster)
+        self._reject_missing_table(in_cluster=hook.launch.in_cluster)
         hook.warn_of_missing_connectors(self._addresses)
-        if hook.cannot_be_joined:
-            self._submit_unjoined()
+        if hook.is_untracked_in_yarn:
+            self._switch_off_durable()
         return hook
 
-    def _refuse_missing_table(self, *, in_cluster: bool) -> None:
-        """Refuse a table that does not exist, unless it is local and the driver runs on another machine."""
-        if self._missing is not None and not (in_cluster and parse_location(self._missing).is_local):
+    def _reject_missing_table(self, *, in_cluster: bool) -> None:
+        """Raise if the table does not exist. A local table may still exist where a driver in a cluster runs."""
+        if self._missing_table is not None and not (in_cluster and parse_location(self._missing_table).is_local):
             raise TableNotFoundError(
-                f"There is no Delta table at {self._missing}, so no job was submitted.",
+                f"There is no Delta table at {self._missing_table}, so no job was submitted.",
                 remedy="Check the address, or write the table first.",
             )
 
-    def _started(self, job: JobStarted) -> None:
+    def _link_application(self, job: JobStarted) -> None:
         hook = cast("DeltaSparkSubmitHook", self._hook)
         self._links.application(
             job, history=hook.history_server, resource_manager=hook.resource_manager, hosts=hook.ui_hosts
         )
 
-    def _submit_unjoined(self) -> None:
-        """Submit to a YARN cluster without tracking, unless the author has asked for what needs it."""
-        needed = "the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088)"
-        if self._durable_given:
+    def _switch_off_durable(self) -> None:
+        """Switch `durable` off for a job in YARN that is not tracked. Raise if the author asked for it."""
+        extra = "the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088)"
+        if self._durable_parameter:
             raise InvalidRequestError(
-                "durable=True needs to ask YARN's ResourceManager for the job, and it is not known or not to be asked.",
-                remedy=f"Set {needed}, and leave yarn_track_via_rm_api out; or leave durable out.",
+                "durable=True needs a tracked job, and this job in YARN is not tracked: the address of the "
+                "ResourceManager is unknown, or yarn_track_via_rm_api is False.",
+                remedy=f"Set {extra}, and leave yarn_track_via_rm_api out; or leave durable out.",
             )
         if self.durable:
             self.log.info(
-                "A retry will submit anew, also where this job still runs. To have it join the job, set %s.", needed
+                "Submitting without tracking: a retry submits a new job, even while this one still runs. "
+                "To let a retry join the running job, set %s.",
+                extra,
             )
         self.durable = False
 
 
 def _is_missing(store: LogStore) -> bool:
-    """Whether there is no table."""
+    """Whether the table does not exist."""
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     return watch.latest_version(store) < 0

@@ -1,4 +1,4 @@
-"""The operator that deletes dead files: `DeltaVacuumOperator`."""
+"""The operator that deletes files that no version inside the retention needs: `DeltaVacuumOperator`."""
 
 from __future__ import annotations
 
@@ -14,43 +14,45 @@ if TYPE_CHECKING:
 
 
 class DeltaVacuumOperator(DeltaCommitOperator):
-    """Delete the files below a Delta table that no version inside the retention needs.
+    """Delete the files in a Delta table's folder that no version inside the retention needs.
 
-    Files that a version removed go once ``delta.deletedFileRetentionDuration`` (7 days by default) has passed since
-    their removal, with their deletion vectors and recorded changes. Files that no version names, such as those of jobs
-    that were killed, go by their own age, and never before they are a day old: they may belong to a job at work. A
-    write that takes longer than the retention from its first file to its commit can lose files; give the table a longer
-    retention then. Names that begin with ``_`` or ``.`` stay, and so do links and tables inside the table. Time travel
-    and change feeds work for every version that was current inside the retention, and may end for older ones.
+    - A removed file is deleted once ``delta.deletedFileRetentionDuration`` (default: 7 days) has passed since its
+      removal, with its deletion vectors and change files.
+    - A file that no version names, for example of a killed job, is deleted by its age. It is kept for at least one day,
+      because it may belong to a running job.
+    - Names that begin with ``_`` or ``.`` are kept, and so are links, and tables inside the table.
 
-    The table's history shows ``VACUUM START`` and ``VACUUM END``. The latter carries the identity of the task's run, so
-    a retry whose earlier try has ended returns that, and one whose earlier try was killed deletes what is left. The
-    task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
-    metrics}``, and the event of each outlet ``Asset`` carries the same. Every parameter of ``SparkSubmitOperator`` can
-    be given too, except those that make up the job itself.
+    Time travel and change feeds work for every version that was current inside the retention. They may fail for older
+    versions. A write can lose files if it takes longer than the retention, from its first file to its commit. Give such
+    a table a longer retention.
+
+    The table's history shows ``VACUUM START`` and ``VACUUM END``. The latter contains the run identity. So a retry
+    returns it if an earlier attempt has ended. If the earlier attempt was killed, the retry deletes the remaining
+    files. The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version,
+    timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also give every parameter of
+    ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param retention_hours: Keep what was removed in so many hours; the table's own retention where it is left out. A
-        longer one is honoured; a shorter one is refused unless it is confirmed. (templated)
-    :param confirm_short_retention: The table's name, the last part of its address, or the whole address: accepts a
-        ``retention_hours`` shorter than the table's own, and with it that queries, streams and time travel of others
-        may lose files that they need. (templated)
-    :param dry_run: Only say what would go: the job's log lists files and the folders that would lose most, and
-        ``metrics`` has ``numFilesToDelete``, ``sizeOfDataToDelete`` and ``numDirectoriesToDelete``. Nothing is
-        committed. (templated)
-    :param mode: ``full`` lists the table's folder. ``lite`` reads only the commits since the last vacuum: it costs
-        little for a large table, finds no files that no version names, and is refused where the log no longer has
-        those commits. (templated)
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param conflict_retries: How many times the same job plans the vacuum again when the table's rules change under it.
+    :param retention_hours: Keep files that were removed in the last hours. The default is the table's retention. A
+        shorter time is rejected without ``confirm_short_retention``. (templated)
+    :param confirm_short_retention: The table's name (the last part of its address), or its complete address. It
+        confirms a ``retention_hours`` shorter than the table's retention. Queries, streams and time travel may then
+        lose files that they need. (templated)
+    :param dry_run: Delete and commit nothing. The job's log lists files, and the folders with the most data to delete.
+        ``metrics`` has ``numFilesToDelete``, ``sizeOfDataToDelete`` and ``numDirectoriesToDelete``. (templated)
+    :param mode: ``full`` lists the table's folder. ``lite`` reads only the commits since the last vacuum. It is fast
+        for a large table, but finds no files that no version names. It is rejected if the log no longer has those
+        commits. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans the vacuum after a change of the table's protocol or metadata.
         (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``write`` (the
-        default) vacuums again; ``skip`` leaves the commit. (templated)
-    :param idempotency_key: A text that names what the task writes. It identifies the commit in place of
-        DAG run, task and map index. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) vacuums again;
+        ``skip`` keeps the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -80,7 +82,7 @@ class DeltaVacuumOperator(DeltaCommitOperator):
         super().__init__(table=table, **kwargs)
         self.retention_hours = retention_hours
         self.confirm_short_retention = confirm_short_retention
-        self.dry_run_only = dry_run  # every operator has a method `dry_run`, which is Airflow's
+        self.dry_run_only = dry_run  # every operator of Airflow has a method `dry_run`
         self.mode = mode
 
     def request_parameters(self) -> dict[str, object]:
@@ -88,16 +90,16 @@ class DeltaVacuumOperator(DeltaCommitOperator):
         return super().request_parameters() | {"dry_run": self.dry_run_only}
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task looks at the table again: more files are dead by now."""
+        """A cleared task vacuums again, because more files have passed the retention."""
         return OnRerun.WRITE
 
-    def done(self, store: LogStore, request: Request) -> OperationResult | None:
-        """The end of an earlier try; a dry run has none."""
-        return None if cast("VacuumRequest", request).dry_run else super().done(store, request)
+    def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
+        """The last commit of an earlier task attempt. A dry run has none."""
+        return None if cast("VacuumRequest", request).dry_run else super().find_finished_run(store, request)
 
-    def announced(self, result: OperationResult) -> None:
-        """Say what was deleted, or what would be."""
+    def log_result(self, result: OperationResult) -> None:
+        """Log what the vacuum deleted, or what it would delete."""
         if result.committed or result.skipped:
-            super().announced(result)
+            super().log_result(result)
         else:
-            self.log.info("Dry run of a vacuum of %s: %s", result.table, dict(result.metrics))
+            self.log.info("Finished the dry run of a vacuum of %s: %s", result.table, dict(result.metrics))

@@ -11,61 +11,60 @@ from deltalite.requests import CommitRequest, OnRerun, Request, WriteMode, Write
 
 
 class DeltaWriteOperator(DeltaCommitOperator):
-    """Write the rows of one or several sources to a Delta table, once for each run of the task.
+    """Write the rows of one or several sources to a Delta table, once for each DAG run.
 
-    Each commit carries the identity of the task's run, so a retry whose earlier try has committed returns that commit
-    and writes nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
-    txn_version, timestamp, metrics}``, and the event of each outlet ``Asset`` carries the same.
+    Each commit contains the run identity. So a retry finds the commit of an earlier attempt, returns it, and writes
+    nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version,
+    timestamp, metrics}``, and so does the event of each outlet ``Asset``.
 
-    Every parameter of ``SparkSubmitOperator`` can be given too, except those that make up the job itself.
-    ``application`` names the job's script where Spark has one of its own, such as ``local:///...`` in a container
-    image. Rendered parameters are stored by Airflow: passwords belong into Spark's configuration, not into ``options``.
+    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself. ``application`` names
+    the job's script if Spark has its own copy, such as ``local:///...`` in a container image. Airflow stores rendered
+    parameters, so put passwords into Spark's configuration and not into ``options``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param source: The input, seen by ``query`` as the view ``source``: a mapping with ``format`` and, as the format
+    :param source: The input, which ``query`` reads as the view ``source``. A mapping with ``format`` and, as the format
         needs them, ``path``, ``options`` and ``schema`` (Spark DDL). Format ``delta`` takes ``version_as_of`` or
-        ``timestamp_as_of`` instead of options and schema, or ``changes_from_version`` and ``changes_to_version`` (both
-        inclusive; to the newest where it is left out), which give the changed rows. (templated)
-    :param sources: Several inputs, by the names of their views; excludes ``source``. (templated)
-    :param query: Spark SQL that makes the rows out of the views; all rows of the source where it is left out.
-        (templated)
+        ``timestamp_as_of`` instead of options and schema. For changed rows, it takes ``changes_from_version`` and
+        ``changes_to_version`` (both inclusive; the default of the latter is the newest version). (templated)
+    :param sources: Several inputs, by the names of their views. Give either this or ``source``. (templated)
+    :param query: Spark SQL on the views that makes the rows. By default, these are all rows of ``source``. (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
-        them as values, so whatever stands in them, the query stays the same. (templated)
-    :param mode: ``append``; ``overwrite``; ``error``, which refuses a table that exists; or ``ignore``, which leaves it
-        alone. (templated)
-    :param partition_by: The partition columns of a new table, in order; of an existing one they must be the same,
+        them as values, so they cannot change the query. (templated)
+    :param mode: ``append``; ``overwrite``; ``error``, which fails if the table exists; or ``ignore``, which does
+        nothing if the table exists. (templated)
+    :param partition_by: The partition columns of a new table, in order. They must equal those of an existing table,
         unless ``overwrite_schema`` replaces them. (templated)
-    :param replace_where: With ``overwrite``: a predicate; the rows that satisfy it are replaced, and each new row must
-        satisfy it. (templated)
-    :param confirm_all_rows: True confirms a ``replace_where`` that is always true, such as ``1 = 1``. Without it such a
-        predicate is refused; to overwrite the whole table, leave ``replace_where`` out. (templated)
-    :param partition_overwrite: With ``overwrite``: ``static`` replaces all rows, ``dynamic`` the partitions that
+    :param replace_where: With ``overwrite``: a predicate. The write replaces the rows that satisfy it, and each new row
+        must satisfy it. (templated)
+    :param confirm_all_rows: True confirms a ``replace_where`` that is always true, such as ``1 = 1``. Without it, such
+        a predicate is rejected. To overwrite the complete table, leave ``replace_where`` out. (templated)
+    :param partition_overwrite: With ``overwrite``: ``static`` replaces all rows, ``dynamic`` only the partitions that
         receive rows. (templated)
     :param merge_schema: Add columns that the table does not have. (templated)
-    :param overwrite_schema: With ``overwrite``: the rows bring the table's new schema, and ``partition_by`` its new
-        partitioning: ``[]`` is none, and without it the table stays partitioned as it is. (templated)
-    :param max_records_per_file: The most rows that a data file takes. (templated)
-    :param optimize_write: Write few, well-sized files in each partition, at the price of a shuffle. (templated)
-    :param data_change: False says that an ``overwrite`` only rearranges rows, so that readers of changes pass over
-        it. (templated)
-    :param user_metadata: A text that the table's history shows beside the run. (templated)
-    :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``, when the table is made or with
-        ``overwrite_schema``; constraints (``delta.constraints.<name>``: SQL) and table features
-        (``delta.feature.<name>``: ``supported``) too. (templated)
-    :param conflict_retries: How many times the same job plans the write again when another writer's commit contradicts
-        it; 0 leaves that to Airflow's retries. The query is computed again where it reads the table itself, or its rows
-        have to be other ones (another schema, identity values); else its files are kept. (templated)
-    :param conflict_seconds: The job plans nothing again later than so many seconds after its first attempt. (templated)
-    :param single_writer: True says that nobody else writes to the table at the same time, and so accepts a storage that
-        does not keep two writers apart; where it does, this makes no difference. (templated)
-    :param on_rerun: What the task does when it is cleared after a commit; a retry always resumes. ``skip`` leaves the
-        commit (the default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and
-        ``replace`` takes the run's earlier rows out and puts the new ones in (``append`` only). (templated)
+    :param overwrite_schema: With ``overwrite``: the rows define the table's new schema, and ``partition_by`` its new
+        partitioning. ``[]`` removes the partitioning; without ``partition_by`` it stays. (templated)
+    :param max_records_per_file: The maximum number of rows in a data file. (templated)
+    :param optimize_write: Write fewer, larger files in each partition, at the cost of a shuffle. (templated)
+    :param data_change: False says that an ``overwrite`` only rearranges rows, so that readers of changes ignore it.
+        (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``, for a new table or with
+        ``overwrite_schema``. Also constraints (``delta.constraints.<name>``: SQL) and table features
+        (``delta.feature.<name>``: ``supported``). (templated)
+    :param conflict_retries: How often the job replans the write after a conflict with another writer's commit. With 0,
+        only Airflow's retries repeat it. The job computes the query again if the query reads the table itself, or if
+        the rows must change (another schema, identity values). Otherwise it keeps the written files. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: What a cleared task does if it has committed before. ``skip`` keeps the commit (the default, except
+        for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and ``replace`` replaces the run's
+        earlier rows by the new ones (``append`` only). Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
-        It identifies the commit in place of DAG run, task and map index. (templated)
-    :param out_of_order: With ``overwrite``: what happens if runs of later data intervals have already changed rows that
-        this one may touch: ``fail`` (the default of a cleared task), ``warn`` (the default of a first run) or
-        ``allow``, for an overwrite that gives the same rows in any order. (templated)
+        It identifies the commit instead of DAG run, task and map index. (templated)
+    :param out_of_order: With ``overwrite``: what the task does if runs of later data intervals have already changed
+        rows that it may touch: ``fail`` (the default after a clear), ``warn`` (the default of a first run) or
+        ``allow``. Use ``allow`` for an overwrite that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -138,17 +137,17 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.out_of_order = out_of_order
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields; a single source is the view `source`."""
+        """The request's fields. A single source becomes the view `source`."""
         return super().request_parameters() | {"sources": views(self.source, self.sources)}
 
     def addresses(self, request: Request) -> list[str]:
-        """The table, and the Delta tables that are read."""
+        """The table, and the Delta tables among the sources."""
         return [request.table, *delta_addresses(cast("WriteRequest", request).sources)]
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
-        """The first write makes the table."""
+        """False, because the first write creates the table."""
         return False
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:
-        """An overwrite replaces its rows anyway; anything else would write them twice."""
+        """`write` for an overwrite, which replaces its earlier rows. Other modes would write the rows twice."""
         return OnRerun.WRITE if cast("WriteRequest", request).mode is WriteMode.OVERWRITE else OnRerun.SKIP

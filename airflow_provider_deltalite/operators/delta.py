@@ -1,8 +1,7 @@
-"""The operators, at their public address: what each asks for, and nothing of how it is done.
+"""The public module of the operators.
 
-An operator is a request class, the job that serves it, and the parameters by their names; `_submit` does the work. The
-meaning of each parameter is written in the operator's docstring. Importing this module loads neither pyarrow nor
-Spark.
+An operator declares its request class, its job and its parameters. `_submit` does the work. The docstring of each
+operator describes its parameters. Importing this module loads neither pyarrow nor Spark.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from airflow.providers.common.compat.sdk import (
     conf,
 )
 
-from airflow_provider_deltalite.failures import Where, airflow_failures, error_class_named, failure
+from airflow_provider_deltalite.failures import FailedTable, error_class_named, failure, raise_for_airflow
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.parse_time import CheckedWhenParsed, Constants
 from airflow_provider_deltalite.quoting import QuotingTemplates
@@ -144,7 +144,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once; a deferrable sensor that sees nothing defers."""
-        with airflow_failures(self.log, lambda _: Where(table=str(self.table))):
+        with raise_for_airflow(self.log, lambda _: FailedTable(table=str(self.table))):
             try:
                 wait, place, hook = self._wait(context)
             except StorageError as error:
@@ -172,7 +172,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         Airflow renders the templates again before it resumes a task. If they now ask for another request than the one
         that was deferred, the event is dropped and the wait starts again.
         """
-        with airflow_failures(self.log, lambda _: Where(table=str(self.table))):
+        with raise_for_airflow(self.log, lambda _: FailedTable(table=str(self.table))):
             asked = self._request()
         if request is not None and dict(request) != asked:
             self.log.warning(

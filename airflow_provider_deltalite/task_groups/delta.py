@@ -1,9 +1,11 @@
-"""The upkeep of a table as one group of tasks: `delta_maintenance`.
+"""The task group `delta_maintenance`: optimize, checkpoint and vacuum for one table.
 
-It is Airflow's own kind of task group (`@task_group`), so that it is called, overridden and mapped over several tables
-as any other. The steps are the operators with their own defaults, in the order in which each profits from the one
-before: optimize makes files superfluous and the log longer, the checkpoint makes the log short, and vacuum deletes what
-has been superfluous for longer than the retention.
+It is made with Airflow's `@task_group`, so you can call it, override it, and map it over several tables. The steps are
+the operators with their own defaults. Their order matters:
+
+1. Optimize replaces small files and adds commits to the log.
+2. The checkpoint makes the log short to read.
+3. Vacuum deletes files that were replaced before the retention began.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 
 Step = bool | Mapping[str, Any]
-"""Whether a step is taken, or the arguments of its operator."""
+"""False leaves the step out, True runs it with its defaults, and a mapping gives arguments of its operator."""
 
 
 @task_group(
     group_id="maintenance",
-    tooltip="Packs small files, writes the checkpoint of the newest version, and deletes the files that no version "
-    "inside the table's retention needs.",
+    tooltip="Packs small files, writes a checkpoint of the newest version, and deletes files that no version inside "
+    "the table's retention needs.",
 )
 def delta_maintenance(
     table: str,
@@ -40,25 +42,27 @@ def delta_maintenance(
     vacuum: Step = True,
     operator_args: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make a group of tasks that optimizes a Delta table, writes its checkpoint, and deletes its dead files.
+    """Make a task group that optimizes a Delta table, writes its checkpoint, and vacuums it.
 
-    Called, it gives the group: ``load >> delta_maintenance("/lake/orders")``. What a ``TaskGroup`` takes is given by
-    ``override``: ``delta_maintenance.override(group_id="orders_upkeep")("/lake/orders")``. Several tables, known only
-    when the DAG runs, are mapped, each going its own way through the steps:
-    ``delta_maintenance.partial(vacuum={"mode": "lite"}).expand(table=list_of_tables())``.
+    - A call returns the group: ``load >> delta_maintenance("/lake/orders")``.
+    - ``override`` sets parameters of ``TaskGroup``:
+      ``delta_maintenance.override(group_id="orders_upkeep")("/lake/orders")``.
+    - ``expand`` maps the group over tables that are known only when the DAG runs:
+      ``delta_maintenance.partial(vacuum={"mode": "lite"}).expand(table=list_of_tables())``.
 
-    The steps follow each other, and one that fails keeps those behind it from running. With the defaults nothing is
-    lost that a reader may need: the vacuum goes by the table's own retention. In a mapped group the steps and their
-    arguments are the same for all tables, and templates in them are rendered for each; Airflow renders none in the
-    values that a group is mapped over.
+    The steps run one after another. If one fails, the later ones do not run. The vacuum uses the table's retention by
+    default, so readers lose no file that they need.
 
-    :param table: The table's address, as each operator takes it: a text, a template, or what another task returned.
-    :param optimize: Arguments of ``DeltaOptimizeOperator`` beside the table (``{"z_order_by": ["customer"]}``); True
-        for its defaults, False to leave the step out.
+    In a mapped group, all tables have the same steps with the same arguments. Airflow renders templates in these
+    arguments for each table, but renders no templates in the values that the group is mapped over.
+
+    :param table: The table's address, as each operator takes it: a text, a template, or the return value of a task.
+    :param optimize: Arguments of ``DeltaOptimizeOperator`` other than the table (``{"z_order_by": ["customer"]}``).
+        True runs the step with its defaults, False leaves it out.
     :param checkpoint: The same for ``DeltaCheckpointOperator``.
     :param vacuum: The same for ``DeltaVacuumOperator``.
     :param operator_args: Arguments of every step, such as ``conn_id``, ``storage_conn_id``, ``conf``, ``pool`` or
-        ``retries``; those of a step itself go before.
+        ``retries``. Arguments of a step take precedence.
     """
     steps: dict[str, tuple[type[DeltaSubmitOperator], Step]] = {
         "optimize": (DeltaOptimizeOperator, optimize),
@@ -73,7 +77,8 @@ def delta_maintenance(
     ]
     if not tasks:
         raise InvalidRequestError(
-            "delta_maintenance is asked to leave out every step.", remedy="Leave one of them in, or the group out."
+            "delta_maintenance has no step: optimize, checkpoint and vacuum are all False.",
+            remedy="Give one of them, or leave the group out.",
         )
     chain(*tasks)
 
@@ -84,13 +89,13 @@ def _arguments(name: str, step: Step) -> Mapping[str, Any]:
     if not isinstance(step, Mapping):
         raise InvalidRequestError(
             f"'{name}' of delta_maintenance is {step!r}, a {type(step).__name__}.",
-            remedy="Give True, False, or the arguments of its operator as a dictionary, in `partial` for a mapped "
-            "group: which tasks there are must be known when the DAG is parsed.",
+            remedy="Give True, False, or the operator's arguments as a dictionary. For a mapped group, give it in "
+            "`partial`: the tasks must be known when the DAG is parsed.",
         )
     if "table" in step:
         raise InvalidRequestError(
-            f"'{name}' of delta_maintenance names a table of its own, {step['table']!r}.",
-            remedy="Leave it out: all steps look after one table.",
+            f"'{name}' of delta_maintenance names another table, {step['table']!r}.",
+            remedy="Leave `table` out of the arguments: all steps maintain the group's table.",
         )
     return step
 

@@ -41,7 +41,7 @@ def parsed(operator, *, dag=None, **parameters):
         (DeltaWriteOperator, {"source": {"fromat": "csv"}}, r"sources\.source has the unknown key 'fromat'"),
         (DeltaWriteOperator, {"source": {"fromat": "csv", "path": "{{ ds }}"}}, "unknown key 'fromat'"),
         (DeltaWriteOperator, {"source": {"path": "/landing/{{ ds }}"}}, "has no 'format'"),
-        (DeltaWriteOperator, {}, "one of `source` and `sources`, and has neither"),
+        (DeltaWriteOperator, {}, "one of `source` and `sources`, but has neither"),
         (DeltaWriteOperator, {"source": CSV, "sources": {"a": CSV}}, "has both"),
         (
             DeltaWriteOperator,
@@ -60,7 +60,11 @@ def parsed(operator, *, dag=None, **parameters):
         (DeltaWriteOperator, {"source": CSV, "conflict_retries": "many"}, "conflict_retries is 'many'"),
         (DeltaWriteOperator, {"source": CSV, "table": "/lake/orders@v3"}, "names a version"),
         (DeltaWriteOperator, {"source": {**CSV, "path": "/landing/../secrets"}}, r"\.\."),
-        (DeltaWriteOperator, {"source": CSV, "application_args": ["x"]}, "belong to the job"),
+        (
+            DeltaWriteOperator,
+            {"source": CSV, "application_args": ["x"]},
+            "This operator sets application_args and java_class itself",
+        ),
         (
             DeltaWriteOperator,
             {"source": {**DELTA, "path": "{{ p }}", "version_as_of": 1, "timestamp_as_of": "2026-01-01"}},
@@ -83,7 +87,7 @@ def parsed(operator, *, dag=None, **parameters):
         (
             DeltaUpdateOperator,
             {"set": {"a": "1"}, "condition": datetime(2026, 1, 1, tzinfo=UTC)},
-            "where SQL is wanted",
+            "but must be a text with SQL",
         ),
         (DeltaVacuumOperator, {"mode": "litte"}, "mode is 'litte'"),
         (DeltaVacuumOperator, {"retention_hours": "-1"}, "retention_hours"),

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_deltalite.idempotency import (
-    AskedRequest,
-    Try,
+    RequestDigests,
+    TaskAttempt,
     app_id,
     app_id_of,
     generation,
@@ -18,7 +18,7 @@ from airflow_provider_deltalite.idempotency import (
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun
 
-ASKED = AskedRequest(digest="1:abc", parameters={"query": "12ab"})
+DIGESTS = RequestDigests(digest="1:abc", parameters={"query": "12ab"})
 
 
 def ti(**changes):
@@ -28,7 +28,9 @@ def ti(**changes):
 
 def identity(on_rerun=OnRerun.WRITE, *, key=None, dag_run=None, **changes):
     context = {"ti": ti(**changes), "dag_run": dag_run}
-    return run_identity(context, namespace="airflow", generation=1, on_rerun=on_rerun, idempotency_key=key, asked=ASKED)
+    return run_identity(
+        context, namespace="airflow", generation=1, on_rerun=on_rerun, idempotency_key=key, digests=DIGESTS
+    )
 
 
 def test_the_app_id_names_namespace_dag_task_map_index_and_run():
@@ -83,7 +85,7 @@ def test_a_clear_changes_nothing_where_the_task_skips():
 )
 def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(kept, max_tries, retries, expected):
     before = None if kept is None else {"max_tries": kept[0], "generation": kept[1], "clears": 0}
-    now = Try(try_number=2, max_tries=max_tries, retries=retries, clears=0)
+    now = TaskAttempt(try_number=2, max_tries=max_tries, retries=retries, clears=0)
     found, to_keep = generation(before, now)
     assert found == expected
     assert to_keep == {"max_tries": max_tries, "generation": expected, "clears": 0}
@@ -105,7 +107,7 @@ def test_a_clear_that_leaves_the_number_of_tries_as_it_was_is_told_by_the_clears
     clears, tries, retries, expected
 ):
     kept = {"max_tries": 2, "generation": 0, "clears": 0}
-    now = Try(try_number=tries + 1, max_tries=2, retries=retries, clears=clears)
+    now = TaskAttempt(try_number=tries + 1, max_tries=2, retries=retries, clears=clears)
     found, to_keep = generation(kept, now)
     assert found == expected
     assert generation(to_keep, replace(now, try_number=tries + 2))[0] == expected, "the retry after it is a retry"
@@ -136,7 +138,7 @@ def test_an_empty_key_is_refused(key):
 
 @pytest.mark.parametrize("names", [{}, {"task_id": "t"}, {"task_id": "t", "run_id": "r", "idempotency_key": "k"}])
 def test_the_macro_asks_for_one_task(names):
-    with pytest.raises(InvalidRequestError, match="does not name one task"):
+    with pytest.raises(InvalidRequestError, match="do not name one task"):
         app_id_of(names.pop("task_id", None), dag_id="d", **names)
 
 

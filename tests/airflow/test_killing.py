@@ -78,7 +78,7 @@ def test_the_driver_is_asked_to_end_and_takes_back_what_it_has_not_committed(tab
     left, raised = ended(table, spark_submit, context, tmp_path, CLEANS_UP)
     assert (tmp_path / "cleaned").exists()
     assert left == []
-    assert "The job was asked to end from outside" in str(raised[0])
+    assert "The job was terminated from outside (SIGTERM)." in str(raised[0])
 
 
 def test_a_driver_that_does_not_listen_is_killed_with_all_that_is_above_it(

@@ -61,10 +61,10 @@ def test_steps_are_left_out_or_given_arguments_of_their_own_and_of_all(dag):
 @pytest.mark.parametrize(
     ("steps", "problem"),
     [
-        ({"optimize": False, "checkpoint": False, "vacuum": False}, "every step"),
+        ({"optimize": False, "checkpoint": False, "vacuum": False}, "delta_maintenance has no step"),
         ({"optimize": None}, "'optimize' of delta_maintenance is None"),
         ({"vacuum": "lite"}, "'vacuum' of delta_maintenance is 'lite'"),
-        ({"vacuum": {"table": "/other"}}, "'vacuum' of delta_maintenance names a table of its own, '/other'"),
+        ({"vacuum": {"table": "/other"}}, "'vacuum' of delta_maintenance names another table, '/other'"),
         ({"operator_args": ["retries"]}, "'operator_args' of delta_maintenance is"),
     ],
 )

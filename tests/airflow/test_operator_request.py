@@ -213,7 +213,7 @@ class Nothing:
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("parameter", ["replace_where", "query"])
 def test_sql_that_came_out_empty_is_refused_and_not_taken_for_left_out(native, parameter):
-    with pytest.raises(InvalidRequestError, match=f"{parameter} was given, and came out empty"):
+    with pytest.raises(InvalidRequestError, match=f"{parameter} was given, but its template rendered it as empty"):
         write(native=native, mode="overwrite", **{parameter: Nothing()})
     with pytest.raises(InvalidRequestError, match=f"{parameter}`? is empty"):
         write(native=native, mode="overwrite", rendered_with={"a": ""}, **{parameter: "{{ a }}"})

@@ -13,10 +13,10 @@ from airflow_provider_deltalite.failures import (
     DeltaConflictError,
     DeltaJobError,
     DeltaStorageError,
-    Where,
-    airflow_failures,
+    FailedTable,
     error_class_named,
     failure,
+    raise_for_airflow,
 )
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from deltalite import errors
@@ -102,7 +102,7 @@ def test_an_error_without_its_message_still_has_its_class():
 def test_a_process_that_died_after_its_commit_has_succeeded(caplog):
     result = after_failure(said(134), RAISED, found)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
-    assert "exit code 134 after its work was done (version 3 of /t)" in caplog.text
+    assert "Ignoring exit code 134 of the job: it had already finished version 3 of /t" in caplog.text
 
 
 def test_what_the_job_said_before_it_died_is_kept_where_the_log_confirms_it():
@@ -116,7 +116,7 @@ def test_a_result_that_the_log_does_not_confirm_is_not_believed():
 def test_a_process_that_died_without_a_commit_is_retried_and_a_kill_is_explained():
     failure = ended(said(-9), absent)
     assert type(failure) is DeltaJobError
-    assert str(failure).startswith("The job was killed, often for want of memory") and str(RAISED) in str(failure)
+    assert str(failure).startswith("The job was killed, often because memory ran out") and str(RAISED) in str(failure)
 
 
 def test_an_error_that_was_said_counts_where_the_exit_code_says_nothing():
@@ -137,13 +137,13 @@ def test_a_job_that_could_not_tell_is_answered_by_the_log():
 
 def test_a_log_that_cannot_be_read_does_not_hide_the_failure_of_the_job(caplog):
     assert str(ended(said(134), unreadable)).splitlines()[0] == str(RAISED)
-    assert "cannot be seen from here" in caplog.text
+    assert "does not know whether the job committed" in caplog.text
 
 
 def test_the_message_is_a_block_with_all_that_matters_and_no_line_of_it_is_a_command():
     error = JobError(kind="SchemaMismatchError", message="column 'x\n::endgroup::' Cast it.", remedy="Cast it.")
     with pytest.raises(AirflowException) as caught:
-        after_failure(said(51, error=error), RAISED, never_asked, lambda: Where(table="/lake/orders", version=7))
+        after_failure(said(51, error=error), RAISED, never_asked, lambda: FailedTable(table="/lake/orders", version=7))
     assert str(caught.value).splitlines() == [
         "SchemaMismatchError: column 'x",
         "    : :endgroup::'",
@@ -155,9 +155,9 @@ def test_the_message_is_a_block_with_all_that_matters_and_no_line_of_it_is_a_com
 
 
 def test_the_block_shows_no_secret_since_callbacks_get_it_too():
-    table = Where(table="s3://key:planted-secret@bucket/t")
+    table = FailedTable(table="s3://key:planted-secret@bucket/t")
     error = failure(
-        InvalidTableAddressError, "source has password=planted-secret.", "Not token=planted-secret.", where=table
+        InvalidTableAddressError, "source has password=planted-secret.", "Not token=planted-secret.", table=table
     )
     assert "planted" not in str(error) and "s3://key:***@bucket/t" in str(error)
 
@@ -170,7 +170,7 @@ def test_an_error_that_is_not_ours_is_explained_in_its_own_section():
 def test_an_error_of_this_worker_is_the_end_of_the_log_and_its_frames_are_a_group_above(caplog):
     with (
         pytest.raises(AirflowFailException) as caught,
-        airflow_failures(logging.getLogger("a.task"), lambda _: Where(table="/lake/orders")),
+        raise_for_airflow(logging.getLogger("a.task"), lambda _: FailedTable(table="/lake/orders")),
     ):
         raise CorruptLogError("The commit 3 is no JSON.", remedy="Restore it.")
     assert str(caught.value).splitlines()[:4] == [

@@ -180,7 +180,7 @@ def test_lines_below_the_level_are_left_out_and_kept_and_the_hook_reads_them_all
     logged_lines: list[str] = []
     output = JobOutput(logged_lines.append, spark_level=spark_threshold("warn"))
     log = SimpleNamespace(log=lambda _, message, *values: logged_lines.append(message % values if values else message))
-    levelled = LevelledLog(cast("logging.Logger", log), output.leaves_out)
+    levelled = LevelledLog(cast("logging.Logger", log), output.omits)
     read = []
     for line in output.to_log(iter(said)):
         read.append(line)
@@ -192,20 +192,20 @@ def test_lines_below_the_level_are_left_out_and_kept_and_the_hook_reads_them_all
         OURS, GROUP, *(line.strip() for line in said[5:]), END_OF_GROUP,
     ]  # fmt: skip
     assert logged_lines.count(identified) == len(said), "what the hook says of a line is logged"
-    assert output.left_out.splitlines() == [*said[:3], SPARK]
+    assert output.omitted_lines.splitlines() == [*said[:3], SPARK]
 
 
 def test_no_more_than_the_newest_lines_are_kept():
     output = JobOutput(lambda _: None, spark_level=logging.WARNING)
     lines = [f"26/11/22 05:05:23 INFO X: {number}" for number in range(1000)]
     list(output.to_log(iter(lines)))
-    assert output.left_out.splitlines() == lines[-200:]
+    assert output.omitted_lines.splitlines() == lines[-200:]
 
 
 @pytest.mark.parametrize("level", ["ALL", "trace", "DEBUG", "INFO"])
 def test_a_lower_level_shows_the_lines(level):
     output = JobOutput(lambda _: None, spark_level=spark_threshold(level))
-    assert [output.leaves_out(line) for line in output.to_log(iter([SPARK]))] == [False]
+    assert [output.omits(line) for line in output.to_log(iter([SPARK]))] == [False]
 
 
 def test_a_level_that_spark_does_not_have_is_refused():

@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python
-from airflow_provider_deltalite.preflight import Launch, check_launch, lacking_connectors, mixed_pyspark
+from airflow_provider_deltalite.preflight import Launch, check_launch, find_missing_connectors, find_mixed_pyspark
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.spark import find_spark_submit
@@ -43,7 +43,9 @@ def test_every_master_of_spark_passes(spark_submit, master):
 
 @pytest.mark.parametrize("master", ["", "master", "local://", "yarn://", "spark://", "mesos://m:5050"])
 def test_a_master_that_spark_does_not_know_is_refused_by_name(spark_submit, master):
-    with pytest.raises(InvalidRequestError, match=f"'c' gives the Spark master '{master}'.*spark://host:7077"):
+    with pytest.raises(
+        InvalidRequestError, match=f"Invalid Spark master '{master}' in the connection 'c'.*spark://host:7077"
+    ):
         check_launch(launch(master=master))
 
 
@@ -192,23 +194,23 @@ def spark_home(tmp_path, monkeypatch):
     ],
 )
 def test_a_connector_that_nothing_brings_is_missed(spark_submit, spark_home, schemes, given, missing):
-    assert lacking_connectors(launch(), schemes, given) == missing
+    assert find_missing_connectors(launch(), schemes, given) == missing
 
 
 def test_a_connector_that_may_come_from_elsewhere_is_not_missed(spark_submit, spark_home):
-    assert lacking_connectors(launch(master="yarn", deploy_mode="cluster"), ["s3"], []) == []
-    assert lacking_connectors(launch(environ={**os.environ, "SPARK_DIST_CLASSPATH": "/h/*"}), ["s3"], []) == []
+    assert find_missing_connectors(launch(master="yarn", deploy_mode="cluster"), ["s3"], []) == []
+    assert find_missing_connectors(launch(environ={**os.environ, "SPARK_DIST_CLASSPATH": "/h/*"}), ["s3"], []) == []
     (spark_home / "conf").mkdir()
     (spark_home / "conf" / "spark-defaults.conf").write_text("spark.jars.packages org.apache.hadoop:hadoop-aws:3.4.2")
-    assert lacking_connectors(launch(), ["s3"], []) == []
+    assert find_missing_connectors(launch(), ["s3"], []) == []
     (spark_home / "conf" / "spark-defaults.conf").unlink()
     (spark_home / "jars" / "hadoop-aws-3.4.2.jar").touch()
-    assert lacking_connectors(launch(), ["s3"], []) == []
+    assert find_missing_connectors(launch(), ["s3"], []) == []
 
 
 def test_a_missing_connector_is_a_warning_and_spark_is_tried(spark_submit, spark_home, capsys):
     hook(conf={"spark.x": "1"}).warn_of_missing_connectors(["s3://lake/orders", "/lake/orders"])
-    assert capsys.readouterr().out.count("no hadoop-aws") == 1
+    assert capsys.readouterr().out.count("lacks the jar hadoop-aws") == 1
     hook(packages="org.apache.hadoop:hadoop-aws:3.4.2").warn_of_missing_connectors(["s3://lake/orders"])
     assert "hadoop-aws" not in capsys.readouterr().out
 
@@ -238,6 +240,8 @@ def test_a_pyspark_of_two_releases_is_a_warning_with_the_command_that_mends_it(s
 
 def test_a_mixed_pyspark_that_the_job_does_not_use_is_not_warned_of(spark_submit, pip_pyspark, spark_home):
     (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
-    assert mixed_pyspark(launch()) is None  # SPARK_HOME names another Spark
-    assert mixed_pyspark(launch(environ={"PATH": os.environ["PATH"]})) is not None
-    assert mixed_pyspark(launch(master="yarn", deploy_mode="cluster", environ={"PATH": os.environ["PATH"]})) is None
+    assert find_mixed_pyspark(launch()) is None  # SPARK_HOME names another Spark
+    assert find_mixed_pyspark(launch(environ={"PATH": os.environ["PATH"]})) is not None
+    assert (
+        find_mixed_pyspark(launch(master="yarn", deploy_mode="cluster", environ={"PATH": os.environ["PATH"]})) is None
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_deltalite.request_digest import asked_request
+from airflow_provider_deltalite.request_digest import request_digests
 from deltalite.requests import (
     DeleteRequest,
     MergeClause,
@@ -33,7 +33,7 @@ WRITE = WriteRequest(table="/lake/t", sources={"source": JDBC}, query="SELECT 1"
     ],
 )
 def test_what_does_not_decide_the_rows_does_not_change_the_digest(changes):
-    assert asked_request(replace(WRITE, **changes)) == asked_request(WRITE)
+    assert request_digests(replace(WRITE, **changes)) == request_digests(WRITE)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_does_not_decide_the_rows_does_not_change_the_digest(changes):
     ],
 )
 def test_each_parameter_that_decides_the_rows_changes_the_digest_and_its_own(changes):
-    ours, other = asked_request(WRITE), asked_request(replace(WRITE, **changes))
+    ours, other = request_digests(WRITE), request_digests(replace(WRITE, **changes))
     assert ours.digest != other.digest
     differing = ours.parameters.items() ^ other.parameters.items()
     assert {name for name, _ in differing} == set(changes)
@@ -57,14 +57,16 @@ def test_each_parameter_that_decides_the_rows_changes_the_digest_and_its_own(cha
 
 def test_the_value_of_a_secret_option_is_no_part_of_the_digest():
     changed = {**JDBC.options, "password": "other-one", "url": "jdbc:x?password=other-one"}
-    assert asked_request(replace(WRITE, sources={"source": replace(JDBC, options=changed)})) == asked_request(WRITE)
+    assert request_digests(replace(WRITE, sources={"source": replace(JDBC, options=changed)})) == request_digests(WRITE)
     elsewhere = {**changed, "url": "jdbc:y?password=other-one"}
-    assert asked_request(replace(WRITE, sources={"source": replace(JDBC, options=elsewhere)})) != asked_request(WRITE)
+    assert request_digests(replace(WRITE, sources={"source": replace(JDBC, options=elsewhere)})) != request_digests(
+        WRITE
+    )
 
 
 def test_sql_that_looks_like_a_secret_is_part_of_the_digest():
     one, other = (DeleteRequest(table="/t", condition=f"token='{value}'") for value in ("aaaaaaa", "bbbbbbb"))
-    assert asked_request(one) != asked_request(other)
+    assert request_digests(one) != request_digests(other)
 
 
 def _write(**changes):
@@ -81,7 +83,7 @@ def _write(**changes):
     ],
 )
 def test_names_that_look_like_secrets_hide_no_difference_in_rows(one, other):
-    assert asked_request(one) != asked_request(other)
+    assert request_digests(one) != request_digests(other)
 
 
 def test_fields_of_sources_and_clauses_that_have_their_default_are_left_out():
@@ -89,22 +91,22 @@ def test_fields_of_sources_and_clauses_that_have_their_default_are_left_out():
     merge = MergeRequest(table="/t", sources={"s": source}, on="true", when_matched=(MergeClause(delete=True),))
     decisive = {"on": "true", "sources": {"s": {"format": "csv", "path": "/a"}}, "when_matched": [{"delete": True}]}
     digest = hashlib.sha256(json.dumps(["merge", decisive], sort_keys=True).encode()).hexdigest()
-    assert asked_request(merge).digest == f"1:{digest[:32]}"
+    assert request_digests(merge).digest == f"1:{digest[:32]}"
 
 
 def test_how_a_missing_table_is_made_is_no_part_of_the_digest_of_a_merge():
     merge = MergeRequest(table="/t", sources={"s": JDBC}, on="true", when_not_matched=(MergeClause(insert="*"),))
     making = replace(merge, create_if_missing=True, partition_by=("day",), properties={"a": "b"})
-    assert asked_request(making) == asked_request(merge)
+    assert request_digests(making) == request_digests(merge)
 
 
 def test_a_parameter_with_its_default_is_left_out_so_that_new_ones_change_no_digest():
-    assert set(asked_request(WRITE).parameters) == {"sources", "query"}
+    assert set(request_digests(WRITE).parameters) == {"sources", "query"}
 
 
 def test_requests_of_different_operations_differ():
     texts = {"table": "/t", "condition": "id = 1"}
-    assert asked_request(DeleteRequest(**texts)) != asked_request(UpdateRequest(**texts, set={"id": "2"}))
+    assert request_digests(DeleteRequest(**texts)) != request_digests(UpdateRequest(**texts, set={"id": "2"}))
 
 
 def test_the_clauses_of_a_merge_are_part_of_the_digest():
@@ -112,5 +114,5 @@ def test_the_clauses_of_a_merge_are_part_of_the_digest():
         table="/t", sources={"source": JDBC}, on="source.id = target.id", when_matched=(MergeClause(delete=True),)
     )
     other = replace(merge, when_matched=(MergeClause(update="*"),))
-    assert asked_request(merge).digest != asked_request(other).digest
-    assert asked_request(merge).digest.startswith("1:")
+    assert request_digests(merge).digest != request_digests(other).digest
+    assert request_digests(merge).digest.startswith("1:")

@@ -192,10 +192,22 @@ class Resolved:
 @pytest.mark.parametrize(
     ("operator", "parameters", "said"),
     [
-        (DeltaDeleteOperator, {"condition": Resolved(None)}, "condition was given, and came out empty"),
-        (DeltaUpdateOperator, {"condition": Resolved(None)}, "condition was given, and came out empty"),
-        (DeltaMergeOperator, {"when_not_matched": Resolved(None)}, "when_not_matched was given, and came out empty"),
-        (DeltaMergeOperator, {"query": Resolved(None)}, "query was given, and came out empty"),
+        (
+            DeltaDeleteOperator,
+            {"condition": Resolved(None)},
+            "condition was given, but its template rendered it as empty",
+        ),
+        (
+            DeltaUpdateOperator,
+            {"condition": Resolved(None)},
+            "condition was given, but its template rendered it as empty",
+        ),
+        (
+            DeltaMergeOperator,
+            {"when_not_matched": Resolved(None)},
+            "when_not_matched was given, but its template rendered it as empty",
+        ),
+        (DeltaMergeOperator, {"query": Resolved(None)}, "query was given, but its template rendered it as empty"),
         (DeltaUpdateOperator, {"set": {"a": Resolved(None)}}, "set.a is None. .*'NULL'"),
         (
             DeltaMergeOperator,
@@ -227,15 +239,15 @@ def test_a_task_that_runs_again_is_not_held_to_what_was_empty_before():
     ("operator", "parameters", "said"),
     [
         (DeltaDeleteOperator, {"condition": " "}, "condition is empty"),
-        (DeltaDeleteOperator, {"condition": {"id": 1}}, "condition is a dict of Python's, where SQL is wanted"),
-        (DeltaMergeOperator, {"on": ["id"]}, "on is a list of Python's"),
+        (DeltaDeleteOperator, {"condition": {"id": 1}}, "condition is a Python dict, but must be a text with SQL"),
+        (DeltaMergeOperator, {"on": ["id"]}, "on is a Python list"),
         (DeltaDeleteOperator, {"table": "/lake/t@v3"}, "names a version, and only the newest can be written"),
         (DeltaDeleteOperator, {"application_args": ["x"]}, "application_args"),
         (DeltaUpdateOperator, {"set": {}}, "set names no column"),
         (DeltaUpdateOperator, {"set": "a = 1"}, "set is 'a = 1', not a mapping"),
         (DeltaUpdateOperator, {"set": "*"}, r"set is '\*', not a mapping"),
         (DeltaUpdateOperator, {"set": ["a"]}, "set is .*, not a mapping"),
-        (DeltaUpdateOperator, {"set": {"day": date(2026, 1, 31)}}, "set.day is a date of Python's"),
+        (DeltaUpdateOperator, {"set": {"day": date(2026, 1, 31)}}, "set.day is a Python date"),
         (DeltaMergeOperator, {"source": None}, "has neither"),
         (DeltaMergeOperator, {"sources": {"a": CSV}}, "has both"),
         (DeltaMergeOperator, {"when_matched": None}, "no clause, so it would do nothing"),
@@ -263,7 +275,7 @@ def test_a_task_that_runs_again_is_not_held_to_what_was_empty_before():
         (
             DeltaMergeOperator,
             {"when_matched": [{"update": {"at": datetime(2026, 1, 1, tzinfo=UTC)}}]},
-            r"when_matched\[0\].update.at is a datetime of Python's",
+            r"when_matched\[0\].update.at is a Python datetime",
         ),
         (
             DeltaMergeOperator,

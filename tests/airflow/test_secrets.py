@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_deltalite import secrets
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from airflow_provider_deltalite.secrets import java_options_in_files, without_secrets
+from airflow_provider_deltalite.secrets import move_java_options_to_files, without_secrets
 from deltalite.redaction import redacted, secret_values
 
 SECRETS = {
@@ -250,7 +250,7 @@ def test_options_of_the_drivers_jvm_are_in_a_file_that_java_reads(tmp_path):
         "spark.driver.extraJavaOptions": r"-Dmy.password='planted \"x\" \\y' -Dother=1",
         "spark.x.secret": "planted",
     }
-    moved = java_options_in_files(given, tmp_path)
+    moved = move_java_options_to_files(given, tmp_path)
     file = tmp_path / "spark.driver.extraJavaOptions.args"
     assert moved == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
     assert file.stat().st_mode & 0o777 == 0o600
@@ -274,7 +274,7 @@ def test_lineage_and_history_show_no_secret(table, context):
     lineage = task.get_openlineage_facets_on_start()
     assert [(one.namespace, one.name) for one in lineage.inputs] == [("ftp://h", "/in/x.csv")]
     assert "planted" not in repr(lineage)
-    assert task.begin(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
+    assert task.prepare_request(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
 
 
 def test_options_that_hold_a_secret_reach_spark_submit_by_the_name_of_a_file(table, spark_submit, context, kept):

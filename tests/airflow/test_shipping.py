@@ -60,9 +60,9 @@ def test_only_sources_and_the_typing_marker_travel_in_sorted_order(package, tmp_
 
 def test_a_changed_source_gets_another_name(package, tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "installed_library", lambda: package)
-    before = shipping.shipped_library(tmp_path)
+    before = shipping.pack_library(tmp_path)
     (package / "__init__.py").write_text("VALUE = 2\n")
-    after = shipping.shipped_library(tmp_path)
+    after = shipping.pack_library(tmp_path)
     assert before != after and before.exists() and after.exists()
 
 
@@ -70,14 +70,14 @@ def test_a_library_that_is_there_is_not_written_again_and_nothing_is_left_beside
     monkeypatch.setattr(shipping, "installed_library", lambda: package)
     cache = tmp_path / "cache"
     cache.mkdir()
-    made = shipping.shipped_library(cache)
+    made = shipping.pack_library(cache)
     inode = made.stat().st_ino
-    assert shipping.shipped_library(cache).stat().st_ino == inode
+    assert shipping.pack_library(cache).stat().st_ino == inode
     assert [p.name for p in cache.iterdir()] == [made.name]
 
 
 def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
-    library = shipping.shipped_library(tmp_path)
+    library = shipping.pack_library(tmp_path)
     code = "import deltalite.requests as m; print(m.__file__)"
     clean = [sys.executable, "-S", "-c", code]
     shown = subprocess.run(clean, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
@@ -85,7 +85,7 @@ def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
 
 
 def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(temporary):
-    with shipping.shipped("write", lambda nonce: f"nonce {nonce}") as job:
+    with shipping.ship_job("write", lambda nonce: f"nonce {nonce}") as job:
         request = Path(job.request)
         assert request.read_text() == f"nonce {job.nonce}" and len(job.nonce) == 32
         assert stat.S_IMODE(request.stat().st_mode) == 0o600
@@ -95,14 +95,14 @@ def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(temporary)
 
 
 def test_a_request_is_gone_also_when_the_task_fails():
-    with pytest.raises(RuntimeError), shipping.shipped("write", plain) as job:
+    with pytest.raises(RuntimeError), shipping.ship_job("write", plain) as job:
         raise RuntimeError
     assert not Path(job.request).exists()
 
 
 def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
     for _ in range(2):
-        with shipping.shipped("write", plain):
+        with shipping.ship_job("write", plain):
             pass
     (folder,) = temporary.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -110,10 +110,10 @@ def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
 
 
 def test_a_library_that_is_there_is_not_packed_again(temporary, monkeypatch):
-    with shipping.shipped("write", plain) as first:
+    with shipping.ship_job("write", plain) as first:
         pass
     monkeypatch.setattr(shipping, "library_zip", lambda sources: pytest.fail("packed again"))
-    with shipping.shipped("write", plain) as second:
+    with shipping.ship_job("write", plain) as second:
         assert second.library == first.library
 
 
@@ -140,7 +140,7 @@ def test_what_others_put_in_the_place_of_the_folder_is_not_used_and_fails_no_tas
     taken = temporary / f"airflow-provider-deltalite-{os.getuid()}"
     something(taken)
     before = sorted(temporary.rglob("*"))
-    with shipping.shipped("write", plain) as job:
+    with shipping.ship_job("write", plain) as job:
         folder = Path(job.library).parent
         assert folder.parent == temporary and folder != taken and not folder.is_symlink()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -150,7 +150,7 @@ def test_what_others_put_in_the_place_of_the_folder_is_not_used_and_fails_no_tas
 def test_a_folder_of_another_user_is_not_used(temporary, monkeypatch):
     monkeypatch.setattr(shipping.os, "getuid", lambda: 12345)
     (temporary / "airflow-provider-deltalite-12345").mkdir(mode=0o700)
-    with shipping.shipped("write", plain) as job:
+    with shipping.ship_job("write", plain) as job:
         assert Path(job.library).parent.name != "airflow-provider-deltalite-12345"
 
 
@@ -158,32 +158,32 @@ def test_a_zip_is_swept_after_a_week_without_use_and_a_half_written_file_after_a
     for name in ("deltalite-old.zip", "x.tmp", "mine.txt"):
         (tmp_path / name).write_text("")
     os.utime(tmp_path / "x.tmp", (time.time() + 7000,) * 2)
-    shipping.sweep(tmp_path, now=time.time() + 7200)
+    shipping.remove_unused_files(tmp_path, now=time.time() + 7200)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deltalite-old.zip", "mine.txt", "x.tmp"]
-    shipping.sweep(tmp_path, now=time.time() + 8 * 86400)
+    shipping.remove_unused_files(tmp_path, now=time.time() + 8 * 86400)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_use_of_a_zip_begins_its_week_anew(tmp_path):
-    made = shipping.shipped_library(tmp_path)
+    made = shipping.pack_library(tmp_path)
     os.utime(made, (1, 1))
-    shipping.shipped_library(tmp_path)
-    shipping.sweep(tmp_path, now=time.time())
+    shipping.pack_library(tmp_path)
+    shipping.remove_unused_files(tmp_path, now=time.time())
     assert made.exists()
 
 
 def test_a_write_that_fails_leaves_no_half_of_a_zip(tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "library_zip", lambda sources: 1 // 0)
     with pytest.raises(ZeroDivisionError):
-        shipping.shipped_library(tmp_path)
+        shipping.pack_library(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_task_that_lasts_a_month_keeps_its_request_and_its_library(temporary):
-    with shipping.shipped("write", plain) as job:
+    with shipping.ship_job("write", plain) as job:
         request = Path(job.request)
         assert stat.S_IMODE(request.stat().st_mode) == 0o600 and stat.S_IMODE(request.parent.stat().st_mode) == 0o700
-        shipping.sweep(Path(job.library).parent, now=time.time() + 30 * 24 * 3600)
+        shipping.remove_unused_files(Path(job.library).parent, now=time.time() + 30 * 24 * 3600)
         assert request.exists() and Path(job.library).exists()
     assert not request.exists()
 
@@ -192,7 +192,7 @@ WORKER = """
 import sys, time
 from airflow_provider_deltalite import shipping
 shipping.tempfile.tempdir = sys.argv[1]
-with shipping.shipped("write", lambda nonce: "{}") as job:
+with shipping.ship_job("write", lambda nonce: "{}") as job:
     print(job.request, flush=True)
     time.sleep(600)
 """
@@ -211,7 +211,7 @@ def test_what_a_killed_worker_left_is_swept_once_its_job_has_read_it(temporary, 
     def another_task_runs_after(seconds):
         with monkeypatch.context() as later:
             later.setattr(shipping.time, "time", lambda: now + seconds)
-            with shipping.shipped("write", plain):
+            with shipping.ship_job("write", plain):
                 pass
 
     another_task_runs_after(7200)

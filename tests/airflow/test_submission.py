@@ -234,7 +234,7 @@ def test_a_table_that_only_spark_reaches_is_left_to_the_job(spark_submit, contex
     assert operator("gs://lake/orders").execute(context)["version"] == 4
     assert "airflow-provider-deltalite[gcs]" in capsys.readouterr().out
     spark_submit.does("")
-    with pytest.raises(AirflowException, match="the log of gs://lake/orders cannot be read from this worker"):
+    with pytest.raises(AirflowException, match="this worker cannot read the log of gs://lake/orders"):
         operator("gs://lake/orders").execute(context)
     spark_submit.does(SAYS_AN_ERROR.format(kind="SchemaMismatchError", code=51))
     with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
@@ -326,7 +326,7 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(
         "post_submit_commands": ["true"],
     }
     load = operator(table, **values)
-    load._shipped = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
+    load._shipped_job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
     ours, theirs = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
     changed = {"_py_files", "_application_args"}
     assert {name: value for name, value in vars(ours).items() if name in vars(theirs) and name not in changed} == {

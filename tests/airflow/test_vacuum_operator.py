@@ -86,13 +86,13 @@ def test_a_cleared_vacuum_looks_again_and_never_replaces():
 
 def test_a_dry_run_looks_for_no_earlier_end_and_says_so(capsys):
     made = operator(dry_run=True)
-    assert made.done(None, made._request()) is None
+    assert made.find_finished_run(None, made._request()) is None
     result = OperationResult(table="/lake/orders", operation="VACUUM DRY RUN", version=3, read_version=3,
                              committed=False, skipped=False, app_id=None, txn_version=None, timestamp=None,
                              metrics={"numFilesToDelete": 7})  # fmt: skip
-    made.announced(result)
+    made.log_result(result)
     said = capsys.readouterr().out
-    assert "Dry run" in said and "7" in said
+    assert "dry run" in said and "7" in said
 
 
 def test_airflows_own_dry_run_of_a_task_still_works_and_a_dag_is_serialized():

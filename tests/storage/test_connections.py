@@ -139,7 +139,7 @@ def test_a_connection_that_is_another_one_at_each_look_up_makes_no_file_system_f
         used.append(connection.hook().ask(lambda store: store._fs))
         connection.replace()
     assert used[0] is used[1] is used[2]
-    monkeypatch.setattr(_filesystem, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(_filesystem, "_MIN_AGE_SECONDS", 0.0)
     assert connection.hook().ask(lambda store: store._fs) is not used[0], "what is old gives way where a wait begins"
 
 

@@ -227,7 +227,7 @@ def test_the_log_of_a_task_has_what_a_user_looks_for(whole_airflow, run):
     assert any(event.startswith("Committed version") for event in events)
     assert events.count("::group::Spark") <= 6
     assert any(
-        "The job was killed, often for want of memory" in json.dumps(json.loads(line))
+        "The job was killed, often because memory ran out" in json.dumps(json.loads(line))
         for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
     )
 
