@@ -1,22 +1,24 @@
-"""How many customers there were at the end of each day, also for days that have long gone by.
+"""Count the customers at the end of each day, also for past days.
 
-The table `customers` changes all the time; each run reads it *as it was* when the run's data interval ended
-(`timestamp_as_of`), and replaces that day in the table `customers_by_day`. So the numbers of a day do not depend on
-when they are computed: a backfill over past days, in any order, or a run that is cleared a month later, gives the same
-rows.
+The table `customers` changes all the time. Each DAG run reads it *as it was* at the end of the run's data interval
+(`timestamp_as_of`), and replaces that day in the table `customers_by_day`. The numbers of a day do not depend on when
+you compute them. You get the same rows from a backfill of past days in any order, and from a run that you clear a month
+later.
 
     airflow backfill create --dag-id customers_as_of_day --from-date 2026-03-01 --to-date 2026-03-31
 
-What that asks of the table that is read:
+The source table must meet these conditions:
 
-- Its versions must still be there. `delta.logRetentionDuration` (30 days) and `delta.deletedFileRetentionDuration` (7
-  days, by which a vacuum goes) have to reach as far back as anybody backfills: `customers_upsert` sets 400 days.
-- Its commits should carry their own times: `delta.enableInCommitTimestamps`, which `customers_upsert` sets too. Without
-  them the time of a version is that of a file, and is another one after the table was copied.
-- A day before the table's first commit has no version. The task fails with `TimestampOutOfRangeError`, which names
-  the oldest version and its time; begin the backfill there. A commit at midnight sharp belongs to the day that ends.
+- Its old versions still exist. Set `delta.logRetentionDuration` (default: 30 days) and
+  `delta.deletedFileRetentionDuration` (default: 7 days, used by vacuum) to the time that you want to backfill.
+  `customers_upsert` sets 400 days.
+- Its commits contain their own times: `delta.enableInCommitTimestamps`. `customers_upsert` sets it too. Otherwise the
+  time of a version is the modification time of a file, which changes when you copy the table.
+- The day is not older than the table's first commit. Otherwise the task fails with `TimestampOutOfRangeError`, which
+  names the oldest version and its time. Begin the backfill there. A commit at exactly midnight belongs to the day that
+  ends.
 
-The Airflow Variable `lake` says where the tables are.
+The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations
@@ -53,6 +55,6 @@ with DAG(
         mode="overwrite",
         replace_where="day = DATE'{{ ds }}'",
         partition_by=["day"],
-        conflict_retries=10,  # the days of a backfill run at the same time; each replaces its own
+        conflict_retries=10,  # the days of a backfill run at the same time, and each replaces only its own rows
     )
     # [END count]

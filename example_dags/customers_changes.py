@@ -1,17 +1,17 @@
-"""The changes of one table, followed into another: a copy of the customers for analysts, without their addresses.
+"""Follow the changes of one table into another: a copy of the customers for analysts, without email addresses.
 
-Each run reads the change data feed of `customers` from where the last run has ended to the newest version, and merges
-it into `customers_for_analysts`. No change is lost and none is merged twice:
+Each DAG run reads the change data feed of `customers` and merges it into `customers_for_analysts`. It starts after the
+last merged version and ends at the newest version. No change is lost, and none is merged twice:
 
-- How far the copy has come stands in the copy, in the very commit that brought it there (`user_metadata`). Nothing
-  that Airflow forgets, and no run that is repeated, can move that mark away from the rows.
-- The range of versions is decided by a task of its own. Every try of the merge reads the same range, and a try whose
-  commit had landed finds it.
-- Runs go one after the other, and one that failed holds up those behind it (`depends_on_past`): clear it as a whole.
+- Each merge stores the last merged version in its own commit (`user_metadata`). The stored version and the rows change
+  in one commit, so they cannot diverge.
+- The task `next_range` decides the range of versions. Every task attempt of the merge reads the same range. A retry
+  finds the commit of an earlier attempt.
+- Runs execute one after another. A failed run blocks the later ones (`depends_on_past`). Clear the complete run.
 
-A day without changes starts no Spark. The mark is looked for in the history of the copy, so the copy keeps its log for
-a year; should the mark be gone all the same, the task says so instead of beginning anew. The Airflow Variable `lake`
-says where the tables are.
+A day without changes starts no Spark job. The DAG reads the stored version from the copy's history, so the copy keeps
+its log for a year. If no stored version is left, the task fails and does not start from the beginning. The Airflow
+Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_provider_deltalite.operators.delta import DeltaMergeOperator, DeltaWriteOperator
 
 LAKE = "{{ var.value.get('lake', '/data/lake') }}"
-MARK = "customers up to version "
+MERGED_UP_TO = "customers up to version "
 
 
 # [START range_of_versions]
 def merged_up_to(copy: str) -> int:
-    """The last version of the source whose changes are in the copy, -1 where it has none yet."""
+    """Return the last version of the source whose changes are in the copy. -1 if there is none yet."""
     from deltalite import DeltaTable
     from deltalite.errors import TableNotFoundError
 
@@ -39,17 +39,17 @@ def merged_up_to(copy: str) -> int:
     except TableNotFoundError:
         return -1
     for commit in history:  # newest first
-        said = json.loads(commit.get("userMetadata") or "{}").get("user_metadata") or ""
-        if said.startswith(MARK):
-            return int(said.removeprefix(MARK))
+        user_metadata = json.loads(commit.get("userMetadata") or "{}").get("user_metadata") or ""
+        if user_metadata.startswith(MERGED_UP_TO):
+            return int(user_metadata.removeprefix(MERGED_UP_TO))
     if history[-1]["version"] > 0:
-        raise ValueError(f"The history of {copy} no longer says how far it has come; make the copy anew.")
+        raise ValueError(f"The history of {copy} no longer contains the last merged version. Make the copy again.")
     return -1
 
 
 @task
 def next_range(source: str, copy: str) -> dict[str, int]:
-    """The versions that this run merges, both inclusive. Skips the run where there is none."""
+    """Return the versions that this run merges, both inclusive. Skip the run if there is none."""
     from airflow.providers.common.compat.sdk import AirflowSkipException
 
     from deltalite import DeltaTable
@@ -78,7 +78,7 @@ with DAG(
         table=f"{LAKE}/customers_for_analysts",
         source={"format": "delta", "path": f"{LAKE}/customers"},
         query="SELECT customer, country, changed_at FROM source LIMIT 0",
-        mode="ignore",  # a table that is there is left as it is
+        mode="ignore",  # an existing table stays as it is
         properties={"delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 365 days"},
     )
     # [START merge_changes]
@@ -91,7 +91,7 @@ with DAG(
             "changes_from_version": "{{ ti.xcom_pull('next_range')['first'] }}",
             "changes_to_version": "{{ ti.xcom_pull('next_range')['last'] }}",
         },
-        # Of each customer the last change counts; within a version, a row that came outlives one that went.
+        # Take the last change of each customer. Within one version, an added row takes precedence over a deleted one.
         query="""
             SELECT last.customer, last.country, last.changed_at, last._change_type = 'delete' OR last.deleted AS deleted
             FROM (
@@ -104,7 +104,7 @@ with DAG(
         on="target.customer = source.customer",
         when_matched=[{"delete": True, "condition": "source.deleted"}, {"update": "*"}],
         when_not_matched=[{"insert": "*", "condition": "NOT source.deleted"}],
-        user_metadata=MARK + "{{ ti.xcom_pull('next_range')['last'] }}",
+        user_metadata=MERGED_UP_TO + "{{ ti.xcom_pull('next_range')['last'] }}",
         on_rerun="skip",
     )
     # [END merge_changes]

@@ -1,12 +1,17 @@
-"""A customer asks to be forgotten: deleted in one table, made anonymous in another.
+"""Forget a customer who asks for it: delete the row in one table, and make rows anonymous in another.
 
-Trigger the DAG with the customer's name. The row in `customers` is deleted; the orders stay, since the books need them,
-and lose whatever tells whose they were. Both are one commit each, and a retry finds what is done.
+Trigger the DAG with the customer's name. The first task deletes the row in `customers`. The second task keeps the
+orders for accounting, and removes everything that identifies the customer. Each task makes one commit, and a retry
+finds the commit of an earlier attempt.
 
-The rows are gone for everybody who reads the tables now. Earlier versions still hold them, until a vacuum deletes the
-files that only these need. A cleared day of `customers_upsert` reads the landing folder again, so delete the customer
-there too. The history of both tables keeps the condition, and so the name, as long as their logs go
-back: where customers have numbers, ask by number. The Airflow Variable `lake` says where the tables are.
+Some copies of the data remain after the run:
+
+- Earlier versions keep the rows until a vacuum deletes the files that only these versions need.
+- A cleared day of `customers_upsert` reads the landing folder again, so delete the customer there too.
+- The history of both tables keeps the condition with the name until the log expires. If your customers have numbers,
+  use the number in the condition.
+
+The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from airflow.sdk import DAG, Param
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaUpdateOperator
 
 LAKE = "{{ var.value.get('lake', '/data/lake') }}"
-# Whoever triggers the DAG gives a name, and no SQL.
+# `sql_literal` quotes the name, so the person who triggers the DAG cannot pass SQL.
 THE_CUSTOMER = "customer = {{ params.customer | sql_literal }}"
 
 
@@ -27,7 +32,7 @@ with DAG(
     doc_md=__doc__,
     schedule=None,
     start_date=datetime(2026, 3, 1, tzinfo=UTC),
-    params={"customer": Param(type="string", minLength=1, description="The name, as it is in the tables.")},
+    params={"customer": Param(type="string", minLength=1, description="The customer's name in the tables")},
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):

@@ -1,20 +1,20 @@
-"""The changes of a customer database become a Delta table: an upsert that deletes, too.
+"""Merge the daily changes of a customer database into a Delta table, with deletes.
 
-Every day the source delivers what has changed as lines of JSON: new and changed customers, and those that were deleted.
-One merge brings the table to that state.
+Every day the source delivers the changes as lines of JSON: new, changed and deleted customers. One merge applies them
+to the table.
 
-- A customer may have changed several times: the newest change counts, and a change that is older than the table's row
-  is passed over. A deleted customer stays as a row with `deleted`, without email and country, so an older change cannot
-  bring the customer back.
-- So days may come in any order, and a day that is merged again changes nothing. The merge therefore allows runs that
-  are out of order; by default a cleared merge fails where later runs changed the same rows.
-- A retry never merges twice, and the merge is one commit: nobody reads half of a day.
-- The table keeps deletion vectors, so only changed rows are written, and a change data feed for those who follow it.
-- Its versions can be read for 400 days, by their own times: `customers_as_of_day` computes from them.
+- The merge applies only the newest change of each customer. It ignores a change that is older than the table's row.
+- A deleted customer remains as a row with `deleted`, without email and country. So an older change cannot bring the
+  customer back.
+- You can merge days in any order, and merging a day again changes nothing. So the merge allows out-of-order runs. By
+  default, a cleared merge fails if later runs changed the same rows.
+- A retry never merges twice. The merge is one commit, so no reader sees half of a day.
+- The table has deletion vectors, so a merge writes only changed rows. It has a change data feed for consumers.
+- You can read each version for 400 days, by commit time. `customers_as_of_day` does this.
 
-Readers of the table leave out the deleted customers (`WHERE NOT deleted`). Two changes of one customer at the same
-`changed_at` have no order: give the source a number that grows where that happens. The Airflow Variables `landing` and
-`lake` say where the changes and the tables are.
+Readers of the table filter out deleted customers (`WHERE NOT deleted`). Two changes of one customer with the same
+`changed_at` have no order. If this can happen, add a sequence number to the source. The Airflow Variables `landing` and
+`lake` name the folders of the changes and of the tables.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ with DAG(
         table=CUSTOMERS,
         source=CHANGES,
         query="SELECT customer, email, country, changed_at, deleted FROM source LIMIT 0",
-        mode="ignore",  # a table that is there is left as it is
+        mode="ignore",  # an existing table stays as it is
         properties={
             "delta.enableDeletionVectors": "true",
             "delta.enableChangeDataFeed": "true",
-            # The table as it was at the end of a day can be asked for, for so long, and by the commits' own times.
+            # You can read the table as of any time in the last 400 days, by commit time.
             "delta.enableInCommitTimestamps": "true",
             "delta.logRetentionDuration": "interval 400 days",
             "delta.deletedFileRetentionDuration": "interval 400 days",

@@ -1,8 +1,8 @@
-"""A checkpoint a day for each table of the lake.
+"""Write a checkpoint of each table of the lake every day.
 
-Writes of this package make checkpoints by themselves. Other engines may not, and then every reader replays a long log.
-One mapped task for each table writes the checkpoint of its newest version and deletes what has expired from its log; a
-table whose newest version has one already is left alone. The Airflow Variable `lake` says where the tables are.
+Writes of this package make checkpoints automatically. Other engines may not, and then every reader replays a long log.
+One mapped task for each table writes a checkpoint of the newest version and deletes expired files of the log. If the
+newest version has a checkpoint, the task writes none. The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The upkeep of every table of the lake, whichever there are on the day.
+"""Maintain every table of the lake, also tables that were added today.
 
-A task looks for the tables: the folders of the lake that have a log. For each of them a group of tasks packs small
-files, writes the checkpoint of the newest version, and deletes what has passed the table's retention, seven days by
-default. The groups go ahead by themselves, two tasks at a time; a table that fails does not hold up the others. The
-Airflow Variable `lake` says where the tables are: a path, or a URI.
+The first task lists the tables: the folders of the lake that contain a Delta log. For each table, a task group packs
+small files, writes a checkpoint of the newest version, and deletes files that are older than the table's retention
+(seven days by default). The groups are independent: if one table fails, the others continue. Two tasks run at a time.
+The Airflow Variable `lake` names the folder of the tables, as a path or a URI.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ with DAG(
     # [START maintenance]
     @task
     def tables() -> list[str]:
-        """The addresses of the tables of the lake."""
+        """Return the addresses of the tables of the lake."""
         lake = Variable.get("lake", default="/data/lake").rstrip("/")
         folders = ObjectStoragePath(lake).iterdir()
         return sorted(f"{lake}/{folder.name}" for folder in folders if (folder / "_delta_log").is_dir())

@@ -1,10 +1,13 @@
-"""A vacuum a week for each table of the lake, and a look beforehand at what it would take.
+"""Vacuum each table of the lake every week, with an optional dry run.
 
-Overwrites, merges and deletes leave files that only old versions need, and jobs that were killed leave files that no
-version names. One mapped task for each table deletes what has passed the table's retention
-(`delta.deletedFileRetentionDuration`, seven days by default). Trigger the DAG with `{"dry_run": true}` to see in the
-task's log what would go, and with `{"mode": "lite"}` for a large table whose folder takes long to list. The Airflow
-Variable `lake` says where the tables are.
+Overwrites, merges and deletes leave files that only old versions need. Killed jobs leave files that no version names.
+One mapped task for each table deletes such files after the table's retention (`delta.deletedFileRetentionDuration`,
+seven days by default).
+
+- Trigger the DAG with `{"dry_run": true}` to see in the task's log which files a vacuum would delete.
+- Trigger it with `{"mode": "lite"}` for a large table whose folder takes long to list.
+
+The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations

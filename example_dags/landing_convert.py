@@ -1,9 +1,9 @@
-"""A folder of Parquet files becomes a Delta table, once.
+"""Convert a folder of Parquet files into a Delta table, once.
 
-Some other system has written `clicks` into folders by day (`day=2026-03-01`) and will not do so any more. The task
-makes a table of the folder where it lies: no file is moved or read beyond its footer, and the statistics of the footers
-serve queries from then on. It may run again at any time: a folder that is a table already is left alone. The Airflow
-Variable `landing` says where the folder is.
+Another system has written `clicks` into folders by day (`day=2026-03-01`), and no longer writes there. The task makes a
+Delta table of the folder in place. It moves no file, and reads only the footers of the files. Their statistics then
+let queries skip files. You can run the task again at any time: it does not change a folder that is already a table. The
+Airflow Variable `landing` names the parent folder.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""A raw feed of CSV files becomes a Delta table, one append for each day.
+"""Load a raw feed of CSV files into a Delta table, with one append for each day.
 
-Every day a shop delivers one folder of CSV files. The feed is as feeds are: amounts that are no numbers, lines that
-came twice, orders of the day before that came late, quotes and line breaks inside of texts. One task cleans it in
-Spark SQL and appends it to the table `orders`, partitioned by the day of the delivery.
+Every day a shop delivers one folder of CSV files. The feed has typical errors: amounts that are not numbers, duplicate
+lines, late orders of the day before, and quotes and line breaks inside texts. One task cleans the rows with Spark SQL
+and appends them to the table `orders`, partitioned by the day of the delivery.
 
-- A retry never appends twice: the commit carries the identity of the DAG run, and a try that finds it reports
+- A retry never appends twice. The commit contains the identity of the DAG run. A retry that finds the commit returns
   `skipped`.
-- Days may run in any order, or at the same time, as a backfill does.
-- Texts are read as they are and cast with `try_cast`, so that a value that cannot be read is a null, and not the end of
+- Days can run in any order, or at the same time, as in a backfill.
+- The task reads all columns as texts and converts them with `try_cast`. An invalid value becomes null and does not fail
   the task.
 
-The Airflow Variables `landing` and `lake` say where the feed and the tables are.
+The Airflow Variables `landing` and `lake` name the folders of the feed and of the tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
-# An order that was sent again replaces the earlier line; the order's own id and time say which is which.
+# An order that the shop sent twice is loaded once. The line with the latest `sent_at` counts.
 CLEAN = """
 WITH typed AS (
     SELECT
@@ -48,7 +48,7 @@ WHERE newest = 1
 with DAG(
     dag_id="orders_ingest",
     doc_md=__doc__,
-    # The run of a day starts when the day is over, and `ds` is that day.
+    # The run of a day starts after the day has ended, and `ds` is that day.
     schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=datetime(2026, 3, 1, tzinfo=UTC),
     catchup=False,
@@ -71,8 +71,8 @@ with DAG(
         query=CLEAN,
         mode="append",
         partition_by=["day"],
-        # Each run leaves its identity in the table; after this time, which must be longer than anybody waits before
-        # clearing a task, it may be forgotten.
+        # Each run stores its identity in the table. The table may drop it after this time, which must be longer than
+        # the time after which you still clear a task.
         properties={"delta.setTransactionRetentionDuration": "interval 90 days"},
     )
     # [END load]

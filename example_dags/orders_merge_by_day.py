@@ -1,14 +1,14 @@
-"""Corrections of many days, merged at the same time: one mapped task for each day.
+"""Merge corrections of many days at the same time, with one mapped task for each day.
 
-Corrections of orders arrive in a folder for each day that they concern. Each day is merged by a task of its own, up to
-eight at a time, into the one table `orders`, which is partitioned by day. They do not stand in each other's way: the
-day is a literal in the condition of each merge, so a task reads the files of its day alone, and what the others commit
-meanwhile is none of its business. Without it the keys of the source decide what is read, and they keep tasks apart only
-as far as the keys of one day lie apart from those of another.
+Corrections of orders arrive in one folder for each day that they concern. One mapped task merges each day into the
+table `orders`, which is partitioned by day. Up to eight tasks run at a time, without conflicts: each merge has its day
+as a literal in the condition. So a task reads only the files of its day, and commits of the other tasks do not conflict
+with it. Without the literal, the merge selects files by the keys of the source. Tasks then conflict if their key ranges
+overlap.
 
-A day that fails is retried alone; the days that are done stay as they are. The key of each item is its folder, so a
-commit belongs to these corrections and not to a position in the list, which may change before the run is cleared. The
-Airflow Variables `landing` and `lake` say where the corrections and the table are.
+If a day fails, only that day is retried. The `idempotency_key` of each task is its folder. So a commit belongs to these
+corrections, and not to a position in the list, which may change before you clear the run. The Airflow Variables
+`landing` and `lake` name the folders of the corrections and of the table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_provider_deltalite.operators.delta import DeltaMergeOperator
 # [START corrected_days]
 @task
 def corrected_days(folder: str) -> list[dict[str, Any]]:
-    """What a merge needs to know of each day that has corrections: where they are, and which rows they concern."""
+    """Return the parameters of a merge for each day with corrections: the source, the condition and the key."""
     days = sorted(path.name.removeprefix("day=") for path in ObjectStoragePath(folder).glob("day=*"))
     return [
         {

@@ -1,12 +1,12 @@
-"""A DAG that starts when a table changes, whoever has changed it.
+"""Start a DAG when a table changes, whichever program changes it.
 
-The triggerer watches the log of `orders`. A commit from anywhere, Airflow or not, starts a run within a minute or so;
-an OPTIMIZE or a VACUUM starts none, since it changes no row. The run gets a range of versions, and reads the table as
-it was at the last of them: what is written meanwhile starts the next run. Events may repeat and may be merged into one
-run, so the task names its work by the versions and may do it again.
+The triggerer watches the log of `orders`. A commit of any program, not only of Airflow, starts a DAG run within about a
+minute. An OPTIMIZE or a VACUUM starts none, because it changes no row. The run gets a range of versions and reads the
+table at the last of them. Later commits start the next run. Airflow may repeat an event, and may merge several events
+into one run. So the task identifies its work by the versions, and repeating it does no harm.
 
-An asset has to be known when this file is parsed, so the address cannot be a template: here it comes from the
-environment. Airflow watches as long as the DAG is not paused, and keeps how far it has come.
+Airflow must know the asset when it parses this file, so the address cannot be a template. Here it comes from the
+environment. Airflow watches the table while the DAG is not paused, and stores the last version that it has seen.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ORDERS = delta_asset(f"{os.environ.get('AIRFLOW_VAR_LAKE', '/data/lake')}/orders
 # [START count_changes]
 @task
 def count_changes() -> dict[str, Any]:
-    """Count the rows at the newest of the new versions. Reads on the worker, without Spark."""
+    """Count the rows at the newest of the new versions. The worker reads the table without Spark."""
     from deltalite import DeltaTable
 
     events = delta_events(get_current_context(), ORDERS)
-    if events.version is None:  # somebody has started this run by hand
+    if events.version is None:  # a person has triggered this run
         return {"versions": 0}
     table = DeltaTable(events[-1].table, version=events.version)
     return {

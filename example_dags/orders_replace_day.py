@@ -1,11 +1,11 @@
-"""Totals of one day, replaced as a whole.
+"""Replace the totals of one day.
 
-The task computes the totals of one day from the table `orders`, and replaces that day in the table `order_totals`;
-other days stay as they are. So it may run as often as one likes: after a correction of the orders, clear the run, and
-the day is replaced by the new totals.
+The task `totals` computes the totals of one day from the table `orders`, and replaces that day in the table
+`order_totals`. Other days do not change, so you can run it as often as you like. After a correction of the orders,
+clear the run: the new totals replace the old ones.
 
-The orders are read at a version that a task of its own has fixed: every retry computes from the same rows, whatever is
-written in between. The Airflow Variable `lake` says where the tables are.
+The task `newest_version` fixes the version of `orders` first. So every retry computes from the same rows, whatever
+other tasks write in the meantime. The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDERS = "{{ var.value.get('lake', '/data/lake') }}/orders"
 # [START newest_version]
 @task
 def newest_version(table: str) -> int:
-    """The version of a table now."""
+    """Return the newest version of a table."""
     from deltalite import DeltaTable
 
     return DeltaTable(table).version

@@ -1,13 +1,13 @@
-"""A report on exactly the version that the day's ingest has made.
+"""Report on exactly the version that the day's ingest has committed.
 
-The sensor waits for the commit that one run of `orders_ingest` makes, whatever else is written to the table meanwhile,
-and hands over its version. The report then reads the table as it was at that version: run again next year, it gives the
-same numbers.
+The sensor waits for the commit of one run of `orders_ingest`, ignores all other commits, and returns its version. The
+report then reads the table at that version. If you run it again next year, it returns the same numbers, as long as the
+version still exists.
 
-Each commit carries the data interval of the run that made it, and the sensor waits for the interval of its own run. So
-a day is found whether the ingest was scheduled, backfilled or triggered for it, and the report can be backfilled
-against a scheduled ingest. The sensor waits in the triggerer and takes no worker slot. The Airflow Variable `lake` says
-where the tables are.
+Each commit contains the data interval of the DAG run that made it. The sensor waits for the data interval of its own
+run. So it finds the commit of a scheduled, backfilled or triggered ingest, and you can backfill the report for a
+scheduled ingest. The sensor is deferred to the triggerer and takes no worker slot. The Airflow Variable `lake` names
+the folder of the tables.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 
 # [START summarize]
 @task
-def summarize(found: dict[str, Any], day: str) -> dict[str, Any]:
-    """Count the orders of a day, in the version that the sensor found. Reads on the worker, without Spark."""
+def summarize(commit: dict[str, Any], day: str) -> dict[str, Any]:
+    """Summarize the orders of a day, at the version of the commit. The worker reads the table without Spark."""
     import pyarrow.compute as pc
 
     from deltalite import DeltaTable
 
-    orders = DeltaTable(found["table"], version=found["version"]).to_arrow(
+    orders = DeltaTable(commit["table"], version=commit["version"]).to_arrow(
         columns=["customer", "amount", "ordered_at"], filter=[("day", "=", date.fromisoformat(day))]
     )
     midnight = datetime.combine(date.fromisoformat(day), datetime.min.time(), tzinfo=UTC)
     return {
         "day": day,
-        "version": found["version"],
+        "version": commit["version"],
         "orders": orders.num_rows,
         "customers": pc.count_distinct(orders["customer"]).as_py(),
         "revenue": str(pc.sum(orders["amount"]).as_py()),
@@ -65,7 +65,7 @@ with DAG(
             "task_id": "load",
             "data_interval_start": "{{ data_interval_start.isoformat() }}",
         },
-        after_version=-1,  # any version: the commit may be there before the sensor is
+        after_version=-1,  # any version, because the ingest may commit before the sensor starts
         deferrable=True,
         poke_interval=5,
         timeout=timedelta(hours=12),

@@ -1,12 +1,14 @@
-"""A bad load is taken back.
+"""Undo a bad load.
 
-A check looks at the orders as they are now, and then at one version before another, until it finds one without orders
-of a negative amount. The table is restored to that version, in a new one: nothing is copied, the bad versions stay in
-the history, and the change feed says what went. Where the newest version is sound already, the restore only records the
-run.
+The first task checks the newest version of `orders`, then the version before it, until it finds a version without
+negative amounts. The second task restores the table to that version:
 
-Versions are read on the worker by the columns that are asked for, and files whose statistics exclude a negative amount
-are not opened. The Airflow Variable `lake` says where the tables are.
+- The restore is a new commit that copies no file. The bad versions stay in the history, and the change data feed
+  contains the removed rows.
+- If the newest version is valid, the restore only records the run.
+
+The worker reads only the column `amount`, and opens no file whose statistics exclude negative amounts. The Airflow
+Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ ORDERS = "{{ var.value.get('lake', '/data/lake') }}/orders"
 # [START sound_version]
 @task
 def sound_version(table: str, most: str) -> int:
-    """The newest version without orders of a negative amount, of the last so many."""
+    """Return the newest version without negative amounts, among the last `most` versions."""
     from deltalite import DeltaTable
 
     newest = DeltaTable(table).version
     for version in range(newest, max(-1, newest - int(most)), -1):
         if DeltaTable(table, version=version).to_arrow(columns=["amount"], filter=[("amount", "<", 0)]).num_rows == 0:
             return version
-    raise AirflowFailException(f"None of the last {most} versions of {table} is sound.")
+    raise AirflowFailException(f"Each of the last {most} versions of {table} contains negative amounts.")
 
 
 # [END sound_version]
@@ -40,18 +42,18 @@ def sound_version(table: str, most: str) -> int:
 with DAG(
     dag_id="orders_undo",
     doc_md=__doc__,
-    schedule=None,  # triggered by hand, or by whoever found out
-    params={"most": Param(20, type="integer", minimum=1, description="How many versions to look at")},
+    schedule=None,  # trigger it when you find a bad load
+    params={"most": Param(20, type="integer", minimum=1, description="How many versions to check")},
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
     # [START restore]
-    found = sound_version(ORDERS, "{{ params.most }}")
+    version = sound_version(ORDERS, "{{ params.most }}")
     restore = DeltaRestoreOperator(
         task_id="restore",
         table=ORDERS,
         version="{{ ti.xcom_pull('sound_version') }}",
         user_metadata="{{ run_id }}",
     )
-    found >> restore
+    version >> restore
     # [END restore]

@@ -1,10 +1,11 @@
-"""Each night the orders of the last days are put near to their like.
+"""Z-order the orders of the last seven days every night.
 
-Queries look orders up by customer and by country. Along a Z curve of both, a file holds few customers and few
-countries, so its statistics exclude it from most queries. Only the partitions of the last seven days are looked at:
-older ones have been ordered by an earlier run and get no new rows. What is ordered already is left alone, so a second
-run costs a look at the log. No row changes, and loads that run meanwhile are not in the way. The Airflow Variable
-`lake` says where the tables are.
+Queries filter orders by customer and by country. After a Z-order by both columns, each file contains few customers and
+few countries. So most queries skip the file by its statistics. The task orders only the partitions of the last seven
+days. Earlier runs have ordered the older ones, and they get no new rows.
+
+The task does not rewrite files that are already ordered, so a second run only reads the log. It changes no row, and
+does not conflict with loads that run at the same time. The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations

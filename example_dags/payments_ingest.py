@@ -1,11 +1,10 @@
-"""A feed of payments into a table that keeps its own rules: a day with one bad row is refused as a whole.
+"""Load payments into a table with constraints: a day with one bad row is rejected completely.
 
-The rules are constraints of the table, and are made with it. They are checked in the pass that writes, whoever writes:
-a row that breaks one fails the task with `ConstraintViolationError`, the log shows the row, and nothing of the day
-becomes visible. Airflow does not try again, since another try would meet the same row: correct the feed and clear the
-task.
+The first run creates the table with its constraints. Every write checks them while it writes the rows. If a row
+violates a constraint, the task fails with `ConstraintViolationError`, the log shows the row, and the table does not
+change. Airflow does not retry the task, because a retry would meet the same row. Correct the feed and clear the task.
 
-The Airflow Variables `landing` and `lake` say where the feed and the tables are.
+The Airflow Variables `landing` and `lake` name the folders of the feed and of the tables.
 """
 
 from __future__ import annotations
