@@ -1,8 +1,8 @@
-"""A process with Airflow in it: runs one example DAG for each day that it is told, and says how each run ended.
+"""A process with Airflow that runs one example DAG for each requested day, and reports the result of each run.
 
-It reads days from its standard input and answers each with one line of JSON on its standard output. Everything else
-that is said here, by Airflow, by the tasks and by Spark, goes to one log file for each run. `DAG.test` runs the tasks
-in this process, without a scheduler, and a deferred task's trigger too; the metadata database is as real as any.
+It reads days from standard input, and answers each with one line of JSON on standard output. All other output of
+Airflow, the tasks and Spark goes to one log file for each run. `DAG.test` runs the tasks in this process, without a
+scheduler. It also runs the trigger of a deferred task. The metadata database is a real one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, TextIO
 
 
 def main(dag_id: str, logs: Path) -> None:
-    """Run the DAG for each day on standard input; ends with it, by force."""
+    """Run the DAG for each day on standard input. The process is killed when standard input ends."""
     days: Queue[date] = Queue()
     Thread(target=_read_days, args=(os.fdopen(os.dup(0)), days), daemon=True).start()
     answers = os.fdopen(os.dup(1), "w")
-    # The programs that tasks start inherit standard input; what is said there is not for them.
+    # Programs that tasks start would inherit standard input and read the days.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _write_output_to(logs / f"{dag_id}.log")
     dag = _load(dag_id)
@@ -36,9 +36,9 @@ def main(dag_id: str, logs: Path) -> None:
 
 
 def _read_days(lines: TextIO, days: Queue[date]) -> None:
-    """Hand on the days until there are no more: then whoever asked has ended, and nothing may be left running.
+    """Put the days into the queue. At the end of the input, the demonstration has ended: kill the process group.
 
-    This process leads a group, in which a spark-submit may be.
+    A spark-submit may run in the group.
     """
     for line in lines:
         days.put(date.fromisoformat(line.strip()))
@@ -55,12 +55,12 @@ def _write_output_to(log: Path) -> None:
 
 
 def _load(dag_id: str) -> Any:
-    """The DAG, from the folder that Airflow is configured with."""
+    """Load the DAG from Airflow's DAG folder."""
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.execution_time import supervisor
 
-    # The API server that serves the tasks of `DAG.test` takes seconds to make, and is made for each task otherwise.
+    # `DAG.test` makes an API server for each task, which takes seconds. With the cache it makes one.
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     file = Path(conf.get_mandatory_value("core", "dags_folder")) / f"{dag_id}.py"
     bag = DagBag(file)
@@ -70,13 +70,13 @@ def _load(dag_id: str) -> Any:
 
 
 def _run(dag: Any, day: date) -> dict[str, Any]:
-    """One DAG run: its state, what each task returned, and why the first one failed, if one did."""
+    """Run the DAG for a day. Return the state, the return value of each task, and the first task's error, if any."""
     failures: list[str] = []
     for task in dag.tasks:
         task.on_failure_callback = [lambda context: failures.append(str(context["exception"]))]
     midnight = datetime.combine(day, time(tzinfo=UTC))
-    # As the scheduler would: the run of a day starts when it is over. The run's id is made of this moment, so the run
-    # of a day has the same id whenever it runs.
+    # The run of a day starts when the day is over, as with the scheduler. The run's id contains this time, so the run
+    # of a day always has the same id.
     run = dag.test(logical_date=midnight, run_after=midnight + timedelta(days=1))
     tasks = {ti.task_id: ti for ti in run.get_task_instances()}
     return {

@@ -1,9 +1,9 @@
-"""The raw feed of a shop: one CSV file of orders for each day, the same bytes for the same day on every machine.
+"""The raw feed of a shop: one CSV file of orders for each day, with the same bytes for the same day on every machine.
 
-The dirt is that of real feeds: late orders of the day before, lines sent again (as they were, or corrected), missing
-values, amounts that are no numbers, ids that are none, white space, zones of time, and texts with quotes, commas, line
-breaks and letters from all over the world. What is in a file follows from its day alone, so a file that is there
-already is left alone. Standard library only.
+The feed has typical errors: late orders of the day before, repeated lines (unchanged or corrected), missing values,
+amounts that are not numbers, and invalid ids. It also has white space, several time zones, and texts with quotes,
+commas, line breaks and letters of many languages. The content depends on the day alone, so an existing file with this
+content is not written again. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 ORDERS_A_DAY = 20_000
 COLUMNS = ("order_id", "customer", "country", "amount", "note", "ordered_at", "sent_at")
 
-LATE = 0.02  # of a day's orders are delivered with the next day
-AGAIN = 0.01  # are sent a second time, unchanged
-CORRECTED = 0.005  # are sent a second time, with another amount
+LATE = 0.02  # the share of a day's orders that the shop delivers with the next day
+AGAIN = 0.01  # the share that it sends a second time, unchanged
+CORRECTED = 0.005  # the share that it sends a second time, with another amount
 NO_ID = 0.001
 NO_CUSTOMER = 0.01
 BAD_AMOUNT = 0.003
@@ -47,20 +47,23 @@ _NOTES = (
 
 
 def write_feed(landing: Path, day: date, *, orders: int = ORDERS_A_DAY) -> Path:
-    """The feed of a day as `<landing>/<day>/orders.csv`; complete or not there, and left alone where it is."""
+    """Write the feed of a day to `<landing>/<day>/orders.csv`, atomically, and return the file.
+
+    An existing file with the same content is not written again.
+    """
     file = landing / day.isoformat() / "orders.csv"
     content = feed(day, orders=orders).encode()
     if file.exists() and file.read_bytes() == content:
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    staged = file.with_name(".orders.csv.tmp")
-    staged.write_bytes(content)
-    staged.replace(file)
+    partial_file = file.with_name(".orders.csv.tmp")
+    partial_file.write_bytes(content)
+    partial_file.replace(file)
     return file
 
 
 def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
-    """The CSV text of a day, as RFC 4180 has it: a header, quotes doubled, lines ending in CR LF."""
+    """The CSV text of a day in the format of RFC 4180: a header, doubled quotes, lines ending in CR LF."""
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -69,17 +72,18 @@ def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
 
 
 def _lines(day: date, orders: int) -> list[list[str]]:
-    """All lines of a delivery, in no order."""
-    late = round(orders * LATE)
-    delivered = [*_day_of_orders(day, orders)[late:], *_day_of_orders(day - timedelta(days=1), orders)[:late]]
-    chance = random.Random(f"delivery {day}")  # noqa: S311  chosen to be the same everywhere, not to be a secret
-    lines = [line for order in delivered for line in _as_sent(order, chance)]
+    """All lines of a delivery, in random order."""
+    late_count = round(orders * LATE)
+    on_time = _day_of_orders(day, orders)[late_count:]
+    late = _day_of_orders(day - timedelta(days=1), orders)[:late_count]
+    chance = random.Random(f"delivery {day}")  # noqa: S311  the seed gives the same lines on every machine
+    lines = [line for order in (*on_time, *late) for line in _delivered_lines(order, chance)]
     chance.shuffle(lines)
     return lines
 
 
 def _day_of_orders(day: date, orders: int) -> list[list[str]]:
-    """The orders of a day, whenever they are delivered."""
+    """All orders of a day, on time and late."""
     chance = random.Random(f"orders {day}")  # noqa: S311  as above
     return [_order(day, number, chance) for number in range(orders)]
 
@@ -101,7 +105,7 @@ def _order(day: date, number: int, chance: random.Random) -> list[str]:
 
 def _amount(chance: random.Random) -> str:
     draw = chance.random()
-    cents = chance.randrange(1, 400) * chance.randrange(1, 150)  # many small ones; whole numbers are no platform's own
+    cents = chance.randrange(1, 400) * chance.randrange(1, 150)  # mostly small; integers are equal on every platform
     if draw < BAD_AMOUNT:
         return chance.choice(_BAD_AMOUNTS)
     if draw < BAD_AMOUNT + NO_AMOUNT:
@@ -109,8 +113,8 @@ def _amount(chance: random.Random) -> str:
     return f"{cents // 100}.{cents % 100:02}"
 
 
-def _as_sent(order: list[str], chance: random.Random) -> Iterator[list[str]]:
-    """The lines that a delivery has of an order: one, or one more with it sent again or corrected."""
+def _delivered_lines(order: list[str], chance: random.Random) -> Iterator[list[str]]:
+    """The lines of an order in a delivery: one, or two if the shop repeats or corrects it."""
     draw = chance.random()
     if draw < NO_ID:
         yield [chance.choice(("", "test")), *order[1:]]
@@ -119,5 +123,5 @@ def _as_sent(order: list[str], chance: random.Random) -> Iterator[list[str]]:
     if draw < NO_ID + AGAIN:
         yield list(order)
     elif draw < NO_ID + AGAIN + CORRECTED:
-        sent = datetime.fromisoformat(order[-1]) + timedelta(hours=1)
-        yield [*order[:3], f" {chance.randrange(1, 500)}.00 ", *order[4:6], sent.isoformat()]
+        sent_at = datetime.fromisoformat(order[-1]) + timedelta(hours=1)
+        yield [*order[:3], f" {chance.randrange(1, 500)}.00 ", *order[4:6], sent_at.isoformat()]

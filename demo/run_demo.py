@@ -1,13 +1,17 @@
-"""The demonstration: three days of orders through a real Airflow into a Delta table, and what became of them.
+"""The demonstration: a real Airflow loads three days of orders into a Delta table, and the program shows the table.
 
-Everything lies in one folder, `.airflow` in the checkout unless `--home` says otherwise: Airflow's home with its SQLite
-database, the feed, the table, and a log file for each DAG run. The days, and so the ids of the DAG runs, are the same
-each time: a second demonstration asks for runs that have committed already, and shows that nothing is written twice.
+All files are in one folder, `.airflow` in the checkout by default (`--home`): Airflow's home with its SQLite database,
+the feed, the table, and a log file for each DAG run. The days, and so the ids of the DAG runs, are always the same. A
+second demonstration runs DAG runs that have committed before, and shows that they write nothing twice.
 
-The sensor is seen to wait. For each day the report's run is started first, in a process of its own, and only when
-Airflow's database says that its sensor is deferred is the ingest of the day started in another. Where both want to
-write to the SQLite database, one waits for the other. Each process runs its DAG with `DAG.test`, so that neither a
-scheduler nor a web server has to be started and stopped.
+The demonstration shows that the sensor waits:
+
+1. It starts the report of a day in one process.
+2. It waits until Airflow's database says that the report's sensor is deferred.
+3. It starts the ingest of the day in another process.
+
+Each process runs its DAG with `DAG.test`, without a scheduler or a web server. A process that finds the SQLite database
+locked waits.
 """
 
 from __future__ import annotations
@@ -41,11 +45,11 @@ _PAUSE_SECONDS = 0.2
 
 
 class DemoError(Exception):
-    """What ends the demonstration, as a sentence for the terminal."""
+    """An error that ends the demonstration. Its text is a sentence for the terminal."""
 
 
 class Demo:
-    """What all steps share: the folders, the terminal and the clock."""
+    """The folders, the terminal and the start time, which all steps use."""
 
     def __init__(self, home: Path, orders: int) -> None:
         self.home = home
@@ -54,25 +58,25 @@ class Demo:
         self.lake = home / "lake"
         self.logs = home / "logs" / "demo"
         self.database = home / "airflow.db"
-        # A log file or a pipe has no width; the tables need one.
+        # Tables need a width, which a log file or a pipe does not have.
         self.console = Console(highlight=False, width=None if sys.stdout.isatty() else 130)
         self.started = time.monotonic()
 
-    def say(self, what: str, happened: str) -> None:
-        """One line for one step."""
-        self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/]  {what:<26} {happened}")
+    def print_step(self, step: str, result: str) -> None:
+        """Print one line for one step."""
+        self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/]  {step:<26} {result}")
 
     def environment(self) -> dict[str, str]:
-        """What Airflow and Spark are to see: nothing of the machine's own Airflow or Spark."""
-        foreign = ("AIRFLOW_", "SPARK_HOME", "PYSPARK_", "PYTHONPATH")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        return kept | {
+        """The environment of Airflow and Spark, without the settings of another Airflow or Spark on this machine."""
+        other_installations = ("AIRFLOW_", "SPARK_HOME", "PYSPARK_", "PYTHONPATH")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(other_installations)}
+        return inherited | {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "example_dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            # Two processes use the database: one that finds it locked waits.
+            # Two processes use the database. A process that finds it locked waits.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
@@ -82,7 +86,7 @@ class Demo:
 
 
 class DagRuns:
-    """A process that runs one DAG, one day after the other; it ends with the block, and with this program."""
+    """A process that runs one DAG for one day after another. It ends after the block, or with this program."""
 
     def __init__(self, demo: Demo, dag_id: str) -> None:
         self.dag_id = dag_id
@@ -93,7 +97,7 @@ class DagRuns:
             stdout=subprocess.PIPE,
             text=True,
             env=demo.environment(),
-            cwd=demo.home,  # whatever Spark leaves behind, it leaves there
+            cwd=demo.home,  # Spark writes its own files there
             start_new_session=True,
         )
 
@@ -108,28 +112,28 @@ class DagRuns:
         self._process.wait()
 
     def start(self, day: date) -> None:
-        """Begin the run of a day."""
+        """Start the run of a day."""
         if self._process.stdin is None or self._process.poll() is not None:
-            raise DemoError(f"The process of {self.dag_id} has ended.\n{_tail(self._log)}")
+            raise DemoError(f"Could not start {self.dag_id} for {day}: its process has ended.\n{_tail(self._log)}")
         self._process.stdin.write(f"{day}\n")
         self._process.stdin.flush()
 
     def has_ended(self, within_seconds: float) -> bool:
-        """Whether the run has said its end, or will within some time."""
+        """Wait up to this many seconds. Return whether the run has reported its end."""
         return bool(select.select([self._process.stdout], [], [], within_seconds)[0])
 
     def result(self) -> dict[str, Any]:
-        """What the tasks of the run returned, by their ids; waits for its end."""
+        """Wait for the end of the run, and return the return values of its tasks by task id."""
         line = self._process.stdout.readline() if self._process.stdout is not None else ""
         if not line:
             raise DemoError(f"The process of {self.dag_id} ended unexpectedly.\n{_tail(self._log)}")
-        ended: dict[str, Any] = json.loads(line)
-        if not ended["succeeded"]:
+        outcome: dict[str, Any] = json.loads(line)
+        if not outcome["succeeded"]:
             raise DemoError(
-                f"{self.dag_id}, run {ended['run_id']}, failed: {ended['failure']}\nIts log: {ended['log']}"
+                f"The run {outcome['run_id']} of {self.dag_id} failed: {outcome['failure']}\nIts log: {outcome['log']}"
             )
-        returned: dict[str, Any] = ended["returned"]
-        return returned
+        return_values: dict[str, Any] = outcome["returned"]
+        return return_values
 
 
 def _tail(log: Path) -> str:
@@ -138,53 +142,52 @@ def _tail(log: Path) -> str:
 
 
 def prepare(demo: Demo) -> None:
-    """Airflow's database, made or brought up to the installed version where it is not; and the feed."""
+    """Create Airflow's database, or migrate it to the installed version, and write the feed."""
     demo.logs.mkdir(parents=True, exist_ok=True)
     installed = importlib.metadata.version("apache-airflow-core")
-    migrated = demo.home / ".migrated"
-    if not (demo.database.exists() and migrated.exists() and migrated.read_text() == installed):
+    version_file = demo.home / ".migrated"
+    if not (demo.database.exists() and version_file.exists() and version_file.read_text() == installed):
         log = demo.logs / "migrate.log"
-        with log.open("w") as file, demo.console.status("Airflow makes its database"):
+        with log.open("w") as file, demo.console.status("Airflow creates its database"):
             command = [sys.executable, "-m", "airflow", "db", "migrate"]
             done = subprocess.run(command, env=demo.environment(), cwd=demo.home, stdout=file, stderr=file, check=False)
         if done.returncode != 0:
-            raise DemoError(f"Airflow could not make its database in {demo.home}.\n{_tail(log)}")
-        migrated.write_text(installed)
-        demo.say("airflow", f"database made in {demo.database}")
+            raise DemoError(f"Airflow could not create its database in {demo.home}.\n{_tail(log)}")
+        version_file.write_text(installed)
+        demo.print_step("airflow", f"created the database {demo.database}")
     for day in DAYS:
         file = write_feed(demo.landing, day, orders=demo.orders)
-        demo.say(f"{day} feed", f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
+        demo.print_step(f"{day} feed", f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
 
 
 def run_day(demo: Demo, day: date, ingest: DagRuns, report: DagRuns) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two DAG runs of a day; returns what `load` and `summarize` returned."""
-    with demo.console.status(f"{day}: the report is started"):
+    """Run the two DAGs for a day. Return the return values of `load` and `summarize`."""
+    with demo.console.status(f"{day}: starting the report"):
         report.start(day)
-        waiting = _waits(demo, report)
-    since = time.monotonic()
-    if waiting:
-        demo.say(f"{day} orders_report", "its sensor waits in deferral: the day's ingest has not committed yet")
-    with demo.console.status(f"{day}: orders are loaded by Spark"):
+        is_waiting = _wait_for_deferral(demo, report)
+    waiting_since = time.monotonic()
+    if is_waiting:
+        demo.print_step(f"{day} orders_report", "its sensor is deferred: the day's ingest has not committed yet")
+    with demo.console.status(f"{day}: Spark loads the orders"):
         ingest.start(day)
         load = ingest.result()["load"]
-    rows = load["metrics"]["numOutputRows"]
+    rows, size = load["metrics"]["numOutputRows"], load["metrics"]["numOutputBytes"]
     if load["skipped"]:
-        what = f"[yellow]skipped[/]: this run has committed version {load['version']} before; nothing is written twice"
+        result = f"[yellow]skipped[/]: this run committed version {load['version']} before, so it wrote nothing"
     else:
-        what = (
-            f"[green]committed version {load['version']}[/]: {rows:,} rows, {load['metrics']['numOutputBytes']:,} bytes"
-        )
-    demo.say(f"{day} orders_ingest", what)
+        result = f"[green]committed version {load['version']}[/]: {rows:,} rows, {size:,} bytes"
+    demo.print_step(f"{day} orders_ingest", result)
     with demo.console.status(f"{day}: the report reads the table"):
-        returned = report.result()
-    found = f"version {returned['wait']['version']}"
-    waited = f"its sensor found {found} after {time.monotonic() - since:.0f} s" if waiting else f"{found} was there"
-    demo.say(f"{day} orders_report", f"{waited}; the report has read that version")
-    return load, returned["summarize"]
+        return_values = report.result()
+    version = return_values["wait"]["version"]
+    seconds = time.monotonic() - waiting_since
+    waited = f"found version {version} after {seconds:.0f} s" if is_waiting else f"found version {version} at once"
+    demo.print_step(f"{day} orders_report", f"its sensor {waited}; the report read that version")
+    return load, return_values["summarize"]
 
 
-def _waits(demo: Demo, report: DagRuns) -> bool:
-    """Whether the sensor of the run that was just started is deferred; False where its first look found the version."""
+def _wait_for_deferral(demo: Demo, report: DagRuns) -> bool:
+    """Wait until the sensor of the new run is deferred. Return False if its first poll found the version."""
     started = datetime.now(UTC)
     while not report.has_ended(_PAUSE_SECONDS):
         if _is_deferred(demo.database, started):
@@ -193,24 +196,24 @@ def _waits(demo: Demo, report: DagRuns) -> bool:
 
 
 def _is_deferred(database: Path, since: datetime) -> bool:
-    """Whether the sensor has been deferred: then Airflow has noted by which method it will go on.
+    """Whether the sensor is deferred: Airflow then stores the method that resumes it.
 
-    Its state would not tell: `DAG.test` runs the trigger itself, and calls the task queued meanwhile.
+    The task's state does not show it, because `DAG.test` runs the trigger itself and sets the state to queued.
     """
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=60)) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT count(*) FROM task_instance WHERE dag_id = 'orders_report' AND task_id = 'wait' "
             "AND next_method IS NOT NULL AND start_date >= ?",
             (f"{since:%Y-%m-%d %H:%M:%S}",),
         ).fetchone()
-    return bool(found[0])
+    return bool(row[0])
 
 
 def run(demo: Demo) -> None:
-    """All of it."""
+    """Run all steps of the demonstration."""
     airflow, spark = (importlib.metadata.version(name) for name in ("apache-airflow-core", "pyspark"))
     demo.console.print(
-        f"[bold]Delta Lake as Airflow tasks[/]: Airflow {airflow}, Spark {spark}, everything in {demo.home}\n"
+        f"[bold]Delta Lake as Airflow tasks[/]: Airflow {airflow}, Spark {spark}, all files in {demo.home}\n"
     )
     prepare(demo)
     loads, reports = [], []
@@ -223,21 +226,21 @@ def run(demo: Demo) -> None:
     show_reports(demo.console, reports)
     skipped = sum(load["skipped"] for load in loads)
     if skipped == len(loads):
-        verdict = f"All {skipped} runs of orders_ingest were skipped: they had committed before. Nothing was written."
+        summary = f"All {skipped} runs of orders_ingest were skipped: they had committed before. Nothing was written."
     else:
-        verdict = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
-        verdict += "Start it again: the same runs will be skipped, and nothing is written twice."
-    demo.console.print(f"\n[bold]{verdict}[/]")
+        summary = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
+        summary += "Run the demonstration again: it skips the same runs and writes nothing twice."
+    demo.console.print(f"\n[bold]{summary}[/]")
     demo.console.print(f"{time.monotonic() - demo.started:.0f} s. The logs of all runs: {demo.logs}")
 
 
 def main() -> int:
-    """The program; the exit code."""
+    """Run the program, and return the exit code."""
     parser = argparse.ArgumentParser(description="Run the example DAGs on a real Airflow and show the table.")
-    parser.add_argument("--home", type=Path, default=CHECKOUT / ".airflow", help="the folder for all that is made")
-    parser.add_argument("--orders", type=int, default=ORDERS_A_DAY, help="how many orders a day has")
-    given = parser.parse_args()
-    demo = Demo(given.home.resolve(), given.orders)
+    parser.add_argument("--home", type=Path, default=CHECKOUT / ".airflow", help="the folder for all files")
+    parser.add_argument("--orders", type=int, default=ORDERS_A_DAY, help="the number of orders a day")
+    arguments = parser.parse_args()
+    demo = Demo(arguments.home.resolve(), arguments.orders)
     try:
         run(demo)
     except (DemoError, DeltaLiteError, OSError) as error:
