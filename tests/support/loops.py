@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).resolve().parents[1]
 # Folders whose tests use Spark, or start servers, by fixtures of several names.
@@ -20,6 +21,12 @@ SERVER_FOLDERS = frozenset({"storage", "system"})
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", action="store_true", help="also run the tests that are marked `campaign`")
+
+
+def pytest_configure() -> None:
+    """Give random examples as much time as a busy machine takes: no test is about time."""
+    settings.register_profile("deltalite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("deltalite")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
