@@ -44,6 +44,7 @@ def test_those_who_follow_the_customers_see_each_change(base, upserted):
     ]
 
 
+@pytest.mark.campaign
 def test_a_customer_who_asks_is_forgotten_in_both_tables(lake):
     orders, customers = rows(lake / "orders"), rows(lake / "customers")
     assert {FORGOTTEN} < {row["customer"] for row in customers}

@@ -17,7 +17,7 @@ from tests.examples.dag_runs import EXAMPLES
 from tests.support.airflow_processes import WholeAirflow
 from tests.support.postgres import postgres
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 DAG_ID = "customers_as_of_day"
 # When each version of `customers` was committed, and the countries of its customers.
 HISTORY = [

@@ -10,7 +10,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, example, run
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(lake):

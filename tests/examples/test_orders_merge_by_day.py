@@ -11,7 +11,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 def test_corrections_are_merged_by_a_task_for_each_day(base, lake):

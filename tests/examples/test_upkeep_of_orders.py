@@ -13,7 +13,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 OLD = date(2026, 2, 1)
 
 
