@@ -68,7 +68,7 @@ campaign: setup hadoop reference classes ## Run every test, with FACTOR (50) tim
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
-	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default -m "not slow or smoke" \
+	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default --generated-code -m "not slow or smoke" \
 	    $(DISTRIBUTED) $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types

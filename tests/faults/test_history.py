@@ -43,7 +43,7 @@ def committed(table, writers, operations):
 
 
 @pytest.mark.parametrize(
-    ("level", "writers", "operations"), [("Serializable", 8, 125), ("WriteSerializable", 4, 60)]
+    ("level", "writers", "operations"), [pytest.param("Serializable", 8, 125, marks=pytest.mark.campaign), ("WriteSerializable", 4, 60)]
 )  # fmt: skip
 def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, operations):
     table = tmp_path / "t"

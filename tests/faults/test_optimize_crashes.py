@@ -17,7 +17,9 @@ RUN = "airflow/dag/task/-1/manual"
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1"}
 
 
-@pytest.mark.parametrize("options", [{}, {"z_order_by": ["id"]}], ids=["packed", "ordered"])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"z_order_by": ["id"]}, marks=pytest.mark.campaign)], ids=["packed", "ordered"]
+)
 def test_an_optimize_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, options):
     template = tmp_path / "template"
     for first in (1, 5):

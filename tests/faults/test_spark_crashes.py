@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import check_whole, killed_everywhere, times_in_log
+from tests.support.loops import sampled
 from tests.support.submitting import submission
 from tests.support.tables import ordered, put, request, values
 
@@ -44,7 +45,7 @@ def literals(rows):
     return values("id, day", *[str(row)[1:-1] for row in rows]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(list(MODES), {"append", "rows that match"}))
 def test_a_write_is_killed_wherever_it_changes_a_file(spark_site, spark, tmp_path, mode):
     options, after, kinds = MODES[mode]
     template = tmp_path / "template"
@@ -58,7 +59,11 @@ def test_a_write_is_killed_wherever_it_changes_a_file(spark_site, spark, tmp_pat
     assert moved == {"ignore": 0, "rows that match": 3}.get(mode, 2)
 
 
-@pytest.mark.parametrize("properties", [{}, FEED, VECTORS, FEED | VECTORS], ids=["plain", "feed", "vectors", "both"])
+@pytest.mark.parametrize(
+    "properties",
+    [*(pytest.param(kind, marks=pytest.mark.campaign) for kind in ({}, FEED, VECTORS)), FEED | VECTORS],
+    ids=["plain", "feed", "vectors", "both"],
+)
 @pytest.mark.parametrize("command", CHANGED)
 def test_rows_are_changed_by_a_command_that_is_killed_wherever_it_changes_a_file(
     spark_site, spark, tmp_path, command, properties

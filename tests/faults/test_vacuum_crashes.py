@@ -54,7 +54,9 @@ def undated(table, versions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "kinds"), [("full", EVERYTHING), ("lite", CHANGES)])
+@pytest.mark.parametrize(
+    ("mode", "kinds"), [pytest.param("full", EVERYTHING, marks=pytest.mark.campaign), ("lite", CHANGES)]
+)
 def test_a_vacuum_is_killed_at_every_step(site, tmp_path, template, mode, kinds):
     rows = [(4,)]
     inside = {3: [(3,)], 4: rows}

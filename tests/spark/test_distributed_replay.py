@@ -23,7 +23,7 @@ from deltalite.upkeep.checksum import write_checksum
 from tests.support.golden import OF_THE_LOG, one_per_feature
 from tests.unit.builders import NOON_MS, add, create, load, metadata, put, remove, struct
 
-pytestmark = pytest.mark.usefixtures("interpreted")
+pytestmark = pytest.mark.usefixtures("one_task")
 
 NTZ = Protocol(
     min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",), writer_features=("timestampNtz",)

@@ -21,7 +21,7 @@ from deltalite.commands.update import update
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateRequest
 from tests.support.tables import HERE, hand_made, numbered, put, schema_json
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 ROWS = 5_000
 SCHEMA = schema_json(

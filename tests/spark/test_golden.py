@@ -16,7 +16,7 @@ from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, U
 from deltalite.spark.errors import reading_table
 from tests.support.golden import assert_same_rows, meta_of, names, one_per_feature
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 VARIANT = StructType().add("metadata", BinaryType()).add("value", BinaryType())
 EXPECTED_FAILURES = {}

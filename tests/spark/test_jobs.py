@@ -16,7 +16,7 @@ from deltalite.results import JobError, OperationResult
 from tests.support.submitting import WRITE_JOB, ends, submit
 from tests.support.tables import commit, data_files, everything, hand_made, request, rows, schema_json, values
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.generated_code]
 
 RUN = "airflow/dag/task/-1/manual__2026-01-01"
 TWO = values("id, day", "1, 'a'", "2, 'b'")

@@ -21,7 +21,7 @@ from tests.support.golden import names
 from tests.unit.builders import NOON_MS, add, load, metadata, put, remove, txn, vector
 from tests.unit.logs import facts
 
-pytestmark = pytest.mark.usefixtures("interpreted")
+pytestmark = pytest.mark.usefixtures("one_task")
 
 COLUMNS = {
     "n": "byte", "f": "double", "s": "string", "d": "date", "t": "timestamp", "z": "timestamp_ntz", "b": "boolean",

@@ -24,7 +24,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.requests import Source, WriteRequest
 from deltalite.storage.local import LocalLogStore
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
 
 
 @pytest.fixture

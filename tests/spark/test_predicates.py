@@ -28,7 +28,7 @@ from deltalite.spark.predicates import parse_predicate, reads_only
 from deltalite.spark.session import settings
 from tests.support.tables import schema_json
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 MEMBER = {"type": "struct", "fields": [{"name": "B c", "type": "long", "nullable": True, "metadata": {}}]}
 SCHEMA = parse_schema(

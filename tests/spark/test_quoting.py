@@ -18,7 +18,7 @@ from deltalite.spark.session import settings as spark_settings
 from deltalite.spark.sources import query_rows
 from tests.support.tables import delete_rows, put, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 NASTY = [
     "x' OR '1'='1",

@@ -18,7 +18,7 @@ from tests.support.golden import names, rows_of
 from tests.support.tables import data_file, hand_made, ordered, put, rows, schema_json, values
 from tests.support.vectors import inline
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 NOON_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 HOUR_MS = 3_600_000

@@ -17,7 +17,7 @@ from deltalite.storage.opening import open_store
 from tests.support.tables import hand_made, numbered, ordered, plan_of, schema_json, spark_rows
 from tests.support.vectors import inline
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 DELETED = {"features": ("deletionVectors",)}
 

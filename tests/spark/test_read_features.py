@@ -21,7 +21,7 @@ from deltalite.protocol.type_changes import is_widening
 from deltalite.spark.session import settings
 from tests.support.tables import addresses, data_file, hand_made, numbered, ordered, plan_of, schema_json, spark_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 
 def field(name, data_type, number, physical, **metadata):

@@ -27,7 +27,7 @@ from tests.support.row_model.strategies import cases, histories, random_cases, s
 from tests.support.row_model.tables import as_changes, feed, make, read
 from tests.support.row_model.values import counted, frozen
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
 COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
 KINDS = [

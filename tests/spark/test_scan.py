@@ -35,7 +35,7 @@ from tests.support.tables import (
     values,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 STRANGE = ["a/b", "50%", "50%25", "k=v", "it's", "Łódź 🚲", " ", "a+b", "a b", "#?&", "..", "[x]{y}*", 'back\\slash"']
 

@@ -12,7 +12,7 @@ from deltalite import DeltaTable
 from deltalite.spark.session import settings
 from tests.support.tables import hand_made, schema_json
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 OBJECTS = [
     {"a": 1, "b": "x", "z": [1, {"q": None}], "tags": ["t", None, 3], "at": {"lat": 1.5}},

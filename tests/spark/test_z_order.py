@@ -22,7 +22,7 @@ from deltalite.storage.opening import open_store
 from tests.support.packing import by_delta_rs, check, versions
 from tests.support.tables import commit, delete_rows, optimized, put, rows, spark_rows, update_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 

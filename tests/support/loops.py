@@ -21,6 +21,7 @@ SERVER_FOLDERS = frozenset({"storage", "system"})
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", action="store_true", help="also run the tests that are marked `campaign`")
+    parser.addoption("--generated-code", action="store_true", help="have Spark compile its queries, as in production")
 
 
 def pytest_configure() -> None:
