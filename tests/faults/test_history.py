@@ -43,8 +43,9 @@ def committed(table, writers, operations):
 
 
 @pytest.mark.parametrize(
-    ("level", "writers", "operations"), [pytest.param("Serializable", 8, 125, marks=pytest.mark.campaign), ("WriteSerializable", 4, 60)]
-)  # fmt: skip
+    ("level", "writers", "operations"),
+    [pytest.param("Serializable", 8, 125, marks=pytest.mark.campaign), ("WriteSerializable", 4, 60)],
+)
 def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, operations):
     table = tmp_path / "t"
     create(LocalLogStore(str(table)), configuration={"delta.isolationLevel": level}, partition_columns=("day",))

@@ -12,7 +12,7 @@ from tests.faults.programs import plain
 from tests.support.airflow_processes import at
 from tests.system.stand_in import commit_instead_of_spark
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
 DAG = """
 from datetime import UTC, datetime, timedelta

@@ -10,7 +10,7 @@ from tests.support.airflow_processes import WholeAirflow
 from tests.support.postgres import postgres
 from tests.system.stand_in import commit_instead_of_spark
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
 DAG = """
 from airflow.sdk import DAG
