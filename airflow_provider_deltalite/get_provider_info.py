@@ -60,9 +60,9 @@ def get_provider_info() -> dict[str, Any]:
                 "options": {
                     "namespace": {
                         "description": (
-                            "The first part of every transaction identifier that tasks write into tables. Give each "
-                            "Airflow deployment its own: two deployments that write to one table under the same "
-                            "namespace would take each other's runs for their own, and skip them."
+                            "The first part of every transaction identifier (app id) that tasks write into tables. "
+                            "Give each Airflow deployment another namespace. Two deployments that write to one table "
+                            "with the same namespace and DAGs would skip each other's runs."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -71,10 +71,10 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "commit_link": {
                         "description": (
-                            "Where the button 'Delta commit' of a task leads: a web address with the fields {bucket}, "
-                            "{key} (the commit's file in it), {uri} (both, with scheme), {table} and {version}, "
-                            "percent-encoded. There is no button without it, or if it gives no http or https "
-                            "address: Airflow's UI opens no others."
+                            "The web address of a task's button 'Delta commit'. It may contain the fields {bucket}, "
+                            "{key} (the commit's file in the bucket), {uri} (bucket and key with scheme), {table} and "
+                            "{version}, which are percent-encoded. The button is missing if the setting is empty, or "
+                            "if the address is not http or https, because Airflow's UI opens no other addresses."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -84,8 +84,8 @@ def get_provider_info() -> dict[str, Any]:
                     "spark_log_level": {
                         "description": (
                             "The lowest level of Spark's lines in the logs of tasks: ALL, TRACE, DEBUG, INFO, WARN, "
-                            "ERROR, FATAL or OFF. The log of a failed task has the newest lines below it in a folded "
-                            "group. A task that sets spark.log.level in its `conf` shows Spark's lines from that level."
+                            "ERROR, FATAL or OFF. The log of a failed task also has the newest lines below this level, "
+                            "in a folded group. spark.log.level in a task's `conf` takes precedence."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

@@ -64,7 +64,7 @@ with DAG(
         task_id="merge",
         table=CUSTOMERS,
         source=CHANGES,
-        # Two rows of the source for one of the table would be refused, so the newest change of each customer is taken.
+        # The merge rejects two source rows for one target row, so the query takes the newest change of each customer.
         query="""
             SELECT newest.customer, newest.changed_at, coalesce(newest.deleted, false) AS deleted,
                    if(newest.deleted, NULL, newest.email) AS email,
@@ -73,7 +73,7 @@ with DAG(
             WHERE newest.customer IS NOT NULL
         """,
         on="target.customer = source.customer",
-        # Only a newer change counts, and a deleted customer leaves a row that an older change is compared with.
+        # Apply only a newer change. A deleted customer keeps a row, with which the merge compares older changes.
         when_matched=[{"update": "*", "condition": "source.changed_at > target.changed_at"}],
         when_not_matched=[{"insert": "*"}],
         out_of_order="allow",

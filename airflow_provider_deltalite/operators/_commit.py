@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class DeltaCommitOperator(DeltaSubmitOperator):
-    """Run one request that ends in a commit, once for each run of the task.
+    """Run one request that ends in a commit, once for each DAG run.
 
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the operation after a conflict with another writer's commit.

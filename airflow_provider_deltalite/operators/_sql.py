@@ -53,7 +53,7 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         """Raise `InvalidRequestError` for SQL that was rendered as empty, and for Python values in place of SQL."""
         for name in self._rendered_empty:
             raise InvalidRequestError(
-                f"{name} was given, but its template rendered it as empty.",
+                f"{name} was given, but is empty after rendering.",
                 remedy="If another task returns it, check what that task returned. Otherwise leave the parameter out.",
             )
         for name in sorted(self.sql_texts | self.plain_texts):

@@ -33,8 +33,8 @@ class DeltaVacuumOperator(DeltaCommitOperator):
     ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param retention_hours: Keep files that were removed in the last hours. The default is the table's retention. A
-        shorter time is rejected without ``confirm_short_retention``. (templated)
+    :param retention_hours: Keep files that were removed less than this many hours ago. The default is the table's
+        retention. A shorter time is rejected without ``confirm_short_retention``. (templated)
     :param confirm_short_retention: The table's name (the last part of its address), or its complete address. It
         confirms a ``retention_hours`` shorter than the table's retention. Queries, streams and time travel may then
         lose files that they need. (templated)

@@ -1,4 +1,4 @@
-"""What the tests of the provider share: tables written by hand, and a stand-in for Spark.
+"""Fixtures of the provider's tests: tables that a test writes itself, and a stand-in for Spark.
 
 No test here but those of the example DAGs needs a metadata database or a JVM. The stand-in is a real program called
 `spark-submit` on the PATH: it records how it was called and then runs the few lines of Python that the test gave it, so
@@ -98,7 +98,7 @@ class Table:
 
 @pytest.fixture(scope="session")
 def make_table() -> type[Table]:
-    """For tests that need more than one, or one that outlives them."""
+    """For tests that need several tables, or a table after the test."""
     return Table
 
 
@@ -109,7 +109,7 @@ def table(tmp_path) -> Table:
 
 @dataclass
 class StandIn:
-    """The program `spark-submit`: `does` says what it does when called, `call` how it was called."""
+    """A stand-in for `spark-submit`. `does` sets the code that it runs, and `call` is how it was called."""
 
     bin: Path
     calls: Path
@@ -132,7 +132,7 @@ class StandIn:
 
 
 def make_programs(folder: Path) -> StandIn:
-    """A folder `bin` with the stand-in and a Java that is none."""
+    """Make a folder `bin` with the stand-in and a fake Java."""
     programs = folder / "bin"
     programs.mkdir()
     stand_in = StandIn(bin=programs / "spark-submit", calls=folder / "calls.json", script=folder / "scenario.py")
@@ -154,13 +154,13 @@ def make_programs(folder: Path) -> StandIn:
 
 @pytest.fixture(scope="session")
 def make_stand_in():
-    """For tests whose worker is a process of its own: the stand-in in a folder of theirs."""
+    """For tests with a worker in another process: the stand-in in a folder of the test."""
     return make_programs
 
 
 @pytest.fixture
 def spark_submit(tmp_path, monkeypatch) -> StandIn:
-    """A worker that has a local Spark connection, spark-submit and Java, of which none is real."""
+    """A worker with a local Spark connection, and stand-ins for spark-submit and Java."""
     stand_in = make_programs(tmp_path)
     monkeypatch.setenv("PATH", str(stand_in.bin.parent))
     for name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
@@ -171,18 +171,18 @@ def spark_submit(tmp_path, monkeypatch) -> StandIn:
 
 @pytest.fixture
 def events_are_stored_at_once(monkeypatch) -> None:
-    """A watcher that need not wait for Airflow's database before it keeps its position."""
+    """Let a watcher store its position without waiting for Airflow's database."""
     monkeypatch.setattr("airflow_provider_deltalite.triggers._table._ON_ITS_WAY_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)
 def settling(monkeypatch) -> None:
-    """A deferred sensor that need not wait for a scheduler, which no test here has."""
+    """Let a deferred sensor start without waiting for a scheduler, which these tests do not have."""
     monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 0.0)
 
 
 class StateStore:
-    """Airflow's task state store: what outlives a try."""
+    """A stand-in for Airflow's task state store, which keeps values across task attempts."""
 
     def __init__(self) -> None:
         self.values: dict = {}
@@ -198,7 +198,7 @@ class StateStore:
 
 
 class OutletEvents:
-    """Airflow's accessor: an event for any asset that is asked for."""
+    """A stand-in for Airflow's accessor: it has an event for each asset."""
 
     def __init__(self) -> None:
         self.events: dict = {}
@@ -212,7 +212,7 @@ class OutletEvents:
 
 @pytest.fixture
 def context() -> dict:
-    """The context of the first try of a task that has two retries; with state, where Airflow keeps some for a task."""
+    """The context of the first attempt of a task with two retries, with a state store if Airflow has one."""
     ti = SimpleNamespace(
         dag_id="sales",
         task_id="load",

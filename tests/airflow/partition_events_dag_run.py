@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
     from tests.support.airflow_versions import DagBag
 
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # seconds, for each task otherwise
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # takes seconds to make
     initdb()
     dags = DagBag(Path(__file__)).dags
     stored = {}

@@ -1,4 +1,4 @@
-"""Operators as they are when a task begins: in a DAG, with their templates rendered."""
+"""Operators in a DAG with rendered templates, as at the start of a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Operator = TypeVar("_Operator", bound=DeltaSubmitOperator)
 def rendered(
     kind: type[_Operator], *, native: bool = False, rendered_with: dict[str, Any] | None = None, **parameters: Any
 ) -> _Operator:
-    """The operator on `/lake/orders` after rendering; `native` is the DAG's `render_template_as_native_obj`."""
+    """Render an operator on `/lake/orders`. `native` is the DAG's `render_template_as_native_obj`."""
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
         made = kind(**{"task_id": "task", "table": "/lake/orders", **parameters})
     made.render_template_fields(rendered_with or {})

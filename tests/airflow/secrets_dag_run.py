@@ -1,6 +1,6 @@
-"""A DAG with secrets in every kind of task, plain and mapped, and the program that runs it in a process of its own.
+"""A DAG with secrets in every kind of task, plain and mapped, and the program that runs it in another process.
 
-It writes to a file what Airflow has stored of the run: rendered fields, as the REST API and the UI show them, and XCom.
+It writes the values that Airflow has stored to a file: rendered fields, as the REST API and the UI show them, and XCom.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
     from tests.support.airflow_versions import DagBag
 
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # seconds, for each task otherwise
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # takes seconds to make
     initdb()
     DagBag(Path(__file__)).dags["secrets"].test(logical_date=datetime(2026, 1, 1, tzinfo=UTC))
     with create_session() as session:

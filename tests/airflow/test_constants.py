@@ -1,4 +1,4 @@
-"""Constant parameters are checked when the DAG is parsed; whatever is known only when the task runs waits."""
+"""Constant parameters are checked when the DAG is parsed. Values that are unknown until the task runs are not."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def parsed(operator, *, dag=None, **parameters):
         (DeltaVersionSensor, {"table": "s3://lake/../t"}, r"\.\."),
     ],
 )
-def test_a_constant_that_cannot_be_right_is_refused_with_dag_task_and_parameter(operator, parameters, problem):
+def test_an_invalid_constant_is_rejected_with_dag_task_and_parameter(operator, parameters, problem):
     with pytest.raises(InvalidRequestError, match=rf"^Task 'load' of DAG 'sales': .*{problem}"):
         parsed(operator, **parameters)
 
@@ -146,21 +146,21 @@ def test_a_template_waits_until_the_task_runs(operator, parameters):
     assert parsed(operator, **parameters).task_id == "load"
 
 
-def test_markers_of_the_dags_own_templates_wait_too():
+def test_template_markers_of_the_dag_wait_too():
     settings = {"jinja_environment_kwargs": {"variable_start_string": "[[", "variable_end_string": "]]"}}
     assert parsed(DeltaWriteOperator, dag=settings, source=CSV, mode="[[ params.mode ]]")
     with pytest.raises(InvalidRequestError):
         parsed(DeltaWriteOperator, source=CSV, mode="<< params.mode >>")
 
 
-def test_what_another_task_returns_waits_and_the_constants_beside_it_do_not():
+def test_a_return_value_of_another_task_waits_and_the_constants_do_not():
     with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         DeltaWriteOperator(task_id="load", table=another(), source=another(), mode=another())
         with pytest.raises(InvalidRequestError, match="mode is 'appendd'"):
             DeltaWriteOperator(task_id="typo", table=another(), source=another(), mode="appendd")
 
 
-def test_mapped_parameters_wait_and_the_worker_checks_what_it_rendered():
+def test_mapped_parameters_wait_and_the_worker_checks_the_rendered_values():
     with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         mapped = DeltaWriteOperator.partial(task_id="load", table="/t", mode="appendd").expand(source=[CSV])
         delta_maintenance.partial(vacuum={"retention_hours": "{{ h }}"}).expand(table=["/a", "/b"])
@@ -177,7 +177,7 @@ def test_the_steps_of_a_task_group_and_default_args_are_checked():
             delta_maintenance("/t", optimize={"on_rerun": "write"}, vacuum={"mode": "litte", "on_rerun": "write"})
 
 
-def test_a_subclass_is_checked_after_its_own_constructor():
+def test_a_subclass_is_checked_after_its_constructor():
     class Load(DeltaWriteOperator):
         def __init__(self, **kwargs):
             super().__init__(source=CSV, **kwargs)
@@ -187,7 +187,7 @@ def test_a_subclass_is_checked_after_its_own_constructor():
         parsed(Load)
 
 
-def test_an_import_test_finds_it_and_nothing_heavy_is_loaded(tmp_path):
+def test_an_import_test_finds_the_error_and_loads_no_slow_module(tmp_path):
     (tmp_path / "orders.py").write_text(
         "import sys\nfrom airflow.sdk import DAG\n"
         "from airflow_provider_deltalite.operators.delta import DeltaWriteOperator\n"

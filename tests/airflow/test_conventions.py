@@ -1,4 +1,4 @@
-"""What every provider of Airflow's keeps to, held against all that this one has: no list here has to be kept up."""
+"""The conventions of Airflow's providers, checked for all modules of this provider. No list here needs an update."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ INFO = get_provider_info()
 KINDS = ("operators", "sensors", "hooks", "triggers")
 
 OPERATORS = {
-    name: found
-    for name, found in vars(operators).items()
-    if inspect.isclass(found) and issubclass(found, SparkSubmitOperator) and name in operators.__all__
+    name: member
+    for name, member in vars(operators).items()
+    if inspect.isclass(member) and issubclass(member, SparkSubmitOperator) and name in operators.__all__
 }
 
 
@@ -41,17 +41,17 @@ def public_modules(kind: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_airflow_is_told_of_every_public_module_and_of_no_other(kind):
+def test_provider_info_lists_every_public_module_and_no_other(kind):
     assert set(modules_named(kind)) == public_modules(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_entry_belongs_to_an_integration_that_is_named(kind):
+def test_each_entry_belongs_to_a_listed_integration(kind):
     named = {one["integration-name"] for one in INFO["integrations"]}
     assert {entry["integration-name"] for entry in INFO[kind]} <= named
 
 
-def test_no_key_at_any_depth_is_one_that_airflow_would_pass_over():
+def test_airflow_ignores_no_key_at_any_depth():
     from importlib import resources
 
     import jsonschema
@@ -100,12 +100,12 @@ GIVEN = {
     "storage_conn_id": "lake",
 }
 TRIGGERS = {
-    f"{module}.{name}": found
+    f"{module}.{name}": member
     for module in modules_named("triggers")
-    for name, found in vars(import_module(module)).items()
-    if inspect.isclass(found)
-    and issubclass(found, BaseTrigger)
-    and found.__module__.startswith(airflow_provider_deltalite.__name__)
+    for name, member in vars(import_module(module)).items()
+    if inspect.isclass(member)
+    and issubclass(member, BaseTrigger)
+    and member.__module__.startswith(airflow_provider_deltalite.__name__)
 }
 
 
@@ -119,7 +119,7 @@ def test_there_are_triggers():
 
 
 @pytest.mark.parametrize("name", sorted(TRIGGERS))
-def test_a_trigger_is_made_again_from_the_json_of_what_it_serializes(name):
+def test_a_trigger_survives_serialization_to_json(name):
     path, kwargs = made(TRIGGERS[name]).serialize()
     module, cls = path.rsplit(".", 1)
     assert getattr(import_module(module), cls) is TRIGGERS[name]
@@ -130,8 +130,8 @@ def test_a_trigger_is_made_again_from_the_json_of_what_it_serializes(name):
 
 
 @pytest.mark.parametrize("name", sorted(TRIGGERS))
-def test_a_trigger_that_is_made_again_has_the_row_that_it_had(name):
-    """Airflow knows the row of an event trigger by this hash; another one at the next parse would forget the cursor."""
+def test_a_deserialized_trigger_has_the_same_database_row(name):
+    """Airflow finds the row of an event trigger by this hash. Another hash at the next parse would lose the cursor."""
     path, kwargs = made(TRIGGERS[name]).serialize()
     again = TRIGGERS[name](**json.loads(json.dumps(kwargs))).serialize()
     assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*again)
@@ -145,8 +145,8 @@ print("said", json.dumps({name: made(trigger).serialize() for name, trigger in T
 """
 
 
-def test_what_triggers_serialize_is_the_same_text_in_every_process():
-    said = [
+def test_a_trigger_serializes_to_the_same_text_in_every_process():
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", _SERIALIZED, str(CHECKOUT)],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -156,5 +156,5 @@ def test_what_triggers_serialize_is_the_same_text_in_every_process():
         ).stdout.splitlines()[-1]
         for seed in ("1", "2")
     ]
-    assert said[0] == said[1]
-    assert said[0].startswith("said")
+    assert outputs[0] == outputs[1]
+    assert outputs[0].startswith("said")

@@ -1,4 +1,4 @@
-"""Convert as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+"""DeltaConvertOperator: the request for the job, and parameters that are rejected before the job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def operator(**parameters) -> DeltaConvertOperator:
     return rendered(DeltaConvertOperator, **parameters)
 
 
-def asked(**parameters) -> ConvertRequest:
+def rendered_request(**parameters) -> ConvertRequest:
     return operator(**parameters)._request()
 
 
 @BOTH
-def test_every_parameter_arrives_with_its_templates_rendered(native):
-    request = asked(
+def test_every_parameter_is_rendered(native):
+    request = rendered_request(
         native=native,
         table="/lake/{{ name }}",
         partition_schema="{{ column }} DATE, n INT",
@@ -39,7 +39,7 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
         properties={"delta.enableChangeDataFeed": "true", "mine": "1"},
     )  # fmt: skip
     assert ConvertRequest.from_json(request.to_json()) == request
-    assert asked(native=native) == ConvertRequest(table="/lake/orders")
+    assert rendered_request(native=native) == ConvertRequest(table="/lake/orders")
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
         ({"conflict_seconds": -1}, "conflict_seconds is -1"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
     with pytest.raises(InvalidRequestError, match=problem):
-        asked(**parameters)
+        rendered_request(**parameters)
 
 
-def test_a_cleared_conversion_leaves_the_table_and_never_replaces():
+def test_a_cleared_conversion_keeps_the_table_and_never_replaces_it():
     made = operator()
     assert made.default_on_rerun(made._request()) is OnRerun.SKIP
     with pytest.raises(InvalidRequestError, match="takes back an earlier append"):

@@ -1,4 +1,4 @@
-"""What a task's run has done before: which tries find the commit of an earlier one, and which write again."""
+"""Generations: which task attempts find the commit of an earlier attempt, and which write again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from tests.support.airflow_versions import NEVER_EXPIRE, since_3_3
 from tests.support.stood_in_jobs import APP_ID, KEEPS_ITS_REQUEST, SAYS_ITS_RESULT, commits_with, operator
 
 
-def test_a_run_that_has_committed_is_reported_as_skipped_and_no_process_is_started(
-    table, spark_submit, context, capsys
-):
+def test_a_run_that_has_committed_is_skipped_without_a_process(table, spark_submit, context, capsys):
     table.create()
     table.commit(1, table.txn(APP_ID), table.add())
     table.commit(2, table.add())
@@ -30,7 +28,7 @@ def test_a_commit_of_another_run_does_not_stop_this_one(table, spark_submit, con
     assert operator(table).execute(context)["version"] == 4
 
 
-def test_the_same_run_of_another_deployment_is_another_run(table, spark_submit, context, monkeypatch):
+def test_the_same_run_id_in_another_namespace_is_another_run(table, spark_submit, context, monkeypatch):
     table.create()
     table.commit(1, table.txn(APP_ID), table.add())
     spark_submit.does(SAYS_ITS_RESULT)
@@ -44,8 +42,8 @@ def test_the_same_run_of_another_deployment_is_another_run(table, spark_submit, 
 
 
 @pytest.mark.parametrize("has_state", [True, False])
-def test_a_cleared_task_writes_again_where_its_policy_says_so(table, spark_submit, context, has_state):
-    """Without state of the task a clear is told by the tries."""
+def test_a_cleared_task_writes_again_if_on_rerun_says_so(table, spark_submit, context, has_state):
+    """Without a state store, `max_tries` shows whether the task was cleared."""
     if not has_state:
         context.pop("task_state_store", None)
     table.create()
@@ -59,9 +57,7 @@ def test_a_cleared_task_writes_again_where_its_policy_says_so(table, spark_submi
 
 @since_3_3
 @pytest.mark.parametrize("retries", [0, 9])
-def test_retries_that_are_edited_between_two_tries_neither_repeat_nor_pass_over_a_write(
-    table, spark_submit, context, retries
-):
+def test_an_edit_of_retries_between_attempts_neither_repeats_nor_skips_a_write(table, spark_submit, context, retries):
     table.create()
     spark_submit.does(commits_with(table, exit_code=134))
     assert operator(table, mode="overwrite").execute(context)["committed"] is True
@@ -99,7 +95,7 @@ def test_a_cleared_task_does_not_join_the_tracked_job_of_its_earlier_generation(
 
 
 @since_3_3
-def test_the_generation_is_kept_before_the_job_starts_and_for_as_long_as_the_dag_run(table, spark_submit, context):
+def test_the_generation_is_stored_before_the_job_starts_and_never_expires(table, spark_submit, context):
     table.create()
     with pytest.raises(AirflowException, match="does not show what this run did"):
         operator(table, mode="overwrite").execute(context)
@@ -109,9 +105,7 @@ def test_the_generation_is_kept_before_the_job_starts_and_for_as_long_as_the_dag
 
 
 @since_3_3
-def test_a_state_store_that_does_not_answer_fails_the_task_before_a_job_starts(
-    table, spark_submit, context, monkeypatch
-):
+def test_an_unavailable_state_store_fails_the_task_before_a_job_starts(table, spark_submit, context, monkeypatch):
     def silent(*_, **__):
         raise RuntimeError("the API server does not answer")
 
@@ -122,7 +116,7 @@ def test_a_state_store_that_does_not_answer_fails_the_task_before_a_job_starts(
     assert not spark_submit.was_called
 
 
-def test_a_task_that_skips_when_cleared_needs_no_state(table, spark_submit, context):
+def test_a_task_with_on_rerun_skip_needs_no_state(table, spark_submit, context):
     context.pop("task_state_store", None)
     spark_submit.does(SAYS_ITS_RESULT)
     assert operator(table, mode="append").execute(context)["txn_version"] == 0

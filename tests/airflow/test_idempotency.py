@@ -1,4 +1,4 @@
-"""The key of idempotency: which tries share a commit, and which never do."""
+"""The run identity: which task attempts share a commit, and which never do."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -43,7 +43,7 @@ def test_a_task_that_is_not_mapped_has_the_map_index_minus_one():
     assert identity(map_index=None).app_id == "airflow/d/t/-1/r"
 
 
-def test_slashes_and_percent_signs_inside_a_name_cannot_make_two_tasks_one():
+def test_slashes_and_percent_signs_in_names_never_give_two_tasks_one_app_id():
     def named(dag_id, task_id):
         return app_id("airflow", dag_id=dag_id, task_id=task_id, map_index=-1, run_id="r")
 
@@ -52,18 +52,18 @@ def test_slashes_and_percent_signs_inside_a_name_cannot_make_two_tasks_one():
     assert named("a/b", "c") == "airflow/a%2Fb/c/-1/r"
 
 
-def test_a_retry_has_the_identity_of_the_first_try_but_for_its_number():
+def test_a_retry_has_the_identity_of_the_first_attempt_except_its_number():
     first, retry = identity(try_number=1), identity(try_number=2)
     assert (first.app_id, first.txn_version) == (retry.app_id, retry.txn_version) == ("airflow/d/t/-1/r", 1)
     assert retry.details == {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1, "try_number": 2}
 
 
 @pytest.mark.parametrize("on_rerun", [OnRerun.WRITE, OnRerun.REPLACE])
-def test_the_generation_is_the_transaction_version_where_the_task_writes_again(on_rerun):
+def test_the_generation_is_the_transaction_version_if_the_task_writes_again(on_rerun):
     assert identity(on_rerun).txn_version == 1
 
 
-def test_a_clear_changes_nothing_where_the_task_skips():
+def test_a_clear_changes_nothing_if_the_task_skips():
     assert identity(OnRerun.SKIP).txn_version == 0
 
 
@@ -86,10 +86,10 @@ def test_a_clear_changes_nothing_where_the_task_skips():
 def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(kept, max_tries, retries, expected):
     before = None if kept is None else {"max_tries": kept[0], "generation": kept[1], "clears": 0}
     now = TaskAttempt(try_number=2, max_tries=max_tries, retries=retries, clears=0)
-    found, to_keep = generation(before, now)
-    assert found == expected
-    assert to_keep == {"max_tries": max_tries, "generation": expected, "clears": 0}
-    assert generation(to_keep, replace(now, retries=retries + 1)) == (expected, to_keep)
+    current, new_state = generation(before, now)
+    assert current == expected
+    assert new_state == {"max_tries": max_tries, "generation": expected, "clears": 0}
+    assert generation(new_state, replace(now, retries=retries + 1)) == (expected, new_state)
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,17 @@ def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(kept, m
         (1, 2, 1, 0),  # as before: a clear after two tries would have made it 3
     ],
 )
-def test_a_clear_that_leaves_the_number_of_tries_as_it_was_is_told_by_the_clears_of_the_run(
-    clears, tries, retries, expected
-):
+def test_a_clear_that_keeps_max_tries_is_recognized_by_the_clears_of_the_run(clears, tries, retries, expected):
     kept = {"max_tries": 2, "generation": 0, "clears": 0}
     now = TaskAttempt(try_number=tries + 1, max_tries=2, retries=retries, clears=clears)
-    found, to_keep = generation(kept, now)
-    assert found == expected
-    assert generation(to_keep, replace(now, try_number=tries + 2))[0] == expected, "the retry after it is a retry"
+    current, new_state = generation(kept, now)
+    assert current == expected
+    assert generation(new_state, replace(now, try_number=tries + 2))[0] == expected, (
+        "a later retry keeps the generation"
+    )
 
 
-def test_a_key_takes_the_place_of_run_task_and_map_index():
+def test_an_idempotency_key_replaces_run_task_and_map_index():
     ids = {
         identity(key="2026-01-01", **names).app_id
         for names in ({}, {"task_id": "group.t"}, {"run_id": "other"}, {"map_index": 3})
@@ -123,7 +123,7 @@ def test_a_key_takes_the_place_of_run_task_and_map_index():
 
 
 @pytest.mark.parametrize("key", ["t/-1/r", "t/-1/r/x", "%2F", "a b", "/", "d"])
-def test_no_key_collides_with_the_id_of_a_run_or_with_another_key(key):
+def test_no_key_collides_with_an_app_id_or_another_key(key):
     keyed = keyed_app_id("airflow", dag_id="d", idempotency_key=key)
     assert keyed.count("/") == 2
     assert keyed != identity().app_id
@@ -131,18 +131,18 @@ def test_no_key_collides_with_the_id_of_a_run_or_with_another_key(key):
 
 
 @pytest.mark.parametrize("key", ["", "  "])
-def test_an_empty_key_is_refused(key):
+def test_an_empty_key_is_rejected(key):
     with pytest.raises(InvalidRequestError, match="idempotency_key is empty"):
         identity(key=key)
 
 
 @pytest.mark.parametrize("names", [{}, {"task_id": "t"}, {"task_id": "t", "run_id": "r", "idempotency_key": "k"}])
-def test_the_macro_asks_for_one_task(names):
+def test_the_macro_needs_the_names_of_one_task(names):
     with pytest.raises(InvalidRequestError, match="do not name one task"):
         app_id_of(names.pop("task_id", None), dag_id="d", **names)
 
 
-def test_the_commit_says_when_the_run_began_and_which_interval_it_has():
+def test_the_commit_contains_the_start_and_the_data_interval_of_the_run():
     east = timezone(timedelta(hours=1))
     run = SimpleNamespace(
         start_date=datetime(2026, 1, 3, 1, tzinfo=east),
@@ -177,7 +177,7 @@ def test_the_commit_says_when_the_run_began_and_which_interval_it_has():
         (1, 3, "k", None),
     ],
 )
-def test_only_items_that_are_known_by_position_can_have_moved(clears, map_index, key, expected):
+def test_only_mapped_tasks_without_a_key_have_siblings(clears, map_index, key, expected):
     of_item = identity(map_index=map_index, key=key, dag_run=SimpleNamespace(clear_number=clears))
     assert of_item.sibling_ids == expected
     assert of_item.is_of_cleared_run == (clears != 0)

@@ -1,4 +1,4 @@
-"""What `deltalite doctor` says of Airflow's connections."""
+"""The checks of Airflow's connections in `deltalite doctor`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def process_context(monkeypatch):
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
 
 
-def test_a_connection_that_is_fine_names_its_master(monkeypatch):
+def test_a_valid_connection_shows_its_master(monkeypatch):
     monkeypatch.setenv(
         "AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
     )
@@ -31,14 +31,14 @@ def test_a_connection_that_is_fine_names_its_master(monkeypatch):
         ('{"conn_type": "spark", "host": "local", "extra": {"spark-binary": "rm"}}', "spark-binary"),
     ],
 )
-def test_a_connection_that_cannot_work_is_an_error_with_a_remedy(monkeypatch, connection, message):
+def test_an_invalid_connection_is_an_error_with_a_remedy(monkeypatch, connection, message):
     if connection is not None:
         monkeypatch.setenv("AIRFLOW_CONN_MINE", connection)
     (check,) = checks(Scope(conn_id="mine"))
     assert check.status is Status.ERROR and message in check.message and check.remedy
 
 
-def test_the_storage_of_a_table_is_asked_with_its_connection(monkeypatch):
+def test_the_check_reads_the_storage_with_its_connection(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "local"}')
     _, storage = checks(Scope(conn_id="mine", table="s3://lake/orders", storage_conn_id="nowhere"))
     assert storage.status is Status.ERROR and "'nowhere'" in storage.message

@@ -1,4 +1,4 @@
-"""A task that is ended by hand: its driver may clean up, and nothing of it is left."""
+"""A task that a user stops: its driver may clean up, and no process remains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_deltalite.hooks import spark_submit as hooks
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
-# As spark-submit is: a JVM (here too a Python, of another name) above the driver, whose exit code it takes over.
+# Like spark-submit: a JVM (here a Python with another name) is the parent of the driver, and returns its exit code.
 STARTS_A_DRIVER = """
 import subprocess
 driver = subprocess.Popen([sys.executable, "-c", {driver!r}])
@@ -46,7 +46,7 @@ def until(condition):
 
 
 def ended(table, spark_submit, context, tmp_path, driver):
-    """Run a task with this driver, and kill it when the driver is ready; the processes, and what the task raised."""
+    """Run a task with this driver, and kill it when the driver is ready. Return the processes and the task's error."""
     names = {name: str(tmp_path / name) for name in ("cleaned", "ready", "pids")}
     spark_submit.does(STARTS_A_DRIVER.format(driver=driver.format(**names), pids=names["pids"]))
     task = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
@@ -74,23 +74,21 @@ def ended(table, spark_submit, context, tmp_path, driver):
     return left, raised
 
 
-def test_the_driver_is_asked_to_end_and_takes_back_what_it_has_not_committed(table, spark_submit, context, tmp_path):
+def test_the_driver_gets_sigterm_and_removes_its_uncommitted_files(table, spark_submit, context, tmp_path):
     left, raised = ended(table, spark_submit, context, tmp_path, CLEANS_UP)
     assert (tmp_path / "cleaned").exists()
     assert left == []
     assert "The job was terminated from outside (SIGTERM)." in str(raised[0])
 
 
-def test_a_driver_that_does_not_listen_is_killed_with_all_that_is_above_it(
-    table, spark_submit, context, tmp_path, monkeypatch
-):
+def test_a_driver_that_ignores_sigterm_is_killed_with_its_parents(table, spark_submit, context, tmp_path, monkeypatch):
     monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
     left, raised = ended(table, spark_submit, context, tmp_path, HANGS)
     assert left == []
     assert len(raised) == 1
 
 
-def test_a_kill_after_the_commit_leaves_it_and_the_next_try_finds_it(table, spark_submit, context, tmp_path):
+def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_submit, context, tmp_path):
     table.create()
     commit = table.root / "_delta_log" / f"{1:020}.json"
     app_id = f"airflow/sales/load/-1/{context['ti'].run_id}"

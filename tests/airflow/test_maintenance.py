@@ -1,4 +1,4 @@
-"""The upkeep of a table as a group of tasks: what is in it, and how it is called and mapped."""
+"""The task group `delta_maintenance`: its tasks, and how authors call and map it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def edges(dag):
     return {(task.task_id, below) for task in dag.tasks for below in task.downstream_task_ids}
 
 
-def test_the_least_is_three_steps_in_a_row_with_their_own_defaults(dag):
+def test_the_default_is_three_steps_in_order_with_their_defaults(dag):
     group = delta_maintenance("/lake/{{ ds }}")
     assert group.group_id == "maintenance"
     kinds = {name.partition(".")[2]: type(step) for name, step in dag.task_dict.items()}
@@ -44,7 +44,7 @@ def test_the_least_is_three_steps_in_a_row_with_their_own_defaults(dag):
     assert (vacuum.retention_hours, vacuum.mode, vacuum.dry_run_only) == (None, "full", False)
 
 
-def test_steps_are_left_out_or_given_arguments_of_their_own_and_of_all(dag):
+def test_a_step_is_left_out_or_gets_its_arguments_and_the_common_ones(dag):
     delta_maintenance.override(group_id="orders")(
         "/lake/orders",
         optimize={"z_order_by": ["customer"], "retries": 5},
@@ -68,17 +68,17 @@ def test_steps_are_left_out_or_given_arguments_of_their_own_and_of_all(dag):
         ({"operator_args": ["retries"]}, "'operator_args' of delta_maintenance is"),
     ],
 )
-def test_steps_that_cannot_be_meant_are_refused_when_the_dag_is_parsed(dag, steps, problem):
+def test_invalid_steps_are_rejected_when_the_dag_is_parsed(dag, steps, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         delta_maintenance("/lake/orders", **steps)
 
 
-def test_arguments_of_steps_cannot_be_mapped_since_they_make_the_tasks(dag):
+def test_arguments_of_steps_cannot_be_mapped_because_they_decide_the_tasks(dag):
     with pytest.raises(InvalidRequestError, match="when the DAG is parsed"):
         delta_maintenance.expand(table=["/a"], vacuum=[{"mode": "lite"}])
 
 
-def test_it_stands_among_other_tasks_and_twice_in_one_dag(dag):
+def test_a_dag_may_contain_the_group_twice_among_other_tasks(dag):
     @task
     def place():
         return "/lake/orders"
@@ -89,7 +89,7 @@ def test_it_stands_among_other_tasks_and_twice_in_one_dag(dag):
     assert {"maintenance__1.optimize", "maintenance__1.vacuum"} <= dag.get_task("place__1").downstream_task_ids
 
 
-def test_an_authors_own_group_maps_what_differs_by_table(dag):
+def test_a_group_of_the_author_maps_arguments_that_differ_by_table(dag):
     @task_group
     def upkeep(table, columns):
         delta_maintenance(table, optimize={"z_order_by": columns}, vacuum=False)

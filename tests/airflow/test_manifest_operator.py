@@ -1,4 +1,4 @@
-"""Manifests as a task: what is asked of the job, and what a task says whose job did not."""
+"""DeltaGenerateManifestOperator: the request for the job, and the result of a job that returned none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_job_gets_its_request_and_the_task_its_result(table, spark_submit, c
     assert Path(spark_submit.argv[-2]).name == "generate_manifest.py"
 
 
-def test_a_job_that_ended_well_and_said_nothing_has_done_the_version_that_the_task_found(table, spark_submit, context):
+def test_a_successful_job_without_a_result_has_written_the_version_before_the_job(table, spark_submit, context):
     table.create()
     table.commit(1, table.add())
     spark_submit.does("")
@@ -40,7 +40,7 @@ def test_a_job_that_ended_well_and_said_nothing_has_done_the_version_that_the_ta
     assert (returned["operation"], returned["version"], returned["skipped"]) == ("GENERATE", 1, False)
 
 
-def test_a_job_that_failed_has_done_nothing(table, spark_submit, context):
+def test_a_failed_job_has_no_result(table, spark_submit, context):
     table.create()
     spark_submit.does("sys.exit(137)")
     with pytest.raises(AirflowException):

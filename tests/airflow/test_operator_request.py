@@ -1,4 +1,4 @@
-"""From rendered parameters to a request: what a DAG author writes is what the job is asked."""
+"""The request of the write operator: each rendered parameter reaches the job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_NAMES = {"dry_run": "dry_run_only"}  # every operator of Airflow has a me
 
 
 def write(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> WriteRequest:
-    """The request of an operator in a DAG, after its templates were rendered."""
+    """Render the templates of an operator in a DAG, and return its request."""
     defaults = {"task_id": "load", "table": "/lake/orders"}
     if "sources" not in parameters:
         defaults["source"] = {"format": "csv", "path": "/landing"}
@@ -39,13 +39,13 @@ def write(*, native: bool = False, rendered_with: dict | None = None, **paramete
     return operator._request()
 
 
-def test_the_least_that_an_author_writes_is_an_append_of_one_source():
+def test_the_default_is_an_append_of_one_source():
     assert write() == WriteRequest(
         table="/lake/orders", sources={"source": Source(format="csv", path="/landing")}, mode=WriteMode.APPEND
     )
 
 
-def test_every_parameter_arrives_in_the_request():
+def test_every_parameter_reaches_the_request():
     request = write(
         sources={
             "a": {"format": "csv", "path": "/a", "options": {"header": "true"}, "schema": "id BIGINT"},
@@ -101,7 +101,7 @@ def test_every_parameter_arrives_in_the_request():
         (DeltaGenerateManifestOperator, {"storage_conn_id"}),
     ],
 )
-def test_every_field_of_the_request_is_templated_and_shown_as_what_it_is(operator, more):
+def test_every_field_of_the_request_is_templated(operator, more):
     assert set(operator.template_fields_renderers) <= set(operator.template_fields)
     assert operator.sql_texts | operator.sql_structures <= set(operator.template_fields)
     wanted = {field.name for field in dataclasses.fields(operator.request_class)} - _NOT_TEMPLATED_BY_DESIGN
@@ -141,7 +141,7 @@ def test_texts_that_look_like_other_values_stay_texts(native):
     assert request.properties == {"delta.logRetentionDuration": "30"}
 
 
-def test_a_whole_parameter_may_be_a_template_under_native_rendering():
+def test_one_template_may_render_a_parameter_under_native_rendering():
     given = {"rows": {"format": "orc"}, "columns": ["a", "b"], "flag": "true"}
     request = write(
         native=True,
@@ -157,7 +157,7 @@ def test_a_whole_parameter_may_be_a_template_under_native_rendering():
     assert request.max_records_per_file == 1000
 
 
-def test_values_of_python_become_what_spark_reads():
+def test_python_values_become_texts_that_spark_reads():
     options = {"header": True, "samplingRatio": 0.5, "at": datetime(2026, 1, 1, tzinfo=UTC)}
     request = write(table=Path("/lake/orders"), source={"format": "csv", "path": "/x", "options": options})
     assert request.table == "/lake/orders"
@@ -169,7 +169,7 @@ def test_values_of_python_become_what_spark_reads():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"source": None}, "has neither"),
         ({"sources": {"a": {"format": "csv"}}, "source": {"format": "csv"}}, "has both"),
@@ -198,13 +198,13 @@ def test_values_of_python_become_what_spark_reads():
         ({"java_class": "Main"}, "java_class"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(parameters, said):
-    with pytest.raises(InvalidRequestError, match=said):
+def test_an_invalid_parameter_is_rejected_by_name(parameters, message):
+    with pytest.raises(InvalidRequestError, match=message):
         write(**parameters)
 
 
 class Nothing:
-    """What another task returned, as Airflow resolves it: nothing."""
+    """A return value of another task that Airflow resolves to None."""
 
     def resolve(self, context):
         return None
@@ -212,8 +212,8 @@ class Nothing:
 
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("parameter", ["replace_where", "query"])
-def test_sql_that_came_out_empty_is_refused_and_not_taken_for_left_out(native, parameter):
-    with pytest.raises(InvalidRequestError, match=f"{parameter} was given, but its template rendered it as empty"):
+def test_sql_that_is_rendered_as_empty_is_rejected(native, parameter):
+    with pytest.raises(InvalidRequestError, match=f"{parameter} was given, but is empty after rendering"):
         write(native=native, mode="overwrite", **{parameter: Nothing()})
     with pytest.raises(InvalidRequestError, match=f"{parameter}`? is empty"):
         write(native=native, mode="overwrite", rendered_with={"a": ""}, **{parameter: "{{ a }}"})
@@ -222,7 +222,7 @@ def test_sql_that_came_out_empty_is_refused_and_not_taken_for_left_out(native, p
 @pytest.mark.parametrize(
     "parameters", [{"table": "s3:/"}, {"table": " /lake "}, {"source": {"format": "Delta", "path": "s3:///x"}}]
 )
-def test_a_malformed_address_is_refused_before_anything_is_submitted(parameters):
+def test_a_malformed_address_is_rejected_before_a_job_is_submitted(parameters):
     with pytest.raises(InvalidTableAddressError):
         write(**parameters)
 
@@ -239,7 +239,7 @@ def test_a_malformed_address_is_refused_before_anything_is_submitted(parameters)
         ({"mode": "overwrite", "on_rerun": "skip"}, OnRerun.SKIP),
     ],
 )
-def test_what_a_cleared_task_does_follows_from_the_mode_unless_it_is_said(parameters, expected, context):
+def test_the_mode_decides_the_default_of_on_rerun(parameters, expected, context):
     operator = DeltaWriteOperator(task_id="load", table="/lake/t", source={"format": "csv"}, **parameters)
     assert operator._identity(operator._request(), context).on_rerun is expected
 
@@ -261,7 +261,7 @@ def test_an_operator_can_be_mapped_over_its_sources():
     assert second._executor_memory == "3G"
 
 
-def test_defaults_of_a_dag_reach_spark_and_our_own_parameters():
+def test_default_args_of_a_dag_reach_spark_and_our_parameters():
     defaults = {"executor_memory": "3G", "mode": "overwrite", "durable": False, "storage_conn_id": "lake"}
     with DAG("d", schedule=None, default_args=defaults):
         operator = DeltaWriteOperator(task_id="load", table="/t", source={"format": "csv"})

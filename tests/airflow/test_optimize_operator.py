@@ -1,4 +1,4 @@
-"""Optimize as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+"""DeltaOptimizeOperator: the request for the job, and parameters that are rejected before the job."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def operator(**parameters) -> DeltaOptimizeOperator:
     return rendered(DeltaOptimizeOperator, **parameters)
 
 
-def asked(**parameters) -> OptimizeRequest:
+def rendered_request(**parameters) -> OptimizeRequest:
     return operator(**parameters)._request()
 
 
 @BOTH
-def test_the_least_that_an_author_writes_packs_the_whole_table(native):
-    request = asked(native=native)
+def test_the_default_packs_the_complete_table(native):
+    request = rendered_request(native=native)
     assert request == OptimizeRequest(table="/lake/orders")
     assert (request.where, request.z_order_by, request.max_deleted_rows_ratio) == (None, (), 0.05)
 
 
 @BOTH
-def test_every_parameter_arrives_with_its_templates_rendered(native):
-    request = asked(
+def test_every_parameter_is_rendered(native):
+    request = rendered_request(
         native=native,
         where="kind = '{{ kind }}'",
         z_order_by=["{{ column }}", "b.c"],
@@ -49,8 +49,8 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
         max_deleted_rows_ratio=0.5, max_commit_bytes=1000, user_metadata="why", conflict_retries=0,
     )  # fmt: skip
     assert OptimizeRequest.from_json(request.to_json()) == request
-    assert asked(native=native, min_file_size="10").min_file_size == 10
-    assert asked(native=native, where="'closed' = kind").where == "'closed' = kind"
+    assert rendered_request(native=native, min_file_size="10").min_file_size == 10
+    assert rendered_request(native=native, where="'closed' = kind").where == "'closed' = kind"
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
         ({"table": "/lake/orders@v3"}, "version"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
     with pytest.raises(InvalidRequestError, match=problem):
-        asked(**parameters)
+        rendered_request(**parameters)
 
 
-def test_a_cleared_optimize_looks_again_and_never_replaces():
+def test_a_cleared_optimize_runs_again_and_never_replaces():
     made = operator()
     assert made.default_on_rerun(made._request()) is OnRerun.WRITE
     with pytest.raises(InvalidRequestError, match="takes back an earlier append"):

@@ -1,4 +1,4 @@
-"""What a submission came to: the cases of the two decisions, one by one."""
+"""The outcome of a submission: each case of the two decisions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from deltalite.results import JobError, OperationResult
 from deltalite.version import DOCUMENTATION
 
 RAISED = AirflowException("Cannot execute: spark-submit")
-SAID = OperationResult(
+REPORTED = OperationResult(
     table="/t",
     operation="WRITE",
     version=3,
@@ -37,22 +37,22 @@ SAID = OperationResult(
     timestamp=1,
     metrics={"numFiles": 1},
 )
-IN_LOG = OperationResult.from_dict({**SAID.as_dict(), "committed": False, "skipped": True, "metrics": {}})
+IN_LOG = OperationResult.from_dict({**REPORTED.as_dict(), "committed": False, "skipped": True, "metrics": {}})
 
 
-def said(exit_code, *, result=None, error=None):
+def job_report(exit_code, *, result=None, error=None):
     return SimpleNamespace(exit_code_of_job=lambda _raised: exit_code, result=result, error=error)
 
 
-def found():
+def commit_in_log():
     return IN_LOG
 
 
-def absent():
+def no_commit_in_log():
     return None
 
 
-def never_asked():
+def must_not_read():
     raise AssertionError("the log was read")
 
 
@@ -60,90 +60,98 @@ def unreadable():
     raise StorageError("no answer", remedy="Try again.")
 
 
-def ended(said, find_commit):
+def raised_error(job, find_result):
     with pytest.raises(AirflowException) as caught:
-        after_failure(said, RAISED, find_commit)
+        after_failure(job, RAISED, find_result)
     return caught.value
 
 
-def test_a_job_that_ended_well_is_believed_without_a_look_into_the_log():
-    assert after_success(said(0, result=SAID), never_asked) == SAID
+def test_a_result_of_a_successful_job_needs_no_look_into_the_log():
+    assert after_success(job_report(0, result=REPORTED), must_not_read) == REPORTED
 
 
-def test_a_lost_line_is_made_up_for_by_the_log_and_counts_as_a_commit_of_this_try():
-    result = after_success(said(0), found)
+def test_after_a_lost_marker_the_log_has_the_result_as_a_commit_of_this_attempt():
+    result = after_success(job_report(0), commit_in_log)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
-    assert after_success(said(0), absent) is None
+    assert after_success(job_report(0), no_commit_in_log) is None
 
 
-def test_an_exit_code_of_ours_that_another_try_cannot_cure_fails_the_task_at_once():
-    failure = ended(said(51, error=JobError(kind="SchemaMismatchError", message="column x")), never_asked)
+def test_an_exit_code_of_an_error_that_a_retry_cannot_fix_fails_the_task_at_once():
+    failure = raised_error(
+        job_report(51, error=JobError(kind="SchemaMismatchError", message="column x")), must_not_read
+    )
     assert type(failure) is AirflowFailException
     assert str(failure).splitlines()[0] == "SchemaMismatchError: column x"
-    assert failure.__suppress_context__, "the command and its last lines would stand before what matters"
+    assert failure.__suppress_context__, "otherwise the log would show spark-submit's command before the cause"
 
 
-def test_an_exit_code_of_ours_that_another_try_can_cure_is_retried():
-    failure = ended(said(84, error=JobError(kind="ConcurrentAppendException", message="lost")), never_asked)
+def test_an_exit_code_of_a_conflict_is_retried():
+    failure = raised_error(
+        job_report(84, error=JobError(kind="ConcurrentAppendException", message="lost")), must_not_read
+    )
     assert type(failure) is DeltaConflictError
     assert str(failure).splitlines()[0] == "ConcurrentAppendException: lost"
 
 
-def test_a_storage_that_did_not_answer_is_another_kind_of_failure():
-    assert type(ended(said(70), never_asked)) is DeltaStorageError
+def test_a_storage_failure_has_its_exception():
+    assert type(raised_error(job_report(70), must_not_read)) is DeltaStorageError
 
 
-def test_an_error_without_its_message_still_has_its_class():
-    failure = ended(said(31), never_asked)
+def test_an_error_without_its_message_keeps_its_class():
+    failure = raised_error(job_report(31), must_not_read)
     assert type(failure) is AirflowFailException
     assert "TableNotFoundError: The job ended with exit code 31" in str(failure)
 
 
-def test_a_process_that_died_after_its_commit_has_succeeded(caplog):
-    result = after_failure(said(134), RAISED, found)
+def test_a_process_that_died_after_its_commit_is_a_success_of_the_task(caplog):
+    result = after_failure(job_report(134), RAISED, commit_in_log)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
     assert "Ignoring exit code 134 of the job: it had already finished version 3 of /t" in caplog.text
 
 
-def test_what_the_job_said_before_it_died_is_kept_where_the_log_confirms_it():
-    assert after_failure(said(134, result=SAID), RAISED, found) == SAID
+def test_a_result_reported_before_the_process_died_is_used_if_the_log_confirms_it():
+    assert after_failure(job_report(134, result=REPORTED), RAISED, commit_in_log) == REPORTED
 
 
-def test_a_result_that_the_log_does_not_confirm_is_not_believed():
-    assert type(ended(said(134, result=SAID), absent)) is DeltaJobError
+def test_a_result_that_the_log_does_not_confirm_is_ignored():
+    assert type(raised_error(job_report(134, result=REPORTED), no_commit_in_log)) is DeltaJobError
 
 
 def test_a_process_that_died_without_a_commit_is_retried_and_a_kill_is_explained():
-    failure = ended(said(-9), absent)
+    failure = raised_error(job_report(-9), no_commit_in_log)
     assert type(failure) is DeltaJobError
     assert str(failure).startswith("The job was killed, often because memory ran out") and str(RAISED) in str(failure)
 
 
-def test_an_error_that_was_said_counts_where_the_exit_code_says_nothing():
+def test_a_reported_error_decides_if_the_exit_code_is_unknown():
     error = JobError(kind="ConstraintViolationError", message="null")
-    assert type(ended(said(1, error=error), absent)) is AirflowFailException
-    failure = ended(said(1, error=JobError(kind="AnalysisException", message="no column x")), absent)
+    assert type(raised_error(job_report(1, error=error), no_commit_in_log)) is AirflowFailException
+    failure = raised_error(
+        job_report(1, error=JobError(kind="AnalysisException", message="no column x")), no_commit_in_log
+    )
     assert type(failure) is DeltaJobError
     assert str(failure).splitlines()[0] == "AnalysisException: no column x"
 
 
-def test_a_job_that_could_not_tell_is_answered_by_the_log():
+def test_the_log_decides_if_the_job_does_not_know_its_commit():
     error = JobError(kind="CommitStateUnknownError", message="no answer")
-    assert after_failure(said(90, error=error), RAISED, found).version == 3
-    failure = ended(said(90, error=error), absent)
+    assert after_failure(job_report(90, error=error), RAISED, commit_in_log).version == 3
+    failure = raised_error(job_report(90, error=error), no_commit_in_log)
     assert type(failure) is AirflowFailException
     assert str(failure).splitlines()[0] == "CommitStateUnknownError: no answer"
 
 
 def test_a_log_that_cannot_be_read_does_not_hide_the_failure_of_the_job(caplog):
-    assert str(ended(said(134), unreadable)).splitlines()[0] == str(RAISED)
+    assert str(raised_error(job_report(134), unreadable)).splitlines()[0] == str(RAISED)
     assert "does not know whether the job committed" in caplog.text
 
 
-def test_the_message_is_a_block_with_all_that_matters_and_no_line_of_it_is_a_command():
+def test_the_message_has_cause_table_remedy_and_link_and_no_group_command():
     error = JobError(kind="SchemaMismatchError", message="column 'x\n::endgroup::' Cast it.", remedy="Cast it.")
     with pytest.raises(AirflowException) as caught:
-        after_failure(said(51, error=error), RAISED, never_asked, lambda: FailedTable(table="/lake/orders", version=7))
+        after_failure(
+            job_report(51, error=error), RAISED, must_not_read, lambda: FailedTable(table="/lake/orders", version=7)
+        )
     assert str(caught.value).splitlines() == [
         "SchemaMismatchError: column 'x",
         "    : :endgroup::'",
@@ -154,7 +162,7 @@ def test_the_message_is_a_block_with_all_that_matters_and_no_line_of_it_is_a_com
     ]
 
 
-def test_the_block_shows_no_secret_since_callbacks_get_it_too():
+def test_the_message_shows_no_secret_because_callbacks_get_it():
     table = FailedTable(table="s3://key:planted-secret@bucket/t")
     error = failure(
         InvalidTableAddressError, "source has password=planted-secret.", "Not token=planted-secret.", table=table
@@ -162,12 +170,12 @@ def test_the_block_shows_no_secret_since_callbacks_get_it_too():
     assert "planted" not in str(error) and "s3://key:***@bucket/t" in str(error)
 
 
-def test_an_error_that_is_not_ours_is_explained_in_its_own_section():
-    last = str(ended(said(-9), absent)).splitlines()[-1]
+def test_other_errors_link_to_their_section_of_the_documentation():
+    last = str(raised_error(job_report(-9), no_commit_in_log)).splitlines()[-1]
     assert last == f"Documentation: {DOCUMENTATION}/troubleshooting.md#the-task-failed-without-one-of-these"
 
 
-def test_an_error_of_this_worker_is_the_end_of_the_log_and_its_frames_are_a_group_above(caplog):
+def test_an_error_of_the_worker_ends_the_log_after_its_folded_traceback(caplog):
     with (
         pytest.raises(AirflowFailException) as caught,
         raise_for_airflow(logging.getLogger("a.task"), lambda _: FailedTable(table="/lake/orders")),

@@ -37,55 +37,55 @@ TRACEBACK = [
 
 
 def logged(*lines) -> tuple[JobOutput, list[str]]:
-    shown: list[str] = []
-    output = JobOutput(shown.append)
+    logged_lines: list[str] = []
+    output = JobOutput(logged_lines.append)
     for line in output.to_log(iter([f"{line}\n" for line in lines])):
-        shown.append(line)  # noqa: PERF402  groups come in between
-    return output, shown
+        logged_lines.append(line)  # noqa: PERF402  groups come in between
+    return output, logged_lines
 
 
-def test_markers_are_remembered_and_not_shown():
-    output, shown = logged(SPARK, "", result_marker(RESULT))
+def test_markers_are_parsed_and_not_logged():
+    output, logged_lines = logged(SPARK, "", result_marker(RESULT))
     assert output.result == RESULT
-    assert shown == [GROUP, SPARK, END_OF_GROUP]
+    assert logged_lines == [GROUP, SPARK, END_OF_GROUP]
 
 
-def test_lines_of_spark_stand_in_groups_between_those_of_the_job():
-    _, shown = logged(SPARK, "WARNING: Using incubator modules", OURS, OURS, SPARK)
+def test_spark_lines_are_grouped_between_lines_of_the_job():
+    _, logged_lines = logged(SPARK, "WARNING: Using incubator modules", OURS, OURS, SPARK)
     spark = [SPARK, "WARNING: Using incubator modules"]
-    assert shown == [GROUP, *spark, END_OF_GROUP, OURS, OURS, GROUP, SPARK, END_OF_GROUP]
+    assert logged_lines == [GROUP, *spark, END_OF_GROUP, OURS, OURS, GROUP, SPARK, END_OF_GROUP]
 
 
-def test_the_traceback_of_the_error_is_kept_whole_with_its_indentation_though_spark_logs_into_it():
+def test_the_traceback_of_the_error_is_complete_even_if_spark_logs_between_its_lines():
     torn = [*TRACEBACK[:2], SPARK, *TRACEBACK[2:]]
-    output, shown = logged(SPARK, *torn, error_marker("SchemaMismatchError", "The column 'a' is new."), SPARK)
+    output, logged_lines = logged(SPARK, *torn, error_marker("SchemaMismatchError", "The column 'a' is new."), SPARK)
     assert output.error == JobError(kind="SchemaMismatchError", message="The column 'a' is new.")
     assert output.traceback == "\n".join(TRACEBACK)
-    assert shown == [GROUP, SPARK, SPARK, SPARK, END_OF_GROUP]
+    assert logged_lines == [GROUP, SPARK, SPARK, SPARK, END_OF_GROUP]
 
 
-def test_a_chained_traceback_is_one():
+def test_chained_tracebacks_count_as_one():
     chained = [*TRACEBACK, "", "The above exception was the direct cause of the following exception:", "", *TRACEBACK]
     assert logged(*chained, error_marker("E", "m"))[0].traceback == "\n".join(chained)
 
 
 @pytest.mark.parametrize("end", [[result_marker(RESULT)], []], ids=["a result", "nothing"])
-def test_a_traceback_that_was_not_the_end_of_the_job_is_shown_like_any_line(end):
-    output, shown = logged("WARNING deltalite: Spark did not stop cleanly", *TRACEBACK, *end, SPARK)
+def test_a_traceback_that_did_not_end_the_job_is_logged_as_normal_lines(end):
+    output, logged_lines = logged("WARNING deltalite: Spark did not stop cleanly", *TRACEBACK, *end, SPARK)
     assert output.traceback is None
-    assert [line for line in shown if line in TRACEBACK] == TRACEBACK
+    assert [line for line in logged_lines if line in TRACEBACK] == TRACEBACK
 
 
-def test_of_two_tracebacks_the_last_is_the_error_and_the_first_is_shown():
-    output, shown = logged(*TRACEBACK, TRACEBACK[0], "ValueError: x", error_marker("ValueError", "x"))
+def test_the_last_of_two_tracebacks_is_the_error_and_the_first_is_logged():
+    output, logged_lines = logged(*TRACEBACK, TRACEBACK[0], "ValueError: x", error_marker("ValueError", "x"))
     assert output.traceback == f"{TRACEBACK[0]}\nValueError: x"
-    assert [line for line in shown if line in TRACEBACK] == TRACEBACK
+    assert [line for line in logged_lines if line in TRACEBACK] == TRACEBACK
 
 
-def test_no_line_is_lost_behind_a_traceback_without_end():
+def test_no_line_after_an_endless_traceback_is_lost():
     many = [f"line {number}" for number in range(2000)]
-    _, shown = logged(*TRACEBACK, *many)
-    assert [line for line in shown if line not in (GROUP, END_OF_GROUP)] == [*TRACEBACK, *many]
+    _, logged_lines = logged(*TRACEBACK, *many)
+    assert [line for line in logged_lines if line not in (GROUP, END_OF_GROUP)] == [*TRACEBACK, *many]
 
 
 @pytest.mark.parametrize(
@@ -99,26 +99,26 @@ def test_no_line_is_lost_behind_a_traceback_without_end():
         ("java.lang.RuntimeException: 100% full", logging.INFO),
     ],
 )
-def test_a_line_has_the_level_that_it_names(line, level):
+def test_a_line_is_logged_at_the_level_that_it_names(line, level):
     assert level_of(line) == level
 
 
 @pytest.mark.parametrize("hidden", [("planted", "planted-and-more"), ("planted-and-more", "planted")])
-def test_of_a_secret_that_begins_like_another_one_nothing_is_left(hidden):
+def test_a_secret_that_begins_like_another_one_is_hidden_completely(hidden):
     output = JobOutput(lambda _: None, hidden=hidden)
     assert list(output.to_log(iter(["key planted-and-more\n"]))) == ["key ***"]
 
 
 @pytest.mark.parametrize("end", [GROUP, END_OF_GROUP])
 @pytest.mark.parametrize("line", ["{}", "  {}", "the column 'x{}' is new"])
-def test_a_line_of_a_file_neither_begins_nor_ends_a_group(line, end):
-    """Airflow's page of the log looks for these words anywhere in a line."""
-    _, shown = logged(line.format(end))
-    assert len(shown) == 3 and end not in shown[1] and "group::" in shown[1]
+def test_a_quoted_line_neither_begins_nor_ends_a_group(line, end):
+    """Airflow's log page acts on these commands anywhere in a line."""
+    _, logged_lines = logged(line.format(end))
+    assert len(logged_lines) == 3 and end not in logged_lines[1] and "group::" in logged_lines[1]
 
 
 @pytest.mark.parametrize(
-    ("line", "shown"),
+    ("line", "escaped"),
     [
         ("\x1b[2J\x1b]8;;http://evil\x07click", r"\x1b[2J\x1b]8;;http://evil\x07click"),
         ("all is well\rtwo", r"all is well\rtwo"),
@@ -127,11 +127,11 @@ def test_a_line_of_a_file_neither_begins_nor_ends_a_group(line, end):
         ("a tab\tand ü stay", "a tab\tand ü stay"),
     ],
 )
-def test_what_would_steer_a_terminal_is_shown_as_escapes(line, shown):
-    assert list(JobOutput(lambda _: None).to_log(iter([line + "\n"]))) == [shown]
+def test_control_characters_are_logged_as_escapes(line, escaped):
+    assert list(JobOutput(lambda _: None).to_log(iter([line + "\n"]))) == [escaped]
 
 
-def test_a_marker_without_the_nonce_is_a_line_like_any_other_and_nobody_is_told():
+def test_a_marker_without_the_nonce_is_logged_as_a_normal_line():
     started = []
     output = JobOutput(lambda _: None, started.append, nonce="a1b2")
     forged = [
@@ -144,30 +144,30 @@ def test_a_marker_without_the_nonce_is_a_line_like_any_other_and_nobody_is_told(
     assert (output.result, output.error, started) == (None, None, [])
 
 
-def test_a_line_of_any_length_comes_in_parts_none_of_which_is_a_marker():
+def test_a_long_line_is_logged_in_parts_and_no_part_is_a_marker():
     marker = result_marker(RESULT)
     text = "x" * 16_384 + marker + "\n" + marker + "\n"
     output = JobOutput(lambda _: None)
     parts = list(output.to_log(bounded_lines(io.StringIO(text))))
     assert max(map(len, parts)) < 20_000
-    assert len(parts) == 2 and marker in parts[1], "the first is within a line"
-    assert output.result == RESULT, "the second is a line"
+    assert len(parts) == 2 and marker in parts[1], "the first marker is inside a line"
+    assert output.result == RESULT, "the second marker is a complete line"
 
 
-def test_a_line_without_an_end_is_never_in_memory_as_a_whole():
+def test_an_endless_line_is_never_completely_in_memory():
     class Endless(io.StringIO):
-        asked = 0
+        reads = 0
 
         def readline(self, size=-1):
             assert 0 < size <= 16_384
-            self.asked += 1
-            return "x" * size if self.asked < 1000 else ""
+            self.reads += 1
+            return "x" * size if self.reads < 1000 else ""
 
     assert sum(len(part) >= 16_384 for part in bounded_lines(Endless())) == 999
 
 
-def test_lines_below_the_level_are_left_out_and_kept_and_the_hook_reads_them_all():
-    said = [
+def test_lines_below_the_level_are_omitted_from_the_log_but_kept_and_passed_to_the_hook():
+    job_lines = [
         SPARK,
         "26/11/22 05:05:24 INFO Client: ",
         "\t client token: N/A",
@@ -182,20 +182,20 @@ def test_lines_below_the_level_are_left_out_and_kept_and_the_hook_reads_them_all
     log = SimpleNamespace(log=lambda _, message, *values: logged_lines.append(message % values if values else message))
     levelled = LevelledLog(cast("logging.Logger", log), output.omits)
     read = []
-    for line in output.to_log(iter(said)):
+    for line in output.to_log(iter(job_lines)):
         read.append(line)
         levelled.info(line.strip())
         levelled.info("Identified spark application id: %s", "application_1")
     identified = "Identified spark application id: application_1"
-    assert read == said
+    assert read == job_lines
     assert [line for line in logged_lines if line != identified] == [
-        OURS, GROUP, *(line.strip() for line in said[5:]), END_OF_GROUP,
+        OURS, GROUP, *(line.strip() for line in job_lines[5:]), END_OF_GROUP,
     ]  # fmt: skip
-    assert logged_lines.count(identified) == len(said), "what the hook says of a line is logged"
-    assert output.omitted_lines.splitlines() == [*said[:3], SPARK]
+    assert logged_lines.count(identified) == len(job_lines), "the log has the text of the hook for each line"
+    assert output.omitted_lines.splitlines() == [*job_lines[:3], SPARK]
 
 
-def test_no_more_than_the_newest_lines_are_kept():
+def test_only_the_newest_omitted_lines_are_kept():
     output = JobOutput(lambda _: None, spark_level=logging.WARNING)
     lines = [f"26/11/22 05:05:23 INFO X: {number}" for number in range(1000)]
     list(output.to_log(iter(lines)))
@@ -208,7 +208,7 @@ def test_a_lower_level_shows_the_lines(level):
     assert [output.omits(line) for line in output.to_log(iter([SPARK]))] == [False]
 
 
-def test_a_level_that_spark_does_not_have_is_refused():
+def test_an_unknown_spark_log_level_is_rejected():
     with pytest.raises(InvalidRequestError, match="no log level 'LOUD'") as caught:
         spark_threshold("LOUD")
     assert "[deltalite] spark_log_level" in caught.value.remedy

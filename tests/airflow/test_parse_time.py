@@ -1,4 +1,4 @@
-"""A DAG file that uses the provider is parsed every half minute: it loads nothing heavy and looks nothing up."""
+"""Airflow parses a DAG file every half minute, so parsing loads no slow module and looks nothing up."""
 
 import subprocess
 import sys
@@ -30,6 +30,6 @@ print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy") if nam
 
 
 def test_parsing_a_dag_imports_neither_pyarrow_nor_spark_and_looks_up_no_connection():
-    shown = subprocess.run([sys.executable, "-c", _DAG], capture_output=True, text=True, check=False)
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.strip().splitlines()[-1] == "[]"
+    process = subprocess.run([sys.executable, "-c", _DAG], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.strip().splitlines()[-1] == "[]"

@@ -1,4 +1,4 @@
-"""What is refused before a JVM is started: each with a sentence on what to do."""
+"""The checks before a JVM starts: each error has a remedy."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ def hook(**spark) -> DeltaSparkSubmitHook:
 
 
 def launch(**changes) -> Launch:
-    given = {
+    defaults = {
         "conn_id": "c",
         "master": "local[*]",
         "deploy_mode": None,
         "binary": "spark-submit",
         "environ": dict(os.environ),
     }
-    return Launch(**{**given, **changes})
+    return Launch(**{**defaults, **changes})
 
 
 @pytest.mark.parametrize(
     "master", ["local", "local[*]", "local[2,3]", "spark://a:7077", "spark://a:1,b:2", "yarn", "k8s://https://h:443"]
 )
-def test_every_master_of_spark_passes(spark_submit, master):
+def test_every_valid_spark_master_is_accepted(spark_submit, master):
     check_launch(launch(master=master))
 
 
 @pytest.mark.parametrize("master", ["", "master", "local://", "yarn://", "spark://", "mesos://m:5050"])
-def test_a_master_that_spark_does_not_know_is_refused_by_name(spark_submit, master):
+def test_an_unknown_spark_master_is_rejected_by_name(spark_submit, master):
     with pytest.raises(
         InvalidRequestError, match=f"Invalid Spark master '{master}' in the connection 'c'.*spark://host:7077"
     ):
         check_launch(launch(master=master))
 
 
-def test_a_missing_connection_is_refused_and_does_not_become_yarn(spark_submit):
+def test_a_missing_connection_is_rejected_and_does_not_become_yarn(spark_submit):
     with pytest.raises(AirflowNotFoundException, match=r"no Airflow connection 'nowhere'.*AIRFLOW_CONN_NOWHERE"):
         hook(conn_id="nowhere")
 
 
-def test_a_connection_that_is_asked_for_once_does_not_become_yarn_or_end_the_job_later(spark_submit, monkeypatch):
-    asked, get = [], BaseHook.get_connection
+def test_the_connection_is_read_once_so_a_later_failure_cannot_change_it(spark_submit, monkeypatch):
+    requested_ids, get = [], BaseHook.get_connection
 
     def once(conn_id):
-        asked.append(conn_id)
-        if len(asked) > 1:
+        requested_ids.append(conn_id)
+        if len(requested_ids) > 1:
             raise AirflowNotFoundException("the store of secrets is away")
         return get(conn_id)
 
@@ -69,7 +69,7 @@ def test_a_connection_that_is_asked_for_once_does_not_become_yarn_or_end_the_job
     assert (made.history_server, made.resource_manager) == (None, None)
 
 
-def test_python_in_cluster_mode_on_a_standalone_cluster_is_refused(spark_submit, monkeypatch):
+def test_python_in_cluster_mode_on_a_standalone_cluster_is_rejected(spark_submit, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_STANDALONE", '{"conn_type": "spark", "host": "spark://m", "port": 7077}')
     assert hook(conn_id="standalone").launch.deploy_mode is None
     for parameters in ({"deploy_mode": "cluster"}, {"conf": {"spark.submit.deployMode": "cluster"}}):
@@ -82,7 +82,7 @@ def test_a_local_master_has_no_cluster_mode(spark_submit):
         check_launch(launch(deploy_mode="cluster"))
 
 
-def test_an_unknown_deploy_mode_is_refused(spark_submit):
+def test_an_unknown_deploy_mode_is_rejected(spark_submit):
     with pytest.raises(InvalidRequestError, match="'clutser'"):
         check_launch(launch(deploy_mode="clutser", master="yarn"))
 
@@ -93,20 +93,20 @@ def test_an_extra_that_airflow_forbids_is_an_error_of_the_connection(spark_submi
         hook(conn_id="odd")
 
 
-def test_kubernetes_without_its_client_is_said_plainly(spark_submit, monkeypatch):
+def test_a_missing_kubernetes_client_is_an_error_with_a_remedy(spark_submit, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_K8S", '{"conn_type": "spark", "host": "k8s://https://h:443"}')
     with pytest.raises(InvalidRequestError, match=r"cncf-kubernetes|Correct the connection"):
         hook(conn_id="k8s")
 
 
-def test_spark_submit_is_found_on_the_path_of_the_process(spark_submit):
+def test_spark_submit_comes_from_the_path_of_the_process(spark_submit):
     assert find_spark_submit("spark-submit", os.environ) == str(spark_submit.bin)
     with pytest.raises(InvalidRequestError, match="'my-submit' is not on the PATH"):
         find_spark_submit("my-submit", os.environ)
     assert hook(env_vars={"PATH": os.environ["PATH"]}).launch.environ["PATH"] == os.environ["PATH"]
 
 
-def test_a_spark_beside_the_interpreter_is_found_without_the_path(tmp_path, monkeypatch):
+def test_a_spark_beside_the_interpreter_needs_no_path(tmp_path, monkeypatch):
     beside = tmp_path / "venv"
     beside.mkdir()
     monkeypatch.setattr(sys, "executable", str(beside / "python"))
@@ -120,7 +120,7 @@ def test_a_spark_beside_the_interpreter_is_found_without_the_path(tmp_path, monk
         find_spark_submit("spark3-submit", nowhere)
 
 
-def test_missing_java_is_said_with_the_remedy(spark_submit):
+def test_missing_java_is_an_error_with_a_remedy(spark_submit):
     check_launch(launch())
     (spark_submit.bin.parent / "java").unlink()
     with pytest.raises(InvalidRequestError, match=r"no Java on this worker.*openjdk-17-jre-headless"):
@@ -128,12 +128,12 @@ def test_missing_java_is_said_with_the_remedy(spark_submit):
     check_launch(launch(master="yarn", deploy_mode="cluster"))
 
 
-def test_a_java_home_without_java_is_said_by_its_name(spark_submit):
+def test_a_java_home_without_java_is_named_in_the_error(spark_submit):
     with pytest.raises(InvalidRequestError, match="JAVA_HOME is '/nonexistent'"):
         check_launch(launch(environ={**os.environ, "JAVA_HOME": "/nonexistent"}))
 
 
-def test_java_may_be_named_where_spark_itself_looks_for_it(spark_submit, tmp_path):
+def test_java_may_be_named_where_spark_reads_it(spark_submit, tmp_path):
     (spark_submit.bin.parent / "java").unlink()
     home = tmp_path / "jdk"
     (home / "bin").mkdir(parents=True)
@@ -145,7 +145,7 @@ def test_java_may_be_named_where_spark_itself_looks_for_it(spark_submit, tmp_pat
     check_launch(launch(environ={**os.environ, "SPARK_CONF_DIR": str(tmp_path / "conf")}))
 
 
-def test_a_wrapper_of_the_users_own_is_trusted_to_find_java(spark_submit):
+def test_a_wrapper_script_of_the_user_may_find_java_itself(spark_submit):
     (spark_submit.bin.parent / "java").unlink()
     wrapper = spark_submit.bin.parent / "submit-in-docker"
     wrapper.write_text("#!/bin/sh\n")
@@ -168,7 +168,7 @@ def test_this_interpreter_is_the_default_of_what_runs_on_this_worker():
         ({}, {"spark.pyspark.driver.python": "/p"}),
     ],
 )
-def test_an_interpreter_that_the_user_named_is_kept(environ, conf):
+def test_an_interpreter_that_the_user_names_takes_precedence(environ, conf):
     assert default_python(launch(environ=environ), conf) == {}
 
 
@@ -182,7 +182,7 @@ def spark_home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("schemes", "given", "missing"),
+    ("schemes", "settings", "missing"),
     [
         (["s3"], [], ["hadoop-aws"]),
         (["s3a", "gs", "abfss", "file"], [], ["gcs-connector", "hadoop-aws", "hadoop-azure"]),
@@ -193,11 +193,11 @@ def spark_home(tmp_path, monkeypatch):
         (["s3"], ["spark.hadoop.fs.s3a.endpoint"], ["hadoop-aws"]),
     ],
 )
-def test_a_connector_that_nothing_brings_is_missed(spark_submit, spark_home, schemes, given, missing):
-    assert find_missing_connectors(launch(), schemes, given) == missing
+def test_a_connector_that_no_setting_provides_is_reported(spark_submit, spark_home, schemes, settings, missing):
+    assert find_missing_connectors(launch(), schemes, settings) == missing
 
 
-def test_a_connector_that_may_come_from_elsewhere_is_not_missed(spark_submit, spark_home):
+def test_a_connector_that_a_setting_may_provide_is_not_reported(spark_submit, spark_home):
     assert find_missing_connectors(launch(master="yarn", deploy_mode="cluster"), ["s3"], []) == []
     assert find_missing_connectors(launch(environ={**os.environ, "SPARK_DIST_CLASSPATH": "/h/*"}), ["s3"], []) == []
     (spark_home / "conf").mkdir()
@@ -208,7 +208,7 @@ def test_a_connector_that_may_come_from_elsewhere_is_not_missed(spark_submit, sp
     assert find_missing_connectors(launch(), ["s3"], []) == []
 
 
-def test_a_missing_connector_is_a_warning_and_spark_is_tried(spark_submit, spark_home, capsys):
+def test_a_missing_connector_is_only_a_warning(spark_submit, spark_home, capsys):
     hook(conf={"spark.x": "1"}).warn_of_missing_connectors(["s3://lake/orders", "/lake/orders"])
     assert capsys.readouterr().out.count("lacks the jar hadoop-aws") == 1
     hook(packages="org.apache.hadoop:hadoop-aws:3.4.2").warn_of_missing_connectors(["s3://lake/orders"])
@@ -217,7 +217,7 @@ def test_a_missing_connector_is_a_warning_and_spark_is_tried(spark_submit, spark
 
 @pytest.fixture
 def pip_pyspark(tmp_path, monkeypatch):
-    """A folder `pyspark/` as pip leaves it, in front of the real one."""
+    """A folder `pyspark/` as pip installs it, in front of the real one."""
     folder = tmp_path / "site" / "pyspark"
     (folder / "jars").mkdir(parents=True)
     (folder / "__init__.py").touch()
@@ -227,18 +227,18 @@ def pip_pyspark(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_pyspark_of_two_releases_is_a_warning_with_the_command_that_mends_it(spark_submit, pip_pyspark, capsys):
+def test_a_mixed_pyspark_is_a_warning_with_the_command_that_repairs_it(spark_submit, pip_pyspark, capsys):
     (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
     hook().warn_of_mixed_pyspark()
-    said = capsys.readouterr().out
-    assert "jars of Spark 4.3.0 and Python files of 4.2.0" in said
-    assert "pip install --force-reinstall --no-deps 'pyspark==4.3.0'" in said
+    log = capsys.readouterr().out
+    assert "jars of Spark 4.3.0 and Python files of 4.2.0" in log
+    assert "pip install --force-reinstall --no-deps 'pyspark==4.3.0'" in log
     (pip_pyspark / "version.py").write_text("__version__: str = '4.3.0'\n")
     hook().warn_of_mixed_pyspark()
     assert capsys.readouterr().out == ""
 
 
-def test_a_mixed_pyspark_that_the_job_does_not_use_is_not_warned_of(spark_submit, pip_pyspark, spark_home):
+def test_an_unused_mixed_pyspark_causes_no_warning(spark_submit, pip_pyspark, spark_home):
     (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
     assert find_mixed_pyspark(launch()) is None  # SPARK_HOME names another Spark
     assert find_mixed_pyspark(launch(environ={"PATH": os.environ["PATH"]})) is not None

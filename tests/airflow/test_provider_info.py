@@ -1,4 +1,4 @@
-"""What Airflow is told about the provider holds: the keys are Airflow's own, and every module in it exists."""
+"""The provider info is valid: its keys are those of Airflow, and every module in it exists."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def test_it_is_valid_for_airflow(schema):
     jsonschema.validate(get_provider_info(), schema)
 
 
-def test_it_has_no_key_that_airflow_would_silently_pass_over(schema):
+def test_it_has_no_key_that_airflow_would_silently_ignore(schema):
     assert set(get_provider_info()) <= set(schema["properties"])
 
 
@@ -44,10 +44,10 @@ def test_every_module_that_it_names_can_be_imported():
 def test_its_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
     # Tasks load the plugins of entry points, and not those that a provider's description names.
     (entry,) = [e for e in entry_points(group="airflow.plugins") if e.dist.name == "airflow-provider-deltalite"]
-    found = entry.load()
-    assert found.name == entry.name == "deltalite"
+    plugin = entry.load()
+    assert plugin.name == entry.name == "deltalite"
     monkeypatch.setenv("AIRFLOW__DELTALITE__NAMESPACE", "a/b")
-    (app_id_of,) = found.macros
+    (app_id_of,) = plugin.macros
     run = {"dag_id": "sales", "run_id": "manual__2026"}
     assert app_id_of("load", **run) == "a%2Fb/sales/load/-1/manual__2026"
     assert app_id_of("load", map_index=3, **run) == "a%2Fb/sales/load/3/manual__2026"
@@ -58,9 +58,9 @@ def test_reading_it_does_not_import_airflow():
         "import sys; from airflow_provider_deltalite.get_provider_info import get_provider_info; get_provider_info();"
         "print('airflow' in sys.modules)"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "False"
 
 
-def test_the_package_says_its_version():
+def test_the_package_has_its_version():
     assert re.fullmatch(r"\d+\.\d+\.\d+", airflow_provider_deltalite.__version__)

@@ -1,4 +1,4 @@
-"""Filters by which a value of somebody else's stays a value; tests/spark/test_quoting.py asks Spark's parser."""
+"""The filters keep untrusted values from becoming SQL. tests/spark/test_quoting.py checks them with Spark's parser."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def test_no_character_of_a_text_can_end_its_literal_or_be_replaced_by_spark(text
         (["a", 1], "('a', 1)"),
     ],
 )
-def test_each_kind_of_value_is_written_as_what_it_is(value, sql):
+def test_each_type_of_value_becomes_a_literal_of_its_type(value, sql):
     assert sql_literal(value) == sql
 
 
 @pytest.mark.parametrize(
     "value", [[], {"a": 1}, object(), "\ud800", Decimal("NaN"), datetime.min.replace(tzinfo=EAST), pd.NaT]
 )
-def test_what_cannot_be_said_safely_is_refused(value):
+def test_a_value_without_a_safe_literal_is_rejected(value):
     with pytest.raises(InvalidRequestError, match="cannot be put into a template"):
         sql_literal(value)
 
 
-def test_a_name_stays_one_name():
+def test_an_identifier_stays_one_identifier():
     assert sql_identifier("a.b`; DROP") == "`a.b``; DROP`"
     for name in ("", 7, "a\nb", "${x}"):
         with pytest.raises(InvalidRequestError):
@@ -78,7 +78,7 @@ def test_a_part_of_an_address_may_be_any_plain_name(name):
     "name",
     ["", " ", "..", ".", "../x", "a/b", "a\\b", "~root", "_delta_log", "%2e%2e", "*", "x@v3", "a\n", None, "a:b"],
 )
-def test_a_part_of_an_address_that_leads_elsewhere_is_refused(name):
+def test_a_part_of_an_address_that_leads_to_another_folder_is_rejected(name):
     with pytest.raises(InvalidRequestError):
         path_part(name)
 
@@ -87,7 +87,7 @@ CONF = {"customer": "x' OR '1'='1", "country": "../secrets"}
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_templates_of_operators_know_the_filters(native):
+def test_templates_of_operators_have_the_filters(native):
     made = rendered(
         DeltaDeleteOperator,
         native=native,
@@ -105,13 +105,13 @@ def test_templates_of_operators_know_the_filters(native):
         )
 
 
-def test_templates_of_the_sensor_know_them_too():
+def test_templates_of_the_sensor_have_the_filters():
     sensor = DeltaVersionSensor(task_id="wait", table="/lake/{{ country | path_part }}")
     sensor.render_template_fields({"country": "DE"})
     assert sensor.table == "/lake/DE"
 
 
-def test_a_mapped_task_knows_them():
+def test_templates_of_a_mapped_task_have_the_filters():
     from datetime import datetime as moment
 
     from airflow.sdk import DAG
@@ -124,7 +124,7 @@ def test_a_mapped_task_knows_them():
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_parameters_of_a_query_are_values_of_their_own(native):
+def test_query_parameters_reach_spark_as_values(native):
     made = rendered(
         DeltaWriteOperator,
         native=native,
@@ -146,6 +146,6 @@ def test_parameters_of_a_query_are_values_of_their_own(native):
         ({"query": "SELECT :a", "query_params": {"a": [1]}}, "is a list"),
     ],
 )
-def test_parameters_that_cannot_be_bound_are_refused(parameters, says):
+def test_query_parameters_of_other_types_are_rejected(parameters, says):
     with pytest.raises(InvalidRequestError, match=says):
         rendered(DeltaWriteOperator, source={"format": "csv", "path": "/in"}, **parameters)

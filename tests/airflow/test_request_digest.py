@@ -1,4 +1,4 @@
-"""The digest of a request: equal where the rows are, and without secrets."""
+"""The digest of a request: equal for equal rows, and without secrets."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ WRITE = WriteRequest(table="/lake/t", sources={"source": JDBC}, query="SELECT 1"
         {"max_records_per_file": 5, "optimize_write": True, "properties": {"a": "b"}},
     ],
 )
-def test_what_does_not_decide_the_rows_does_not_change_the_digest(changes):
+def test_a_parameter_that_does_not_decide_the_rows_keeps_the_digest(changes):
     assert request_digests(replace(WRITE, **changes)) == request_digests(WRITE)
 
 
@@ -48,14 +48,14 @@ def test_what_does_not_decide_the_rows_does_not_change_the_digest(changes):
         {"merge_schema": True},
     ],
 )
-def test_each_parameter_that_decides_the_rows_changes_the_digest_and_its_own(changes):
+def test_each_parameter_that_decides_the_rows_changes_both_digests(changes):
     ours, other = request_digests(WRITE), request_digests(replace(WRITE, **changes))
     assert ours.digest != other.digest
     differing = ours.parameters.items() ^ other.parameters.items()
     assert {name for name, _ in differing} == set(changes)
 
 
-def test_the_value_of_a_secret_option_is_no_part_of_the_digest():
+def test_the_value_of_a_secret_option_is_not_in_the_digest():
     changed = {**JDBC.options, "password": "other-one", "url": "jdbc:x?password=other-one"}
     assert request_digests(replace(WRITE, sources={"source": replace(JDBC, options=changed)})) == request_digests(WRITE)
     elsewhere = {**changed, "url": "jdbc:y?password=other-one"}
@@ -64,7 +64,7 @@ def test_the_value_of_a_secret_option_is_no_part_of_the_digest():
     )
 
 
-def test_sql_that_looks_like_a_secret_is_part_of_the_digest():
+def test_sql_that_looks_like_a_secret_is_in_the_digest():
     one, other = (DeleteRequest(table="/t", condition=f"token='{value}'") for value in ("aaaaaaa", "bbbbbbb"))
     assert request_digests(one) != request_digests(other)
 
@@ -82,11 +82,11 @@ def _write(**changes):
         [_write(query_params={"token": value}) for value in (1, 2)],
     ],
 )
-def test_names_that_look_like_secrets_hide_no_difference_in_rows(one, other):
+def test_a_secret_name_does_not_hide_a_difference_in_rows(one, other):
     assert request_digests(one) != request_digests(other)
 
 
-def test_fields_of_sources_and_clauses_that_have_their_default_are_left_out():
+def test_default_values_in_sources_and_clauses_are_not_in_the_digest():
     source = Source(format="csv", path="/a")
     merge = MergeRequest(table="/t", sources={"s": source}, on="true", when_matched=(MergeClause(delete=True),))
     decisive = {"on": "true", "sources": {"s": {"format": "csv", "path": "/a"}}, "when_matched": [{"delete": True}]}
@@ -94,22 +94,22 @@ def test_fields_of_sources_and_clauses_that_have_their_default_are_left_out():
     assert request_digests(merge).digest == f"1:{digest[:32]}"
 
 
-def test_how_a_missing_table_is_made_is_no_part_of_the_digest_of_a_merge():
+def test_parameters_of_a_new_table_are_not_in_the_digest_of_a_merge():
     merge = MergeRequest(table="/t", sources={"s": JDBC}, on="true", when_not_matched=(MergeClause(insert="*"),))
     making = replace(merge, create_if_missing=True, partition_by=("day",), properties={"a": "b"})
     assert request_digests(making) == request_digests(merge)
 
 
-def test_a_parameter_with_its_default_is_left_out_so_that_new_ones_change_no_digest():
+def test_default_values_are_not_in_the_digest_so_new_parameters_change_no_digest():
     assert set(request_digests(WRITE).parameters) == {"sources", "query"}
 
 
-def test_requests_of_different_operations_differ():
+def test_different_operations_have_different_digests():
     texts = {"table": "/t", "condition": "id = 1"}
     assert request_digests(DeleteRequest(**texts)) != request_digests(UpdateRequest(**texts, set={"id": "2"}))
 
 
-def test_the_clauses_of_a_merge_are_part_of_the_digest():
+def test_the_clauses_of_a_merge_are_in_the_digest():
     merge = MergeRequest(
         table="/t", sources={"source": JDBC}, on="source.id = target.id", when_matched=(MergeClause(delete=True),)
     )

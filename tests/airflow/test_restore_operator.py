@@ -1,4 +1,4 @@
-"""Restore as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+"""DeltaRestoreOperator: the request for the job, and parameters that are rejected before the job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def operator(**parameters) -> DeltaRestoreOperator:
     return rendered(DeltaRestoreOperator, **parameters)
 
 
-def asked(**parameters) -> RestoreRequest:
+def rendered_request(**parameters) -> RestoreRequest:
     return operator(**parameters)._request()
 
 
 @BOTH
-def test_every_parameter_arrives_with_its_templates_rendered(native):
-    request = asked(
+def test_every_parameter_is_rendered(native):
+    request = rendered_request(
         native=native,
         table="/lake/{{ name }}",
         version="{{ version }}",
@@ -43,7 +43,7 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
 
 @BOTH
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ("2026-01-01", "2026-01-01"),
         ("2026-11-12", "2026-11-12"),
@@ -51,8 +51,8 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
         ("2026-01-01T05:00:00Z", "2026-01-01T05:00:00Z"),
     ],
 )
-def test_a_time_may_come_as_text_or_as_what_it_is(native, given, expected):
-    assert asked(native=native, timestamp="{{ at }}", rendered_with={"at": given}).timestamp in (
+def test_a_time_may_be_a_text_or_a_datetime(native, value, expected):
+    assert rendered_request(native=native, timestamp="{{ at }}", rendered_with={"at": value}).timestamp in (
         expected,
         expected.replace("T", " "),
     )
@@ -73,16 +73,16 @@ def test_a_time_may_come_as_text_or_as_what_it_is(native, given, expected):
         ({"version": 1, "conflict_retries": -1}, "conflict_retries is -1"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
     with pytest.raises(InvalidRequestError, match=problem):
-        asked(**parameters)
+        rendered_request(**parameters)
 
 
 @BOTH
-def test_a_template_that_comes_out_empty_restores_nothing(native):
+def test_a_template_that_renders_as_empty_restores_nothing(native):
     for parameter in ("version", "timestamp"):
         with pytest.raises(InvalidRequestError):
-            asked(native=native, rendered_with={"empty": None}, **{parameter: "{{ empty }}"})
+            rendered_request(native=native, rendered_with={"empty": None}, **{parameter: "{{ empty }}"})
 
 
 def test_a_cleared_restore_restores_again_and_never_replaces():

@@ -1,4 +1,4 @@
-"""The retry policy on an Airflow that has none yet, and what it says to one that has."""
+"""The retry policy, and its error on an Airflow without retry policies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def decided(policy, raised):
 
 
 @since_3_3
-def test_it_waits_as_long_as_the_error_asks_and_leaves_all_others_to_the_task():
+def test_the_policy_sets_the_delay_by_error_and_ignores_other_errors():
     policy = delta_retry_policy(conflict_delay=timedelta(seconds=1), storage_delay=timedelta(seconds=2))
     assert decided(policy, failure(ConcurrentDeleteReadException, "m")) == ("retry", timedelta(seconds=1))
     assert decided(policy, failure(StorageError, "m")) == ("retry", timedelta(seconds=2))
@@ -32,13 +32,13 @@ def test_it_waits_as_long_as_the_error_asks_and_leaves_all_others_to_the_task():
 
 
 @since_3_3
-def test_it_outlives_serialization():
+def test_the_policy_survives_serialization():
     policy = delta_retry_policy()
     again = airflow.sdk.ExceptionRetryPolicy.deserialize(policy.serialize())
     assert decided(again, failure(StorageError, "m")) == decided(policy, failure(StorageError, "m"))
 
 
-def test_an_older_airflow_is_told_what_to_do(monkeypatch):
+def test_an_older_airflow_gets_an_error_with_a_remedy(monkeypatch):
     without_policies = type(sys)("airflow.sdk")
     monkeypatch.setitem(sys.modules, "airflow.sdk", without_policies)
     with pytest.raises(AirflowOptionalProviderFeatureException, match=r"needs Airflow 3.3.*Leave `retry_policy` out"):

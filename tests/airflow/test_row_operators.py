@@ -1,4 +1,4 @@
-"""Delete, update and merge as a DAG's author writes them: what is asked of the job, and what is refused before it."""
+"""The delete, update and merge operators: the request for the job, and parameters that are rejected before the job."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ ALL = pytest.mark.parametrize("operator", LEAST, ids=lambda operator: operator.j
 BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
-def asked(operator, *, native: bool = False, rendered_with: dict | None = None, **parameters) -> CommitRequest:
-    """The request of an operator in a DAG, after its templates were rendered."""
+def rendered_request(
+    operator, *, native: bool = False, rendered_with: dict | None = None, **parameters
+) -> CommitRequest:
+    """Render the templates of an operator in a DAG, and return its request."""
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
         made = operator(**{"task_id": "change", "table": "/lake/t", **LEAST[operator], **parameters})
     made.render_template_fields(rendered_with or {})
     return made._request()
 
 
-def test_the_least_that_an_author_writes():
-    assert asked(DeltaDeleteOperator) == DeleteRequest(table="/lake/t", condition="id = 1")
-    assert asked(DeltaUpdateOperator) == UpdateRequest(table="/lake/t", set={"a": "1"})
-    assert asked(DeltaMergeOperator) == MergeRequest(
+def test_the_required_parameters_are_enough():
+    assert rendered_request(DeltaDeleteOperator) == DeleteRequest(table="/lake/t", condition="id = 1")
+    assert rendered_request(DeltaUpdateOperator) == UpdateRequest(table="/lake/t", set={"a": "1"})
+    assert rendered_request(DeltaMergeOperator) == MergeRequest(
         table="/lake/t",
         sources={"source": Source(format="csv", path="/landing")},
         on="target.id = source.id",
@@ -58,22 +60,22 @@ def test_the_least_that_an_author_writes():
 
 def test_a_delete_of_every_row_is_confirmed_before_a_job_is_submitted():
     with pytest.raises(InvalidRequestError, match=r"has no condition.*delete every row.*confirm_all_rows=True"):
-        asked(DeltaDeleteOperator, condition=None)
-    confirmed = asked(DeltaDeleteOperator, condition=None, confirm_all_rows="{{ 1 == 1 }}")
+        rendered_request(DeltaDeleteOperator, condition=None)
+    confirmed = rendered_request(DeltaDeleteOperator, condition=None, confirm_all_rows="{{ 1 == 1 }}")
     assert confirmed == DeleteRequest(table="/lake/t", confirm_all_rows=True)
 
 
 @ALL
-def test_what_every_commit_takes_arrives(operator):
-    given = {"user_metadata": "why", "conflict_retries": "0", "conflict_seconds": 5, "single_writer": "true"}
-    request = asked(operator, **given)
+def test_the_parameters_of_all_commits_reach_the_request(operator):
+    common = {"user_metadata": "why", "conflict_retries": "0", "conflict_seconds": 5, "single_writer": "true"}
+    request = rendered_request(operator, **common)
     assert (request.user_metadata, request.conflict_retries, request.conflict_seconds) == ("why", 0, 5)
     assert request.single_writer is True
 
 
 @BOTH
-def test_every_parameter_of_a_merge_arrives_with_its_templates_rendered(native):
-    request = asked(
+def test_every_parameter_of_a_merge_is_rendered(native):
+    request = rendered_request(
         DeltaMergeOperator,
         native=native,
         rendered_with={"ds": "2026-01-01", "version": 7, "limit": 3, "flag": True},
@@ -114,11 +116,13 @@ LITERALS = {"a": "'closed'", "b": "1e3", "c": "1.10", "d": "NULL", "e": "'a' 'b'
 
 @BOTH
 def test_sql_stays_the_text_that_its_author_wrote(native):
-    """Jinja's native rendering reads `'closed'` as a text of Python's, and takes its quotes off."""
-    request = asked(DeltaUpdateOperator, native=native, set=LITERALS, condition="1e3", rendered_with={"word": "it"})
+    """Jinja's native rendering reads `'closed'` as a Python literal, and removes its quotes."""
+    request = rendered_request(
+        DeltaUpdateOperator, native=native, set=LITERALS, condition="1e3", rendered_with={"word": "it"}
+    )
     assert request.set == {**LITERALS, "g": "'it'"}
     assert request.condition == "1e3"
-    merged = asked(
+    merged = rendered_request(
         DeltaMergeOperator,
         native=native,
         on="'a'",
@@ -137,21 +141,23 @@ CLAUSES = [{"delete": True, "condition": "source.x = 'it''s'"}, {"update": {"a":
     ("native", "template"),
     [(True, "{{ clauses }}"), (True, "{{ clauses | tojson }}"), (False, "{{ clauses | tojson }}")],
 )
-def test_a_whole_structure_may_be_a_template(native, template):
+def test_one_template_may_render_a_structure(native, template):
     expected = (
         MergeClause(delete=True, condition="source.x = 'it''s'"),
         MergeClause(update={"a": "'closed'", "b": "1"}),
     )
     assert (
-        asked(DeltaMergeOperator, native=native, when_matched=template, rendered_with={"clauses": CLAUSES}).when_matched
+        rendered_request(
+            DeltaMergeOperator, native=native, when_matched=template, rendered_with={"clauses": CLAUSES}
+        ).when_matched
         == expected
     )
-    one = asked(
+    one = rendered_request(
         DeltaMergeOperator, native=native, when_matched=["{{ one | tojson }}"], rendered_with={"one": CLAUSES[1]}
     )
     assert one.when_matched == expected[1:]
     values = template.replace("clauses", "clauses[1]['update']")
-    assert asked(DeltaUpdateOperator, native=native, set=values, rendered_with={"clauses": CLAUSES}).set == {
+    assert rendered_request(DeltaUpdateOperator, native=native, set=values, rendered_with={"clauses": CLAUSES}).set == {
         "a": "'closed'",
         "b": "1",
     }
@@ -159,7 +165,7 @@ def test_a_whole_structure_may_be_a_template(native, template):
 
 @BOTH
 @pytest.mark.parametrize(
-    ("operator", "parameters", "said"),
+    ("operator", "parameters", "message"),
     [
         (DeltaDeleteOperator, {"condition": "{{ nothing }}"}, "condition is empty"),
         (DeltaUpdateOperator, {"condition": "{{ nothing }}"}, "condition is empty"),
@@ -173,13 +179,13 @@ def test_a_whole_structure_may_be_a_template(native, template):
         ),
     ],
 )
-def test_what_a_template_has_emptied_never_means_every_row(native, operator, parameters, said):
-    with pytest.raises(InvalidRequestError, match=said):
-        asked(operator, native=native, rendered_with={"nothing": ""}, **parameters)
+def test_a_parameter_that_is_rendered_as_empty_never_means_every_row(native, operator, parameters, message):
+    with pytest.raises(InvalidRequestError, match=message):
+        rendered_request(operator, native=native, rendered_with={"nothing": ""}, **parameters)
 
 
 class Resolved:
-    """What another task returned, as Airflow resolves it."""
+    """A return value of another task, as Airflow resolves it."""
 
     def __init__(self, value):
         self.value = value
@@ -190,24 +196,24 @@ class Resolved:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("operator", "parameters", "said"),
+    ("operator", "parameters", "message"),
     [
         (
             DeltaDeleteOperator,
             {"condition": Resolved(None)},
-            "condition was given, but its template rendered it as empty",
+            "condition was given, but is empty after rendering",
         ),
         (
             DeltaUpdateOperator,
             {"condition": Resolved(None)},
-            "condition was given, but its template rendered it as empty",
+            "condition was given, but is empty after rendering",
         ),
         (
             DeltaMergeOperator,
             {"when_not_matched": Resolved(None)},
-            "when_not_matched was given, but its template rendered it as empty",
+            "when_not_matched was given, but is empty after rendering",
         ),
-        (DeltaMergeOperator, {"query": Resolved(None)}, "query was given, but its template rendered it as empty"),
+        (DeltaMergeOperator, {"query": Resolved(None)}, "query was given, but is empty after rendering"),
         (DeltaUpdateOperator, {"set": {"a": Resolved(None)}}, "set.a is None. .*'NULL'"),
         (
             DeltaMergeOperator,
@@ -216,18 +222,20 @@ class Resolved:
         ),
     ],
 )
-def test_what_another_task_did_not_return_never_means_every_row(native, operator, parameters, said):
-    with pytest.raises(InvalidRequestError, match=said):
-        asked(operator, native=native, **parameters)
+def test_a_missing_return_value_never_means_every_row(native, operator, parameters, message):
+    with pytest.raises(InvalidRequestError, match=message):
+        rendered_request(operator, native=native, **parameters)
 
 
-def test_what_another_task_returned_is_taken():
-    assert asked(DeltaDeleteOperator, condition=Resolved("id = 1")).condition == "id = 1"
+def test_a_return_value_of_another_task_reaches_the_request():
+    assert rendered_request(DeltaDeleteOperator, condition=Resolved("id = 1")).condition == "id = 1"
     clauses = Resolved([{"insert": {"a": "'x'"}}])
-    assert asked(DeltaMergeOperator, when_not_matched=clauses).when_not_matched == (MergeClause(insert={"a": "'x'"}),)
+    assert rendered_request(DeltaMergeOperator, when_not_matched=clauses).when_not_matched == (
+        MergeClause(insert={"a": "'x'"}),
+    )
 
 
-def test_a_task_that_runs_again_is_not_held_to_what_was_empty_before():
+def test_a_second_run_of_a_task_forgets_parameters_that_were_empty():
     made = DeltaDeleteOperator(task_id="t", table="/t", condition=Resolved(None))
     made.render_template_fields({})
     made.condition = "id = 1"
@@ -236,7 +244,7 @@ def test_a_task_that_runs_again_is_not_held_to_what_was_empty_before():
 
 
 @pytest.mark.parametrize(
-    ("operator", "parameters", "said"),
+    ("operator", "parameters", "message"),
     [
         (DeltaDeleteOperator, {"condition": " "}, "condition is empty"),
         (DeltaDeleteOperator, {"condition": {"id": 1}}, "condition is a Python dict, but must be a text with SQL"),
@@ -284,9 +292,9 @@ def test_a_task_that_runs_again_is_not_held_to_what_was_empty_before():
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(operator, parameters, said):
-    with pytest.raises(InvalidRequestError, match=said):
-        asked(operator, **parameters)
+def test_an_invalid_parameter_is_rejected_by_name(operator, parameters, message):
+    with pytest.raises(InvalidRequestError, match=message):
+        rendered_request(operator, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -298,15 +306,15 @@ def test_what_cannot_be_meant_is_refused_by_name(operator, parameters, said):
         (DeltaMergeOperator, {"source": {"format": "Delta", "path": "s3:///x"}}),
     ],
 )
-def test_a_malformed_address_is_refused_before_anything_is_submitted(operator, parameters):
+def test_a_malformed_address_is_rejected_before_a_job_is_submitted(operator, parameters):
     with pytest.raises(InvalidTableAddressError):
-        asked(operator, **parameters)
+        rendered_request(operator, **parameters)
 
 
 @ALL
-def test_a_cleared_task_does_its_work_again_unless_the_author_says_otherwise(operator, context):
-    for given, expected, version in [({}, OnRerun.WRITE, 1), ({"on_rerun": "skip"}, OnRerun.SKIP, 0)]:
-        change = operator(task_id="change", table="/t", retries=2, **{**LEAST[operator], **given})
+def test_a_cleared_task_writes_again_unless_on_rerun_says_skip(operator, context):
+    for policy, expected, version in [({}, OnRerun.WRITE, 1), ({"on_rerun": "skip"}, OnRerun.SKIP, 0)]:
+        change = operator(task_id="change", table="/t", retries=2, **{**LEAST[operator], **policy})
         context["ti"].max_tries = 3  # two retries, and one try before the clear
         identity = change._identity(change._request(), context)
         assert (identity.on_rerun, identity.txn_version) == (expected, version)
@@ -343,7 +351,7 @@ def test_the_job_gets_the_request_with_the_identity_of_the_run_and_its_result_is
 
 
 @ALL
-def test_a_run_that_has_committed_without_changing_a_row_is_skipped_and_no_process_is_started(
+def test_a_run_that_committed_without_changing_a_row_is_skipped_without_a_process(
     operator, table, spark_submit, context
 ):
     table.create()
@@ -364,14 +372,16 @@ def test_a_run_that_has_committed_without_changing_a_row_is_skipped_and_no_proce
 
 @ALL
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [({"table": "/t@v1"}, "names a version"), ({"on_rerun": "replace"}, "takes back an earlier append")],
 )
-def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(operator, change, said, spark_submit, context):
+def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(
+    operator, change, message, spark_submit, context
+):
     task = operator(**{"task_id": "change", "table": "/t", **LEAST[operator]})
     for name, value in change.items():  # as templates give it
         setattr(task, name, value)
-    with pytest.raises(AirflowFailException, match=said):
+    with pytest.raises(AirflowFailException, match=message):
         task.execute(context)
     assert not spark_submit.was_called
 
@@ -420,7 +430,7 @@ def test_a_merge_is_mapped_over_partitions_by_its_condition_and_source(native):
         assert request.when_matched == (MergeClause(update={"a": "'x'"}),)
 
 
-def test_what_another_task_returns_makes_the_task_wait_for_it():
+def test_a_parameter_from_another_task_makes_that_task_an_upstream():
     @task
     def condition():
         return "id = 1"
@@ -430,7 +440,7 @@ def test_what_another_task_returns_makes_the_task_wait_for_it():
     assert change.upstream_task_ids == {"condition"}
 
 
-def test_every_operator_has_one_public_address():
+def test_every_operator_has_one_public_module():
     for name in operators.__all__:
         assert getattr(operators, name).__name__ == name
     assert {operator.__name__ for operator in LEAST} <= set(operators.__all__)
@@ -443,13 +453,13 @@ def test_the_private_methods_of_templating_that_are_overridden_still_exist():
 
 def test_the_old_name_of_merge_schema_is_deprecated():
     with pytest.warns(AirflowProviderDeprecationWarning, match="Use `merge_schema`"):
-        request = asked(DeltaMergeOperator, schema_evolution="true")
+        request = rendered_request(DeltaMergeOperator, schema_evolution="true")
     assert request.merge_schema is True
 
 
-def test_a_merge_may_make_its_table():
+def test_a_merge_may_create_its_table():
     inserts = [{"insert": "*"}]
-    request = asked(
+    request = rendered_request(
         DeltaMergeOperator,
         when_not_matched=inserts,
         create_if_missing="true",
@@ -459,13 +469,13 @@ def test_a_merge_may_make_its_table():
     assert (request.create_if_missing, request.partition_by) == (True, ("day",))
     assert request.properties == {"delta.appendOnly": "false"}
     with pytest.raises(InvalidRequestError, match="no clause inserts a row"):
-        asked(DeltaMergeOperator, create_if_missing=True)
+        rendered_request(DeltaMergeOperator, create_if_missing=True)
     with pytest.raises(InvalidRequestError, match="create_if_missing is not set"):
-        asked(DeltaMergeOperator, partition_by=["day"])
+        rendered_request(DeltaMergeOperator, partition_by=["day"])
 
 
 @ALL
-def test_a_missing_table_is_refused_before_a_job_is_submitted(operator, spark_submit, tmp_path, context):
+def test_a_missing_table_is_rejected_before_a_job_is_submitted(operator, spark_submit, tmp_path, context):
     spark_submit.does("raise SystemExit('a job was submitted')")
     made = operator(**{"task_id": "t", "table": str(tmp_path / "none"), **LEAST[operator]})
     with pytest.raises(AirflowFailException, match=r"TableNotFoundError: .* no job was submitted"):

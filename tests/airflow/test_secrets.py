@@ -1,4 +1,4 @@
-"""Secrets among the settings of a task: found by name, hidden from logs, and never an argument of a process."""
+"""Secrets among the settings of a task: recognized by name, hidden in logs, and never an argument of a process."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def kept(tmp_path, spark_submit) -> Path:
     return tmp_path / "kept"
 
 
-def test_secret_settings_are_in_a_private_file_and_neither_arguments_nor_logged(
-    table, spark_submit, context, kept, capsys
-):
+def test_secret_settings_are_in_a_private_file_and_not_in_arguments_or_logs(table, spark_submit, context, kept, capsys):
     load(table, conf={"spark.x": "1", **SECRETS}).execute(context)
     logged = capsys.readouterr().out
     assert not [text for text in (*spark_submit.argv, logged) if "planted" in text]
     assert spark_submit.argv[spark_submit.argv.index("--conf") + 1] == "spark.x=1"
-    assert "--load-spark-defaults" in spark_submit.argv, "a properties file would be instead of spark-defaults.conf"
+    assert "--load-spark-defaults" in spark_submit.argv, (
+        "without it, the properties file would replace spark-defaults.conf"
+    )
     assert kept.read_text() == "".join(f"{name}={value}\n" for name, value in SECRETS.items())
     assert "mode 0o100600" in logged
     file = Path(spark_submit.argv[spark_submit.argv.index("--properties-file") + 1])
@@ -63,9 +63,7 @@ def test_secret_settings_are_in_a_private_file_and_neither_arguments_nor_logged(
 PEM = "-----BEGIN KEY-----\nplanted-first\nplanted-second\n"
 
 
-def test_what_the_job_prints_of_a_secret_is_stars_in_the_log_the_traceback_and_the_error(
-    table, spark_submit, context, capsys
-):
+def test_a_secret_in_the_output_is_masked_in_the_log_the_traceback_and_the_error(table, spark_submit, context, capsys):
     spark_submit.does("""
 from deltalite.results import error_marker
 print("26/01/01 00:00:00 INFO Conf: key is planted-2")
@@ -88,19 +86,17 @@ sys.exit(1)
     assert "planted" not in logged
 
 
-def test_a_properties_file_of_the_users_own_is_kept_below_them(table, spark_submit, context, kept, tmp_path):
-    own = tmp_path / "own.conf"
-    own.write_text("spark.ssl.keyPassword old\nspark.y 2")
-    own.chmod(0o644)
-    load(table, conf={"spark.ssl.keyPassword": "planted-6"}, properties_file=str(own)).execute(context)
+def test_the_properties_file_of_the_user_comes_before_the_secrets(table, spark_submit, context, kept, tmp_path):
+    users_file = tmp_path / "own.conf"
+    users_file.write_text("spark.ssl.keyPassword old\nspark.y 2")
+    users_file.chmod(0o644)
+    load(table, conf={"spark.ssl.keyPassword": "planted-6"}, properties_file=str(users_file)).execute(context)
     assert kept.read_text() == "spark.ssl.keyPassword old\nspark.y 2\nspark.ssl.keyPassword=planted-6\n"
-    assert str(own) not in spark_submit.argv and "--load-spark-defaults" not in spark_submit.argv
-    assert own.read_text() == "spark.ssl.keyPassword old\nspark.y 2"
+    assert str(users_file) not in spark_submit.argv and "--load-spark-defaults" not in spark_submit.argv
+    assert users_file.read_text() == "spark.ssl.keyPassword old\nspark.y 2"
 
 
-def test_environment_variables_that_become_settings_of_a_cluster_are_no_arguments_either(
-    table, spark_submit, context, kept, monkeypatch
-):
+def test_secret_environment_variables_of_a_cluster_are_not_arguments(table, spark_submit, context, kept, monkeypatch):
     cluster = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
     table.create()
@@ -115,7 +111,7 @@ def test_without_secrets_nothing_is_added(table, spark_submit, context):
     assert not {"--properties-file", "--load-spark-defaults"} & set(spark_submit.argv)
 
 
-def test_airflow_is_told_the_secrets_of_every_parameter_before_it_stores_them(table, monkeypatch):
+def test_airflow_masks_the_secrets_of_every_parameter_before_it_stores_them(table, monkeypatch):
     hidden = []
     monkeypatch.setattr(secrets, "mask_secret", hidden.append)
     task = load(
@@ -172,7 +168,7 @@ SETTINGS = st.lists(SETTING, min_size=5, max_size=30).map(dict)
 
 @pytest.fixture
 def masked():
-    """A text as Airflow shows it after it was told what is hidden."""
+    """Return a text as Airflow's masker shows it."""
 
     def show(given, text):
         hidden = set(secret_values(given))
@@ -188,7 +184,7 @@ def masked():
 @given_values(
     given=SETTINGS, place=st.sampled_from(["conf", "env_vars", "options", "user_metadata", "query_params", "list"])
 )
-def test_no_planted_secret_is_shown_whatever_its_spelling_and_place(masked, given, place):
+def test_a_planted_secret_is_hidden_in_every_spelling_and_place(masked, given, place):
     shown = {place: given if place != "list" else [{"options": [given]}]}
     if place == "user_metadata":
         shown = {place: " ".join(f"{name}={value}" for name, value in given.items())}
@@ -200,7 +196,7 @@ def test_no_planted_secret_is_shown_whatever_its_spelling_and_place(masked, give
 @seed(8)
 @settings(max_examples=150, deadline=None)
 @given_values(given=SETTINGS, driver=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
-def test_no_planted_secret_is_an_argument_of_a_process(given, driver, secret):
+def test_a_planted_secret_is_never_an_argument_of_a_process(given, driver, secret):
     arguments = [
         "--master",
         "yarn",
@@ -220,12 +216,12 @@ def test_no_planted_secret_is_an_argument_of_a_process(given, driver, secret):
     assert moved["spark.jars.repositories"] == f"https://u:{secret}@h/maven"
 
 
-def test_an_option_wins_over_the_setting_that_says_the_same():
+def test_an_option_takes_precedence_over_its_setting():
     arguments = ["--conf", "spark.jars=/a.jar", "--jars", "https://u:planted@h/b.jar"]
     assert without_secrets(arguments) == ([], {"spark.jars": "https://u:planted@h/b.jar"})
 
 
-def test_short_secrets_are_no_arguments_either():
+def test_short_secrets_are_not_arguments():
     kept, moved = without_secrets(["--conf", "spark.x=-Dmy.password=abc", "--conf", "a.token.enabled=true"])
     assert moved == {"spark.x": "-Dmy.password=abc"} and kept == ["--conf", "a.token.enabled=true"]
 
@@ -245,7 +241,7 @@ def test_harmless_texts_are_shown(text):
     assert redacted(text) == text
 
 
-def test_options_of_the_drivers_jvm_are_in_a_file_that_java_reads(tmp_path):
+def test_options_of_the_driver_jvm_are_in_a_file_that_java_reads(tmp_path):
     given = {
         "spark.driver.extraJavaOptions": r"-Dmy.password='planted \"x\" \\y' -Dother=1",
         "spark.x.secret": "planted",
@@ -255,8 +251,8 @@ def test_options_of_the_drivers_jvm_are_in_a_file_that_java_reads(tmp_path):
     assert moved == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
     assert file.stat().st_mode & 0o777 == 0o600
     program = ["java", moved["spark.driver.extraJavaOptions"], "-XshowSettings:properties", "-version"]
-    shown = subprocess.run(program, capture_output=True, text=True, check=True).stderr
-    assert r"my.password = planted \"x\" \\y" in shown and "other = 1" in shown
+    output = subprocess.run(program, capture_output=True, text=True, check=True).stderr
+    assert r"my.password = planted \"x\" \\y" in output and "other = 1" in output
 
 
 def test_lineage_and_history_show_no_secret(table, context):
@@ -277,7 +273,7 @@ def test_lineage_and_history_show_no_secret(table, context):
     assert task.prepare_request(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
 
 
-def test_options_that_hold_a_secret_reach_spark_submit_by_the_name_of_a_file(table, spark_submit, context, kept):
+def test_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(table, spark_submit, context, kept):
     options = "-Djavax.net.ssl.trustStorePassword=planted-java"
     load(
         table,

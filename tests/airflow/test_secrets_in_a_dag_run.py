@@ -1,4 +1,4 @@
-"""What a real Airflow stores, shows and logs of tasks that were given secrets; only spark-submit is a stand-in."""
+"""A real Airflow stores, shows and logs no secret of a task. Only spark-submit is a stand-in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def operators(request):
 
 @pytest.fixture(scope="module")
 def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
-    """What Airflow has stored of the run, and what the run printed."""
+    """The values that Airflow stored for the run, and the output of the run."""
     folder = tmp_path_factory.mktemp("secrets")
     make_table(folder / "lake" / "orders").create()
     stand_in = make_stand_in(folder)
@@ -66,7 +66,7 @@ def test_no_secret_is_in_the_rendered_fields_of_any_task_plain_or_mapped(dag_run
     assert stored["mapped_DeltaWriteOperator[0]"]["conf"]["spark.hadoop.fs.s3a.access.key"] == "***"
 
 
-def test_no_secret_is_in_the_log_even_where_a_template_cannot_be_rendered(dag_run):
+def test_no_secret_is_in_the_log_even_if_rendering_a_template_fails(dag_run):
     _, printed = dag_run
     assert "the key is ***" in printed
     assert [line for line in printed.splitlines() if "planted" in line] == []

@@ -1,4 +1,4 @@
-"""What travels to Spark: the same library makes the same file, and a request is gone when its task ends."""
+"""The files for Spark: equal sources give an equal zip, and the request is removed when its task ends."""
 
 import os
 import stat
@@ -36,19 +36,19 @@ def plain(nonce):
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """The folder for temporary files of this test alone."""
+    """A temporary folder that only this test uses."""
     monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
-def test_equal_sources_give_equal_bytes_whatever_their_times(package):
+def test_equal_sources_give_equal_bytes_with_any_modification_time(package):
     first = packed(package)
     for path in package.rglob("*.py"):
         os.utime(path, (1, 1))
     assert packed(package) == first
 
 
-def test_only_sources_and_the_typing_marker_travel_in_sorted_order(package, tmp_path):
+def test_the_zip_has_only_sources_and_the_typing_marker_in_sorted_order(package, tmp_path):
     archive = tmp_path / "x.zip"
     archive.write_bytes(packed(package))
     assert zipfile.ZipFile(archive).namelist() == [
@@ -58,7 +58,7 @@ def test_only_sources_and_the_typing_marker_travel_in_sorted_order(package, tmp_
     ]
 
 
-def test_a_changed_source_gets_another_name(package, tmp_path, monkeypatch):
+def test_a_changed_source_changes_the_name_of_the_zip(package, tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "installed_library", lambda: package)
     before = shipping.pack_library(tmp_path)
     (package / "__init__.py").write_text("VALUE = 2\n")
@@ -66,7 +66,7 @@ def test_a_changed_source_gets_another_name(package, tmp_path, monkeypatch):
     assert before != after and before.exists() and after.exists()
 
 
-def test_a_library_that_is_there_is_not_written_again_and_nothing_is_left_beside_it(package, tmp_path, monkeypatch):
+def test_an_existing_zip_is_not_written_again_and_no_partial_file_remains(package, tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "installed_library", lambda: package)
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -80,11 +80,11 @@ def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
     library = shipping.pack_library(tmp_path)
     code = "import deltalite.requests as m; print(m.__file__)"
     clean = [sys.executable, "-S", "-c", code]
-    shown = subprocess.run(clean, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
-    assert shown.stdout.startswith(str(library))
+    process = subprocess.run(clean, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
+    assert process.stdout.startswith(str(library))
 
 
-def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(temporary):
+def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporary):
     with shipping.ship_job("write", lambda nonce: f"nonce {nonce}") as job:
         request = Path(job.request)
         assert request.read_text() == f"nonce {job.nonce}" and len(job.nonce) == 32
@@ -94,7 +94,7 @@ def test_a_request_is_readable_by_its_owner_alone_and_gone_afterwards(temporary)
     assert not request.exists()
 
 
-def test_a_request_is_gone_also_when_the_task_fails():
+def test_the_request_is_removed_after_a_failed_task():
     with pytest.raises(RuntimeError), shipping.ship_job("write", plain) as job:
         raise RuntimeError
     assert not Path(job.request).exists()
@@ -109,7 +109,7 @@ def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
     assert [path.suffix for path in folder.iterdir()] == [".zip"]
 
 
-def test_a_library_that_is_there_is_not_packed_again(temporary, monkeypatch):
+def test_an_existing_zip_is_not_packed_again(temporary, monkeypatch):
     with shipping.ship_job("write", plain) as first:
         pass
     monkeypatch.setattr(shipping, "library_zip", lambda sources: pytest.fail("packed again"))
@@ -136,7 +136,7 @@ def a_folder_of_all(name):
 
 
 @pytest.mark.parametrize("something", [a_file, a_dangling_link, a_link_to_a_folder, a_folder_of_all])
-def test_what_others_put_in_the_place_of_the_folder_is_not_used_and_fails_no_task(temporary, something):
+def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(temporary, something):
     taken = temporary / f"airflow-provider-deltalite-{os.getuid()}"
     something(taken)
     before = sorted(temporary.rglob("*"))
@@ -154,7 +154,7 @@ def test_a_folder_of_another_user_is_not_used(temporary, monkeypatch):
         assert Path(job.library).parent.name != "airflow-provider-deltalite-12345"
 
 
-def test_a_zip_is_swept_after_a_week_without_use_and_a_half_written_file_after_an_hour(tmp_path):
+def test_an_unused_zip_is_removed_after_a_week_and_a_partial_file_after_an_hour(tmp_path):
     for name in ("deltalite-old.zip", "x.tmp", "mine.txt"):
         (tmp_path / name).write_text("")
     os.utime(tmp_path / "x.tmp", (time.time() + 7000,) * 2)
@@ -164,7 +164,7 @@ def test_a_zip_is_swept_after_a_week_without_use_and_a_half_written_file_after_a
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_use_of_a_zip_begins_its_week_anew(tmp_path):
+def test_a_use_of_a_zip_restarts_its_week(tmp_path):
     made = shipping.pack_library(tmp_path)
     os.utime(made, (1, 1))
     shipping.pack_library(tmp_path)
@@ -172,14 +172,14 @@ def test_a_use_of_a_zip_begins_its_week_anew(tmp_path):
     assert made.exists()
 
 
-def test_a_write_that_fails_leaves_no_half_of_a_zip(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_no_partial_zip(tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "library_zip", lambda sources: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         shipping.pack_library(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_task_that_lasts_a_month_keeps_its_request_and_its_library(temporary):
+def test_a_task_of_a_month_keeps_its_request_and_its_library(temporary):
     with shipping.ship_job("write", plain) as job:
         request = Path(job.request)
         assert stat.S_IMODE(request.stat().st_mode) == 0o600 and stat.S_IMODE(request.parent.stat().st_mode) == 0o700
@@ -199,7 +199,7 @@ with shipping.ship_job("write", lambda nonce: "{}") as job:
 
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["the shared folder", "a folder of its own"])
-def test_what_a_killed_worker_left_is_swept_once_its_job_has_read_it(temporary, is_taken, monkeypatch):
+def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(temporary, is_taken, monkeypatch):
     if is_taken:
         a_file(temporary / f"airflow-provider-deltalite-{os.getuid()}")
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(temporary)], stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,6 @@
-"""What is relied on in Airflow's Spark provider beyond its public interface: that it is there, and does what it did.
+"""Contract tests of the private methods of Airflow's Spark provider that this provider relies on.
 
-A new release of the provider that moves one of these breaks a test here, and not a task of a user.
+A release of the Spark provider that changes one of them breaks a test here, and not a task of a user.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def test_the_hook_has_the_method_with_its_parameters(name):
     assert list(inspect.signature(getattr(SparkSubmitHook, name)).parameters) == HOOK_METHODS[name]
 
 
-def test_what_is_overridden_is_there_to_be_overridden():
+def test_every_overridden_method_exists_in_the_base_class():
     assert set(vars(DeltaSparkSubmitHook)) & set(vars(SparkSubmitHook)) >= OVERRIDDEN
     private = {name for name in vars(DeltaSparkSubmitHook) if name.startswith("_") and not name.startswith("__")}
     assert {name for name in private if hasattr(SparkSubmitHook, name)} <= OVERRIDDEN, "one more has to be watched over"
 
 
-def test_the_hook_keeps_what_it_was_given_where_it_is_looked_for(spark_submit):
+def test_the_hook_keeps_its_parameters_in_the_attributes_that_we_read(spark_submit):
     hook = SparkSubmitHook(conf={"a": "b"})
     assert [name for name in HOOK_ATTRIBUTES if not hasattr(hook, name)] == []
     assert {"master", "deploy_mode", "spark_binary"} <= set(hook._connection)
@@ -92,11 +92,11 @@ def test_the_environment_of_the_process_is_taken_after_the_command_is_built(spar
 
 def test_the_output_is_read_once_line_by_line_and_the_process_is_kept(spark_submit, monkeypatch):
     spark_submit.does("print('one'); print('two'); sys.exit(7)")
-    hook, seen = SparkSubmitHook(), []
-    monkeypatch.setattr(hook, "_process_spark_submit_log", lambda lines: seen.append(list(lines)))
+    hook, read_lines = SparkSubmitHook(), []
+    monkeypatch.setattr(hook, "_process_spark_submit_log", lambda lines: read_lines.append(list(lines)))
     with pytest.raises(AirflowException, match="Error code is: 7"):
         hook.submit("app.py")
-    assert seen == [["one\n", "two\n"]]
+    assert read_lines == [["one\n", "two\n"]]
     assert hook._submit_sp.returncode == 7
     hook._submit_sp.stdout.close()
 
@@ -106,7 +106,7 @@ def test_the_operator_has_the_method_with_its_parameters(name):
     assert list(inspect.signature(getattr(SparkSubmitOperator, name)).parameters) == OPERATOR_METHODS[name]
 
 
-def test_the_operator_asks_for_its_hook_once_and_only_where_it_has_none(spark_submit, monkeypatch):
+def test_the_operator_makes_its_hook_once_and_only_if_it_has_none(spark_submit, monkeypatch):
     operator = SparkSubmitOperator(task_id="operator", application="app.py", durable=False)
     hooks = []
     monkeypatch.setattr(operator, "_get_hook", lambda: hooks.append(SparkSubmitHook()) or hooks[-1])
@@ -125,12 +125,12 @@ def test_the_operator_keeps_each_parameter_of_the_hook_under_its_name():
     assert operator._java_class is None
 
 
-def test_the_names_under_which_a_tracked_job_is_kept_are_read_from_the_operator():
+def test_the_operator_defines_the_keys_of_a_tracked_job():
     assert SparkSubmitOperator.external_id_key == "spark_job_id"
     assert SparkSubmitOperator._K8S_DRIVER_STATUS_KEY == "k8s_driver_status"
 
 
-def test_yarn_is_tracked_only_where_its_address_is_in_the_extra_of_that_name(spark_submit, monkeypatch):
+def test_yarn_is_tracked_only_if_the_extra_has_its_address(spark_submit, monkeypatch):
     def connect(**extra):
         connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **extra}}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
@@ -144,5 +144,5 @@ def test_yarn_is_tracked_only_where_its_address_is_in_the_extra_of_that_name(spa
     assert hook._should_track_yarn_application_via_rm_api()
 
 
-def test_our_template_fields_are_more_than_the_providers():
+def test_our_template_fields_include_those_of_the_spark_provider():
     assert set(SparkSubmitOperator.template_fields) <= set(DeltaSubmitOperator.template_fields)

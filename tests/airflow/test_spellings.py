@@ -1,4 +1,4 @@
-"""One address of a table in a DAG, as each side has to spell it: Spark through Hadoop, a worker through fsspec."""
+"""The spellings of a table's address: for Spark through Hadoop, and for a worker through fsspec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize(("address", "spark", "fsspec"), SPELLINGS, ids=[row[0] for row in SPELLINGS])
-def test_each_side_has_its_own_spelling_of_one_place(address, spark, fsspec):
+def test_spark_and_fsspec_spell_an_address_differently(address, spark, fsspec):
     location = parse_location(address)
     assert spark_uri(location.path) == spark
     assert location.is_local if fsspec is None else fsspec_uri(location) == fsspec

@@ -35,7 +35,7 @@ from tests.support.stood_in_jobs import (
 YARN = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
 
 
-def test_what_the_job_says_is_the_xcom_and_the_event_of_each_outlet_asset(table, spark_submit, context):
+def test_the_result_of_the_job_is_the_xcom_and_the_event_of_each_outlet_asset(table, spark_submit, context):
     spark_submit.does(SAYS_ITS_RESULT)
     orders = Asset("orders")
     returned = operator(table, outlets=[orders]).execute(context)
@@ -55,7 +55,7 @@ def test_what_the_job_says_is_the_xcom_and_the_event_of_each_outlet_asset(table,
     assert json.loads(json.dumps(returned)) == returned
 
 
-def test_an_alias_among_the_outlets_gets_an_event_of_the_tables_own_asset(table, spark_submit, context):
+def test_an_asset_alias_gets_an_event_of_the_tables_asset(table, spark_submit, context):
     spark_submit.does(SAYS_ITS_RESULT)
     lake, added = AssetAlias("lake"), []
     context["outlet_events"][lake] = SimpleNamespace(add=lambda asset, extra: added.append((asset, extra)))
@@ -84,7 +84,7 @@ def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_
     assert not Path(argv[-1]).exists()
 
 
-def test_marker_lines_are_not_in_the_log_and_all_other_lines_are(table, spark_submit, context, capsys):
+def test_the_log_has_all_lines_except_markers(table, spark_submit, context, capsys):
     spark_submit.does(SAYS_ITS_RESULT)
     operator(table).execute(context)
     logged = capsys.readouterr().out
@@ -95,7 +95,7 @@ def test_marker_lines_are_not_in_the_log_and_all_other_lines_are(table, spark_su
 SAYS_MORE = "print('26/01/01 00:00:00 INFO DAGScheduler: ResultStage 7 failed')\n"
 
 
-def test_spark_is_logged_from_the_level_of_the_setting_or_of_the_task(
+def test_spark_lines_are_logged_from_the_level_of_the_setting_or_the_task(
     table, spark_submit, context, capsys, monkeypatch
 ):
     spark_submit.does(SAYS_MORE + SAYS_ITS_RESULT)
@@ -128,7 +128,7 @@ def test_the_rendered_fields_show_the_name_of_the_spark_application(table, spark
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_a_name_of_the_author_wins_also_from_default_args(table, spark_submit, context, native):
+def test_a_name_of_the_author_takes_precedence_also_from_default_args(table, spark_submit, context, native):
     spark_submit.does(SAYS_ITS_RESULT)
     defaults = {"name": "etl {{ team }}"}
     with DAG("sales", schedule=None, default_args=defaults, render_template_as_native_obj=native):
@@ -146,7 +146,7 @@ def test_a_mapped_task_shows_its_name_too():
     assert one.name == "sales.keep (deltalite checkpoint)"
 
 
-def test_bytes_that_are_no_text_in_the_output_do_not_fail_the_task(table, spark_submit, context, capsys):
+def test_invalid_bytes_in_the_output_do_not_fail_the_task(table, spark_submit, context, capsys):
     """A job may quote a file of any encoding."""
     spark_submit.does(
         "sys.stdout.flush(); sys.stdout.buffer.write(b'head \\xff\\xfe of a file\\n'); sys.stdout.flush()\n"
@@ -192,20 +192,20 @@ def test_a_process_that_dies_before_its_commit_fails_as_spark_submit_does(table,
         operator(table).execute(context)
 
 
-def test_a_result_line_that_was_torn_is_made_up_for_by_the_log(table, spark_submit, context):
+def test_the_log_replaces_a_torn_result_line(table, spark_submit, context):
     table.create()
     spark_submit.does("print('DELTALITE-RESULT 00000000 {\"tab')\n" + commits_with(table))
     assert operator(table).execute(context)["version"] == 1
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
-def test_a_job_that_ends_well_without_result_or_commit_is_a_failure_in_every_mode(table, spark_submit, context, mode):
+def test_a_successful_job_without_result_or_commit_is_a_failure_in_every_mode(table, spark_submit, context, mode):
     table.create()
     with pytest.raises(AirflowException, match="does not show what this run did"):
         operator(table, mode=mode).execute(context)
 
 
-def test_a_log_that_is_corrupt_is_said_before_anything_is_submitted(table, spark_submit, context):
+def test_a_corrupt_log_fails_the_task_before_a_job_is_submitted(table, spark_submit, context):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text("{not json\n")
     with pytest.raises(AirflowFailException, match="CorruptLogError"):
@@ -222,14 +222,14 @@ def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spar
     assert not spark_submit.was_called
 
 
-def test_a_connection_that_airflow_does_not_give_may_be_there_at_the_next_try(table, spark_submit, context):
+def test_a_connection_that_airflow_does_not_find_is_retried(table, spark_submit, context):
     with pytest.raises(AirflowNotFoundException, match="no Airflow connection 'nowhere'") as caught:
         operator(table, conn_id="nowhere").execute(context)
     assert not isinstance(caught.value, AirflowFailException)
     assert not spark_submit.was_called
 
 
-def test_a_table_that_only_spark_reaches_is_left_to_the_job(spark_submit, context, capsys):
+def test_the_job_checks_a_table_that_only_spark_can_read(spark_submit, context, capsys):
     spark_submit.does(SAYS_ITS_RESULT)
     assert operator("gs://lake/orders").execute(context)["version"] == 4
     assert "airflow-provider-deltalite[gcs]" in capsys.readouterr().out
@@ -241,7 +241,7 @@ def test_a_table_that_only_spark_reaches_is_left_to_the_job(spark_submit, contex
         operator("gs://lake/orders").execute(context)
 
 
-def test_a_storage_that_is_closed_to_the_worker_is_left_to_the_job(spark_submit, context, monkeypatch, capsys):
+def test_the_job_checks_a_table_without_permission_for_the_worker(spark_submit, context, monkeypatch, capsys):
     monkeypatch.setattr(FsspecLogStore, "list_from", closed)
     spark_submit.does(SAYS_ITS_RESULT)
     assert operator("memory://lake/orders").execute(context)["version"] == 4
@@ -252,10 +252,10 @@ def closed(*_arguments):
     raise StoragePermissionError("There is no key.", remedy="Give one.")
 
 
-def test_a_storage_connection_is_refused_rather_than_passed_over(table, spark_submit, context, monkeypatch):
+def test_a_useless_storage_connection_is_rejected_and_not_ignored(table, spark_submit, context, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "google_cloud_platform"}')
-    for address, said in ((str(table), "is local"), ("gs://lake/orders", "cannot be read here")):
-        with pytest.raises(AirflowFailException, match=f"UnsupportedStorageError.*{said}"):
+    for address, message in ((str(table), "is local"), ("gs://lake/orders", "cannot be read here")):
+        with pytest.raises(AirflowFailException, match=f"UnsupportedStorageError.*{message}"):
             operator(address, storage_conn_id="lake").execute(context)
     assert not spark_submit.was_called
 
@@ -274,7 +274,7 @@ def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log
     assert "PYSPARK_DRIVER_PYTHON" not in spark_submit.env
 
 
-def test_a_result_of_an_earlier_run_of_the_object_is_never_taken_for_this_one(table, spark_submit, context):
+def test_a_result_of_an_earlier_run_of_the_object_is_never_reused(table, spark_submit, context):
     table.create()
     load = operator(table)
     spark_submit.does(SAYS_ITS_RESULT)
@@ -286,17 +286,17 @@ def test_a_result_of_an_earlier_run_of_the_object_is_never_taken_for_this_one(ta
     assert spark_submit.argv[-1] != first_request
 
 
-def test_killing_a_task_that_has_submitted_nothing_is_quiet(table, spark_submit):
+def test_killing_a_task_before_it_submits_does_nothing(table, spark_submit):
     operator(table, conn_id="nowhere").on_kill()
 
 
-def test_a_script_of_sparks_own_can_be_named(table, spark_submit, context):
+def test_the_author_can_name_another_script(table, spark_submit, context):
     spark_submit.does(SAYS_ITS_RESULT)
     operator(table, application="local:///opt/jobs/write.py").execute(context)
     assert spark_submit.argv[-2] == "local:///opt/jobs/write.py"
 
 
-def test_every_parameter_of_airflows_operator_reaches_the_hook_as_it_does_there(table, spark_submit):
+def test_every_parameter_of_airflows_operator_reaches_the_hook(table, spark_submit):
     values = {
         "conf": {"spark.a": "1"},
         "files": "f",
@@ -345,7 +345,7 @@ write_checkpoint(Snapshot.load(LocalLogStore({root!r})), now_ms=1)
 
 
 @pytest.mark.parametrize("code", [0, 137])
-def test_a_checkpoint_that_is_in_the_log_is_the_result_of_a_job_that_said_nothing(table, spark_submit, context, code):
+def test_a_checkpoint_in_the_log_is_the_result_of_a_job_without_a_result(table, spark_submit, context, code):
     table.create()
     keeps = KEEPS_ITS_REQUEST.format(kept=str(table.root.parent.parent / "kept"))
     spark_submit.does(keeps + WRITES_A_CHECKPOINT.format(root=str(table)) + SAYS_NOTHING.format(code=code))
@@ -357,7 +357,7 @@ def test_a_checkpoint_that_is_in_the_log_is_the_result_of_a_job_that_said_nothin
     assert Path(spark_submit.argv[-2]).name == "checkpoint.py"
 
 
-def test_an_older_checkpoint_is_no_result_of_a_job_that_failed(table, spark_submit, context):
+def test_an_older_checkpoint_is_not_the_result_of_a_failed_job(table, spark_submit, context):
     table.create()
     write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=1)
     table.commit(1, table.add())
@@ -366,7 +366,7 @@ def test_an_older_checkpoint_is_no_result_of_a_job_that_failed(table, spark_subm
         DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)
 
 
-def test_a_checkpoint_that_was_there_is_no_result_of_a_job_that_failed(table, spark_submit, context):
+def test_an_existing_checkpoint_is_not_the_result_of_a_failed_job(table, spark_submit, context):
     table.create()
     write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=1)
     spark_submit.does(SAYS_NOTHING.format(code=1))

@@ -55,7 +55,7 @@ def dag_in(folder, *, native: bool = False) -> DAG:
 
 
 def rendered(folder, kind, *, native=False, read_by_airflow=True, **parameters):
-    """The task after Airflow has parsed its DAG (which reads the files) and rendered it."""
+    """Return the task after Airflow has parsed its DAG, which reads the files, and rendered the task."""
     with (dag := dag_in(folder, native=native)):
         task = kind(**{"task_id": "load", "table": "/lake/orders", **parameters})
     if read_by_airflow:
@@ -93,7 +93,7 @@ def test_a_condition_may_be_a_file_with_templates(folder, native, read_by_airflo
 
 
 @BOTH
-def test_a_query_file_may_include_others_and_end_like_a_name(folder, native):
+def test_a_query_file_may_include_files_and_end_like_a_file_name(folder, native):
     task = rendered(folder, DeltaWriteOperator, native=native, source=CSV, query="sql/load.sql")
     assert task._request().query == "SELECT *, DATE'2026-01-31' AS day FROM source -- see other.sql"
 
@@ -107,7 +107,7 @@ def assert_clauses(task):
 
 
 @BOTH
-def test_the_sql_inside_of_clauses_may_be_files(folder, native):
+def test_the_sql_of_clauses_may_be_files(folder, native):
     assert_clauses(rendered(folder, DeltaMergeOperator, native=native, source=CSV, **CLAUSES))
 
 
@@ -125,8 +125,8 @@ def test_values_of_an_update_may_be_files_and_stay_text(folder, native):
 
 
 @BOTH
-def test_what_is_no_sql_is_never_a_file(folder, native):
-    """The names are those of files that exist, so nothing but the parameter keeps them from being read."""
+def test_a_parameter_that_is_not_sql_is_never_a_file(folder, native):
+    """The names belong to existing files, so only the kind of parameter prevents reading them."""
     task = rendered(
         folder,
         DeltaWriteOperator,
@@ -152,21 +152,21 @@ def test_what_is_no_sql_is_never_a_file(folder, native):
 @pytest.mark.parametrize(
     "text", ["a = other.sql ", "a = 1\n-- see other.sql"], ids=["a space at the end", "several lines"]
 )
-def test_sql_that_ends_like_a_name_can_be_written(folder, text):
+def test_sql_that_ends_like_a_file_name_is_possible(folder, text):
     assert rendered(folder, DeltaDeleteOperator, condition=text)._request().condition == text
 
 
-def test_what_a_template_makes_is_not_the_name_of_a_file(folder):
+def test_rendered_text_is_never_the_name_of_a_file(folder):
     task = rendered(folder, DeltaDeleteOperator, condition="{{ 'sql/day.' }}{{ 'sql' }}")
     assert task._request().condition == "sql/day.sql"
 
 
-def test_an_empty_file_is_refused(folder):
+def test_an_empty_file_is_rejected(folder):
     with pytest.raises(InvalidRequestError, match="condition"):
         rendered(folder, DeltaDeleteOperator, condition="sql/empty.sql")._request()
 
 
-def test_a_missing_file_of_a_mapped_task_is_refused_by_the_name_of_its_parameter(folder):
+def test_a_missing_file_of_a_mapped_task_is_rejected_with_its_parameter(folder):
     clauses = {**CLAUSES, "when_matched": [{"delete": True, "condition": "sql/none.sql"}]}
     with pytest.raises(InvalidRequestError, match=r"'sql/none.sql', which when_matched\[0\]\.condition names"):
         rendered_mapped(folder, DeltaMergeOperator, {"source": [CSV]}, **clauses)

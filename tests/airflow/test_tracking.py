@@ -1,6 +1,6 @@
-"""Jobs in clusters, tracked, joined again and killed: Airflow's own hook and operator, and a cluster that answers.
+"""Jobs in clusters, tracked, joined and killed, with Airflow's hook and operator and a stand-in for the cluster.
 
-The stand-ins are YARN's ResourceManager, an HTTP server that tells what it was told to, and the client of Kubernetes.
+The stand-ins are an HTTP server in place of YARN's ResourceManager, and a client of Kubernetes.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ MAKES_A_POD = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod n
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
-    given = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
-    return DeltaWriteOperator(**{**given, **parameters})
+    defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
+    return DeltaWriteOperator(**{**defaults, **parameters})
 
 
 def commit(table, version=1, txn=0) -> None:
-    """What the driver does, somewhere in the cluster."""
+    """Make the commit of the driver, which runs in the cluster."""
     table.commit(version, table.txn(APP_ID, txn), table.add())
 
 
 class ResourceManager:
-    """YARN's REST service. `answers` are the states that it tells, one for each question; the last one stays."""
+    """YARN's REST service. It answers each request with the next state of `answers`, and then repeats the last one."""
 
     def __init__(self) -> None:
         self.answers: list[dict] = []
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         self.killed: list[str] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                outer.asked.append(self.path)
+                outer.requested_paths.append(self.path)
                 answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
                 if callable(happens := answer.get("then")):
                     happens()
@@ -82,7 +82,7 @@ RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
 
 @pytest.fixture
 def yarn(spark_submit, monkeypatch):
-    """A YARN cluster whose ResourceManager the connection names."""
+    """A YARN cluster. The connection names its ResourceManager."""
     manager = ResourceManager()
     thread = threading.Thread(target=manager.server.serve_forever)
     thread.start()
@@ -97,13 +97,13 @@ def yarn(spark_submit, monkeypatch):
 
 @pytest.fixture
 def plain_yarn(spark_submit, monkeypatch):
-    """A YARN cluster of which the connection says nothing more."""
+    """A YARN cluster. The connection names no ResourceManager."""
     connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
 
 
 @since_3_3
-def test_yarn_works_with_default_arguments_and_says_what_it_cannot_do(table, spark_submit, context, plain_yarn, capsys):
+def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_submit, context, plain_yarn, capsys):
     table.create()
     spark_submit.does(f"{SUBMITS}import shutil\n" + commits(table))
     returned = operator(table).execute(context)
@@ -120,29 +120,29 @@ def commits(table) -> str:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"durable": True}, "durable=True needs .*yarn_resourcemanager_webapp_address"),
         ({"yarn_track_via_rm_api": True}, "yarn_resourcemanager_webapp_address"),
         ({"track_driver_via_k8s_api": True}, "Kubernetes"),
     ],
 )
-def test_tracking_that_cannot_work_is_refused_at_once_with_what_is_missing(
-    table, spark_submit, context, plain_yarn, parameters, said
+def test_impossible_tracking_is_rejected_with_the_missing_setting(
+    table, spark_submit, context, plain_yarn, parameters, message
 ):
-    with pytest.raises(AirflowFailException, match=f"(?s)InvalidRequestError: .*{said}"):
+    with pytest.raises(AirflowFailException, match=f"(?s)InvalidRequestError: .*{message}"):
         operator(table, **parameters).execute(context)
     assert not spark_submit.was_called
 
 
-def test_a_job_that_waits_for_itself_cannot_be_tracked(table, spark_submit, context, yarn):
+def test_a_job_with_wait_app_completion_cannot_be_tracked(table, spark_submit, context, yarn):
     with pytest.raises(AirflowFailException, match="waitAppCompletion is 'true'"):
         operator(table, conf={"spark.yarn.submit.waitAppCompletion": "true"}).execute(context)
     assert not spark_submit.was_called
 
 
 @since_3_3
-def test_a_yarn_that_can_be_asked_is_and_the_result_comes_from_the_log(table, spark_submit, context, yarn):
+def test_a_job_in_yarn_is_tracked_and_its_result_comes_from_the_log(table, spark_submit, context, yarn):
     table.create()
     spark_submit.does(SUBMITS)
     yarn.answers = [yarn.finishes(then=lambda: commit(table))]
@@ -155,9 +155,7 @@ def test_a_yarn_that_can_be_asked_is_and_the_result_comes_from_the_log(table, sp
 
 
 @since_3_3
-def test_a_retry_joins_the_job_that_still_runs_and_returns_what_the_first_try_would_have(
-    table, spark_submit, context, yarn
-):
+def test_a_retry_joins_the_running_job_and_returns_its_result(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
     yarn.answers = [RUNNING, yarn.finishes(then=lambda: commit(table))]
@@ -166,23 +164,21 @@ def test_a_retry_joins_the_job_that_still_runs_and_returns_what_the_first_try_wo
     assert not spark_submit.was_called
 
 
-def test_a_retry_after_a_job_that_succeeded_returns_the_same_without_asking_the_cluster(
+def test_a_retry_after_a_successful_job_returns_its_result_without_asking_the_cluster(
     table, spark_submit, context, yarn
 ):
     table.create()
     spark_submit.does(SUBMITS)
     yarn.answers = [yarn.finishes(then=lambda: commit(table))]
     first = operator(table).execute(context)
-    asked = len(yarn.asked)
+    requests = len(yarn.requested_paths)
     again = operator(table).execute(context)
-    assert len(yarn.asked) == asked
+    assert len(yarn.requested_paths) == requests
     assert again == {**first, "committed": False, "skipped": True}
 
 
 @since_3_3
-def test_a_cleared_task_that_writes_again_submits_anew_and_one_that_skips_returns_the_same(
-    table, spark_submit, context, yarn
-):
+def test_a_cleared_task_submits_again_with_write_and_returns_the_commit_with_skip(table, spark_submit, context, yarn):
     table.create()
     spark_submit.does(SUBMITS)
     yarn.answers = [yarn.finishes(then=lambda: commit(table))]
@@ -212,7 +208,7 @@ def test_a_cleared_task_that_commits_nothing_runs_again_too(table, spark_submit,
 
 
 @since_3_3
-def test_the_exit_code_that_yarn_tells_decides_as_that_of_a_process_does(table, spark_submit, context, yarn):
+def test_the_exit_code_from_yarn_decides_like_that_of_a_process(table, spark_submit, context, yarn):
     table.create()
     spark_submit.does(SUBMITS)
     yarn.answers = [yarn.finishes("FAILED", diagnostics="User application exited with status 51")]
@@ -225,9 +221,7 @@ def test_the_exit_code_that_yarn_tells_decides_as_that_of_a_process_does(table, 
 
 
 @since_3_3
-def test_a_job_that_yarn_calls_failed_after_its_commit_is_a_success_also_where_it_was_joined(
-    table, spark_submit, context, yarn
-):
+def test_a_failed_job_in_yarn_after_its_commit_is_a_success_also_if_joined(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
     yarn.answers = [RUNNING, yarn.finishes("FAILED", diagnostics="Container killed", then=lambda: commit(table))]
@@ -235,7 +229,7 @@ def test_a_job_that_yarn_calls_failed_after_its_commit_is_a_success_also_where_i
 
 
 @since_3_3
-def test_a_cluster_that_does_not_answer_leaves_the_job_alone(table, spark_submit, context, yarn):
+def test_an_unavailable_cluster_does_not_end_the_job(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
     yarn.answers = [{"no": "state"}]
@@ -246,9 +240,7 @@ def test_a_cluster_that_does_not_answer_leaves_the_job_alone(table, spark_submit
 
 @since_3_3
 @pytest.mark.parametrize("joined", [True, False])
-def test_a_kill_reaches_the_application_also_where_an_earlier_try_has_submitted_it(
-    table, spark_submit, context, yarn, joined
-):
+def test_a_kill_reaches_the_application_of_an_earlier_attempt(table, spark_submit, context, yarn, joined):
     table.create()
     load = operator(table)
     spark_submit.does(SUBMITS)
@@ -263,7 +255,7 @@ def test_a_kill_reaches_the_application_also_where_an_earlier_try_has_submitted_
 
 
 @pytest.mark.parametrize("has_yarn", [True, False])
-def test_a_kill_of_a_job_in_yarn_that_is_not_tracked_ends_spark_submit_and_the_application(
+def test_a_kill_of_an_untracked_job_in_yarn_ends_spark_submit_and_the_application(
     table, spark_submit, context, plain_yarn, tmp_path, capsys, has_yarn
 ):
     table.create()
@@ -295,7 +287,7 @@ def test_a_kill_of_a_job_in_yarn_that_is_not_tracked_ends_spark_submit_and_the_a
 
 
 class ApiException(Exception):  # noqa: N818  its name there
-    """As the client of Kubernetes raises it."""
+    """The error class of the client of Kubernetes."""
 
     status = 404
 
@@ -366,7 +358,7 @@ def test_a_pod_that_succeeded_is_the_same_result_tracked_joined_or_retried(table
     assert not spark_submit.was_called
 
 
-def test_a_pod_that_failed_tells_the_error_by_its_exit_code(table, spark_submit, context, kubernetes):
+def test_the_exit_code_of_a_failed_pod_names_the_error(table, spark_submit, context, kubernetes):
     table.create()
     spark_submit.does(MAKES_A_POD)
     kubernetes.phases = ["Failed"]
@@ -375,7 +367,7 @@ def test_a_pod_that_failed_tells_the_error_by_its_exit_code(table, spark_submit,
 
 
 @since_3_3
-def test_a_pod_that_is_gone_is_a_success_only_with_its_commit(table, spark_submit, context, kubernetes):
+def test_a_missing_pod_is_a_success_only_with_its_commit(table, spark_submit, context, kubernetes):
     table.create()
     spark_submit.does(MAKES_A_POD)
     kubernetes.phases = [None]

@@ -1,4 +1,4 @@
-"""What a person may type into a run's conf reaches no shell, no argument and no other folder; a table has one name."""
+"""Values of a DAG run's conf reach no shell, no argument and no other folder. A table has one name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with open(os.path.join(root, "_delta_log", "%020d.json" % 1), "x") as file:
 
 
 def shells_in(source: str) -> list[int]:
-    """The lines that give text to a shell."""
+    """Return the lines that pass text to a shell."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
@@ -47,18 +47,18 @@ def shells_in(source: str) -> list[int]:
 
 
 @pytest.mark.parametrize("package", ["airflow_provider_deltalite", "spark_jobs"])
-def test_nothing_is_given_to_a_shell(package):
+def test_no_module_uses_a_shell(package):
     files = list((CHECKOUT / package).rglob("*.py"))
     assert files
     assert {str(file): lines for file in files if (lines := shells_in(file.read_text()))} == {}
 
 
 @pytest.mark.parametrize("code", ["os.system('ls')", "subprocess.run('ls', shell=True)", "run(a, shell=x)"])
-def test_a_shell_is_recognised(code):
+def test_the_check_recognises_a_shell(code):
     assert shells_in(code) == [1]
 
 
-def test_what_a_shell_would_run_is_an_ordinary_name(spark_submit, context, tmp_path, make_table):
+def test_a_name_with_shell_syntax_is_an_ordinary_name(spark_submit, context, tmp_path, make_table):
     name = "orders; touch pwned $(touch pwned) `touch pwned`"
     make_table(tmp_path / name).create()
     spark_submit.does(COMMITS)
@@ -118,12 +118,12 @@ def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, conte
     ],
 )
 @pytest.mark.parametrize("is_constant", [True, False])
-def test_no_reader_option_leads_out_of_the_folder_either(options, is_constant):
-    """A constant is refused when the DAG is parsed, a rendered value when the task runs."""
-    given = options if is_constant else {name: f"{{{{ values['{name}'] }}}}" for name in options}
+def test_no_reader_option_leads_out_of_the_folder(options, is_constant):
+    """A constant is rejected when the DAG is parsed, a rendered value when the task runs."""
+    rendered_options = options if is_constant else {name: f"{{{{ values['{name}'] }}}}" for name in options}
     with pytest.raises(InvalidTableAddressError, match="climbs"):
         rendered(
-            DeltaWriteOperator, source={"format": "csv", "options": given}, rendered_with={"values": options}
+            DeltaWriteOperator, source={"format": "csv", "options": rendered_options}, rendered_with={"values": options}
         )._request()
 
 
@@ -137,7 +137,7 @@ def test_no_file_that_a_query_names_leads_out_of_the_folder(name, query):
         )._request()
 
 
-def test_options_and_queries_that_name_no_folder_are_taken_as_they_are():
+def test_options_and_queries_without_a_folder_are_accepted():
     options = {"sep": "..", "dateFormat": "yyyy/MM/dd", "query": "SELECT '/../'", "path": "/in/a..b", "x": "a..b/c"}
     table = {"dbtable": "(SELECT 'a/../b') t"}
     for given in (options, table):
@@ -146,12 +146,12 @@ def test_options_and_queries_that_name_no_folder_are_taken_as_they_are():
         assert rendered(DeltaWriteOperator, source=source, query=query)._request().query == query
 
 
-def test_dots_that_are_part_of_a_name_lead_nowhere():
+def test_dots_in_a_name_are_accepted():
     assert rendered(DeltaDeleteOperator, table="/lake/a..b/...", condition="a")._request().table == "/lake/a..b/..."
 
 
 def test_every_spelling_of_an_address_is_one_table(spark_submit, context, table):
-    """To its asset, its lineage, the result, and the run that has committed."""
+    """The asset, the lineage, the result and the look-up of the run agree."""
     table.create()
     spark_submit.does(COMMITS)
     first = rendered(DeltaDeleteOperator, table=str(table), condition="a").execute(context)

@@ -1,4 +1,4 @@
-"""Vacuum as a DAG's author writes it: what is asked of the job, and what is refused before it."""
+"""DeltaVacuumOperator: the request for the job, and parameters that are rejected before the job."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def operator(**parameters) -> DeltaVacuumOperator:
     return rendered(DeltaVacuumOperator, **parameters)
 
 
-def asked(**parameters) -> VacuumRequest:
+def rendered_request(**parameters) -> VacuumRequest:
     return operator(**parameters)._request()
 
 
 @BOTH
-def test_the_least_that_an_author_writes_is_a_full_vacuum_by_the_tables_own_retention(native):
-    request = asked(native=native)
+def test_the_default_is_a_full_vacuum_with_the_tables_retention(native):
+    request = rendered_request(native=native)
     assert request == VacuumRequest(table="/lake/orders")
     assert (request.mode, request.retention_hours, request.dry_run) == (VacuumMode.FULL, None, False)
     assert not request.confirms_short_retention
 
 
 @BOTH
-def test_every_parameter_arrives_with_its_templates_rendered(native):
-    request = asked(
+def test_every_parameter_is_rendered(native):
+    request = rendered_request(
         native=native,
         table="/lake/{{ name }}",
         retention_hours="{{ hours }}",
@@ -65,37 +65,39 @@ def test_every_parameter_arrives_with_its_templates_rendered(native):
         ({"table": "/lake/orders@v3"}, "version"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_a_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
     with pytest.raises(InvalidRequestError, match=problem):
-        asked(**parameters)
+        rendered_request(**parameters)
 
 
-def test_what_confirms_one_table_of_a_mapped_task_does_not_confirm_the_next():
+def test_the_confirmation_for_one_table_does_not_confirm_another():
     for table in ("/lake/orders", "/lake/orders/", "s3://lake/orders"):
-        assert asked(table=table, retention_hours=1, confirm_short_retention="orders").confirms_short_retention
+        assert rendered_request(
+            table=table, retention_hours=1, confirm_short_retention="orders"
+        ).confirms_short_retention
     with pytest.raises(InvalidRequestError, match="'orders'"):
-        asked(table="/lake/customers", retention_hours=1, confirm_short_retention="orders")
+        rendered_request(table="/lake/customers", retention_hours=1, confirm_short_retention="orders")
 
 
-def test_a_cleared_vacuum_looks_again_and_never_replaces():
+def test_a_cleared_vacuum_runs_again_and_never_replaces():
     made = operator()
     assert made.default_on_rerun(made._request()) is OnRerun.WRITE
     with pytest.raises(InvalidRequestError, match="takes back an earlier append"):
         VacuumRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
-def test_a_dry_run_looks_for_no_earlier_end_and_says_so(capsys):
+def test_a_dry_run_ignores_earlier_commits_and_logs_its_metrics(capsys):
     made = operator(dry_run=True)
     assert made.find_finished_run(None, made._request()) is None
     result = OperationResult(table="/lake/orders", operation="VACUUM DRY RUN", version=3, read_version=3,
                              committed=False, skipped=False, app_id=None, txn_version=None, timestamp=None,
                              metrics={"numFilesToDelete": 7})  # fmt: skip
     made.log_result(result)
-    said = capsys.readouterr().out
-    assert "dry run" in said and "7" in said
+    log = capsys.readouterr().out
+    assert "dry run" in log and "7" in log
 
 
-def test_airflows_own_dry_run_of_a_task_still_works_and_a_dag_is_serialized():
+def test_the_method_dry_run_of_airflow_works_and_a_dag_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         made = DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True)
     made.dry_run()

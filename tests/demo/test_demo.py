@@ -1,4 +1,4 @@
-"""The demonstration as a user starts it, twice: a program of its own, with a home of its own."""
+"""The demonstration as a user runs it, twice, as another process with another home folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def demonstrate(home: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
-def test_a_second_demonstration_writes_nothing_and_says_that_its_runs_were_skipped(tmp_path):
+def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path):
     home = tmp_path / "home of the demo"
     first = demonstrate(home)
     assert first.returncode == 0, first.stdout + first.stderr
@@ -38,11 +38,11 @@ def test_a_second_demonstration_writes_nothing_and_says_that_its_runs_were_skipp
     assert sorted(path for path in (home / "lake").rglob("*") if path.is_file()) == files
     again = DeltaTable(str(home / "lake" / "orders"))
     assert (again.version, again.to_arrow().num_rows) == (2, before)
-    for shown in ("History of", "Partitions of version 2", "A few rows", "Results of orders_report"):
-        assert shown in first.stdout and shown in second.stdout
+    for title in ("History of", "Partitions of version 2", "A few rows", "Results of orders_report"):
+        assert title in first.stdout and title in second.stdout
 
 
-def test_a_failure_is_said_in_a_sentence_and_the_exit_code_is_not_zero(tmp_path):
+def test_a_failure_is_one_sentence_with_a_nonzero_exit_code(tmp_path):
     home = tmp_path / "home"
     home.write_text("a file where a folder is wanted")
     done = demonstrate(home)

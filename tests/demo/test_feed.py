@@ -1,4 +1,4 @@
-"""The feed of the demonstration: the same bytes everywhere, and all the dirt that it promises."""
+"""The feed of the demonstration: the same bytes in every process, and all the errors that it promises."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_line_has_every_column(lines):
     assert all(tuple(line) == COLUMNS and None not in line.values() for line in lines)
 
 
-def test_orders_of_the_day_before_come_late_and_are_no_others_than_those_missing_there(lines):
+def test_late_orders_are_exactly_those_missing_from_the_day_before(lines):
     late = {line["order_id"] for line in lines if line["order_id"].startswith("20260301")}
     before = {line["order_id"] for line in csv.DictReader(StringIO(feed(date(2026, 3, 1)), newline=""))}
     assert 300 < len(late) < 500
@@ -67,7 +67,7 @@ def test_times_have_several_zones(lines):
     assert len({datetime.fromisoformat(line["ordered_at"]).utcoffset() for line in lines}) == 5
 
 
-def test_orders_are_sent_again_unchanged_and_corrected(lines):
+def test_some_orders_are_repeated_unchanged_or_corrected(lines):
     by_id: dict[str, list[tuple[str, ...]]] = {}
     for line in lines:
         by_id.setdefault(line["order_id"], []).append(tuple(line.values()))
@@ -77,21 +77,21 @@ def test_orders_are_sent_again_unchanged_and_corrected(lines):
 
 
 @pytest.mark.parametrize("column", ["order_id", "customer", "country", "amount", "note"])
-def test_values_are_missing_in_every_column_that_may_miss_them(lines, column):
+def test_every_nullable_column_has_missing_values(lines, column):
     assert any(line[column] == "" for line in lines)
 
 
-def test_some_amounts_and_ids_are_no_numbers(lines):
+def test_some_amounts_and_ids_are_not_numbers(lines):
     assert {"n/a", "12,50 €", "1.2.3"} < {line["amount"] for line in lines if not is_a_number(line["amount"])}
     assert {"", "test"} == {line["order_id"] for line in lines if not line["order_id"].isdigit()}
 
 
 @pytest.mark.parametrize("character", ['"', ",", "\n", "\r\n", "🌤", "太", "أ", "  "])
-def test_texts_hold_what_breaks_naive_readers(lines, character):
+def test_texts_contain_characters_that_break_naive_readers(lines, character):
     assert any(character in line["note"] + line["customer"] for line in lines)
 
 
-def test_a_feed_that_is_there_is_left_alone_and_a_torn_one_is_written_again(tmp_path):
+def test_an_existing_feed_is_not_written_again_and_a_torn_one_is(tmp_path):
     file = write_feed(tmp_path, DAY, orders=50)
     assert file == tmp_path / "2026-03-02" / "orders.csv"
     os.utime(file, (1, 1))

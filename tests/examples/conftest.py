@@ -1,4 +1,4 @@
-"""The runs of example DAGs that tests look at: made once, for each costs a JVM. Tests that change a table copy it."""
+"""Runs of the example DAGs. Each run starts a JVM, so the tests share them. A test that changes a table copies it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ exec "{spark_submit}" "$@"
 
 @pytest.fixture(scope="session")
 def base(airflow_db, tmp_path_factory):
-    """The folder of feed and tables, named to the DAGs by Airflow Variables."""
+    """The folder of the feed and the tables. Airflow Variables name it to the DAGs."""
     folder = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_VAR_LAKE", str(folder / "lake"))
@@ -33,7 +33,7 @@ def base(airflow_db, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ingested(base) -> dict[date, Run]:
-    """The runs of `orders_ingest` for two days; at the first, spark-submit is killed once before it does anything."""
+    """The runs of `orders_ingest` for two days. In the first run, spark-submit is killed once before it works."""
     for day in (FIRST, SECOND):
         write_feed(base / "landing", day, orders=ORDERS)
     programs = base / "bin"
@@ -67,7 +67,7 @@ def upserted(base) -> dict[date, Run]:
 
 @pytest.fixture
 def lake(base, ingested, totals, upserted, tmp_path, monkeypatch) -> Path:
-    """A copy of the tables for a test that changes them, named to the DAGs."""
+    """A copy of the tables for a test that changes them. Airflow Variables name it to the DAGs."""
     copy = shutil.copytree(base / "lake", tmp_path / "lake")
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(copy))
     return copy
@@ -75,7 +75,7 @@ def lake(base, ingested, totals, upserted, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def without_spark(tmp_path, monkeypatch) -> Path:
-    """A worker whose spark-submit must not be called; the file that says that it was."""
+    """A worker whose spark-submit must not be called. Returns the file that a call would create."""
     called = tmp_path / "called"
     stand_in = tmp_path / "bin" / "spark-submit"
     stand_in.parent.mkdir()

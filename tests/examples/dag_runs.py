@@ -1,4 +1,4 @@
-"""Example DAGs, run as a user would run them: `dag.test()` with a real database, real tasks and a real Spark."""
+"""Runs example DAGs with `dag.test()`, on a real database, with real tasks and a real Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a DAG run came to."""
+    """The state of a DAG run and the return values of its tasks."""
 
     run_id: str
     state: str
@@ -32,9 +32,9 @@ def example(dag_id: str):
 
 
 def run(dag, day: date, *, at: timedelta = timedelta(days=1), conf: dict[str, Any] | None = None) -> Run:
-    """Run a DAG for a day; `at` is when, after its beginning, and makes the run's id.
+    """Run a DAG for a day. `at` is the time after the beginning of the day, and decides the run's id.
 
-    What mapped tasks returned is a list, in their order.
+    The return values of mapped tasks are a list, in the order of their map indexes.
     """
     midnight = datetime.combine(day, time(tzinfo=UTC))
     done = dag.test(logical_date=midnight, run_after=midnight + at, run_conf=conf)

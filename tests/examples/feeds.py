@@ -1,6 +1,6 @@
-"""What the example DAGs are fed, and what must become of it.
+"""The input of the example DAGs, and the expected rows.
 
-The rows are computed from the feed by other means: Python's own reader of CSV, and its decimals.
+The expected rows are computed from the feed with Python's CSV reader and decimals, without Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def amount_of(text: str) -> Decimal | None:
 
 
 def expected_orders(day: date) -> dict[int, dict[str, Any]]:
-    """The rows that the feed of a day must become, by their ids."""
+    """The expected rows of a day's feed, by their ids."""
     newest: dict[int, dict[str, str]] = {}
     for line in csv.DictReader(StringIO(feed(day, orders=ORDERS), newline="")):
         if not line["order_id"].isdigit():
@@ -40,7 +40,7 @@ def expected_orders(day: date) -> dict[int, dict[str, Any]]:
             "customer": line["customer"].strip(" ") or None,
             "country": line["country"].strip(" ").upper() or None,
             "amount": amount_of(line["amount"]),
-            "note": line["note"].strip(" ").replace("\r\n", "\n") or None,  # Spark's reader of CSV knows one line break
+            "note": line["note"].strip(" ").replace("\r\n", "\n") or None,  # as Spark's CSV reader does
             "ordered_at": datetime.fromisoformat(line["ordered_at"]),
             "day": day,
         }
@@ -49,7 +49,7 @@ def expected_orders(day: date) -> dict[int, dict[str, Any]]:
 
 
 def expected_totals(day: date) -> dict[str | None, tuple[int, Decimal]]:
-    """Orders and revenue of each country."""
+    """The expected orders and revenue of each country."""
     totals: dict[str | None, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))
     for order in expected_orders(day).values():
         count, revenue = totals[order["country"]]
@@ -58,7 +58,7 @@ def expected_totals(day: date) -> dict[str | None, tuple[int, Decimal]]:
 
 
 def changed(customer: str, hour: int, *, day: date, country: str = "DE", deleted: bool | None = None) -> dict[str, Any]:
-    """A change of a customer, as the source delivers it."""
+    """A change of a customer, in the format of the source."""
     at = datetime.combine(day, time(hour), UTC)
     named = {"customer": customer, "email": f"{hour}@{day}", "country": country, "changed_at": at.isoformat()}
     return named if deleted is None else named | {"deleted": deleted}

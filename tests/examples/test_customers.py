@@ -1,4 +1,4 @@
-"""Customers: changes are merged, followed and forgotten."""
+"""The examples on customers: merge changes, follow them, forget a customer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_changes_of_each_day_are_in_the_table(base, upserted):
     assert {(row["email"], row["country"]) for row in deleted} == {(None, None)}
 
 
-def test_a_merge_says_what_it_did_to_how_many_rows(base, upserted):
+def test_a_merge_returns_the_number_of_rows_for_each_action(base, upserted):
     merged = [upserted[day].returned["merge"] for day in (FIRST, SECOND)]
     assert [upserted[day].state for day in (FIRST, SECOND)] == ["success", "success"]
     assert {(one["operation"], one["committed"], one["skipped"]) for one in merged} == {("MERGE", True, False)}
@@ -32,7 +32,7 @@ def test_a_merge_says_what_it_did_to_how_many_rows(base, upserted):
     assert [[one["metrics"][name] for name in counts] for one in merged] == [[5, 5, 0, 0], [5, 1, 2, 0]]
 
 
-def test_those_who_follow_the_customers_see_each_change(base, upserted):
+def test_the_change_feed_of_the_customers_has_each_change(base, upserted):
     table, version = DeltaTable(str(base / "lake" / "customers")), upserted[SECOND].returned["merge"]["version"]
     changes = [row for batch in table.changes(version, version) for row in batch.to_pylist()]
     assert sorted((row["_change_type"], row["customer"], row["country"]) for row in changes) == [
@@ -45,7 +45,7 @@ def test_those_who_follow_the_customers_see_each_change(base, upserted):
 
 
 @pytest.mark.campaign
-def test_a_customer_who_asks_is_forgotten_in_both_tables(lake):
+def test_a_customer_is_forgotten_in_both_tables(lake):
     orders, customers = rows(lake / "orders"), rows(lake / "customers")
     assert {FORGOTTEN} < {row["customer"] for row in customers}
     done = run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN})
@@ -58,5 +58,5 @@ def test_a_customer_who_asks_is_forgotten_in_both_tables(lake):
     changed_orders = sum(row["customer"] == FORGOTTEN for row in orders)
     assert done.returned["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
     for table in ("orders", "customers"):
-        said = json.loads(DeltaTable(str(lake / table)).history(limit=1)[0]["userMetadata"])
-        assert said["user_metadata"] == "the customer asked to be forgotten"
+        details = json.loads(DeltaTable(str(lake / table)).history(limit=1)[0]["userMetadata"])
+        assert details["user_metadata"] == "the customer asked to be forgotten"

@@ -1,4 +1,4 @@
-"""A backfill reads its source as it was on each day: by Airflow's own command and scheduler, in any order, ever."""
+"""A backfill reads its source as of each day, in any order. Airflow's command and scheduler run it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IN_MARCH = 3
 
 
 def make_customers(table: Path) -> None:
-    """The whole history, in commits that carry their own times."""
+    """Write the complete history, in commits with in-commit timestamps."""
     for _, countries in HISTORY:
         deleted = [False] * len(countries)
         rows = pa.table({"country": [*countries, "DE"], "deleted": [*deleted, True]})
@@ -57,7 +57,7 @@ def make_customers(table: Path) -> None:
 
 
 def at_work(table: Path, made: Path, versions: range) -> None:
-    """Others commit these versions to the table now."""
+    """Let other writers commit these versions to the table."""
     for version in versions:
         name = f"{version:020}.json"
         shutil.copy(made / "_delta_log" / name, table / "_delta_log" / name)
@@ -73,7 +73,7 @@ def lake(tmp_path) -> Path:
 
 
 def backfill(airflow: WholeAirflow, first: str, last: str, *more: str) -> list[tuple[str, str]]:
-    """Backfill these days by the command that a user types; the days of its runs, in their order, and their states."""
+    """Backfill these days with Airflow's command. Return the days of its runs in order, and their states."""
     airflow.cli("backfill", "create", "--dag-id", DAG_ID, "--from-date", first, "--to-date", last, *more)
 
     def through() -> bool:
@@ -86,14 +86,14 @@ def backfill(airflow: WholeAirflow, first: str, last: str, *more: str) -> list[t
 
 
 def counted(lake: Path) -> dict[date, Counter]:
-    found: dict[date, Counter] = {}
+    counts: dict[date, Counter] = {}
     for row in DeltaTable(lake / "customers_by_day").to_arrow().to_pylist():
-        found.setdefault(row["day"], Counter())[row["country"]] += row["customers"]
-    return found
+        counts.setdefault(row["day"], Counter())[row["country"]] += row["customers"]
+    return counts
 
 
-def test_each_day_is_computed_from_the_table_as_it_was_then_in_any_order_and_a_month_later(lake, tmp_path):
-    # No run but those of the backfill: the scheduler itself would start the newest one.
+def test_each_day_reads_the_table_as_of_its_end_in_any_order_and_a_month_later(lake, tmp_path):
+    # The scheduler would start a run of the newest day. Only the runs of the backfill are wanted.
     source = (EXAMPLES / f"{DAG_ID}.py").read_text()
     ended = source.replace("catchup=False,", "catchup=False, end_date=datetime(2026, 3, 10, tzinfo=UTC),")
     assert ended != source

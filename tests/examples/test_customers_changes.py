@@ -1,4 +1,4 @@
-"""The change-feed pipeline: every version of the source once, in order."""
+"""The change-feed pipeline merges every version of the source once, in order."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ THIRD = date(2026, 3, 3)
 
 
 def without_addresses(lake: Path) -> list[dict]:
-    """What the copy must hold."""
-    shown = [
+    """The expected rows of the copy."""
+    expected_rows = [
         {key: row[key] for key in ("customer", "country", "changed_at")}
         for row in rows(lake / "customers")
         if not row["deleted"]
     ]
-    return sorted(shown, key=repr)
+    return sorted(expected_rows, key=repr)
 
 
 def test_each_run_merges_the_versions_since_the_last_one_and_a_day_without_any_starts_no_spark(lake, request):
@@ -53,7 +53,7 @@ def test_each_run_merges_the_versions_since_the_last_one_and_a_day_without_any_s
     ]
 
 
-def test_a_copy_whose_history_no_longer_tells_is_not_begun_anew(tmp_path):
+def test_a_copy_without_the_last_merged_version_fails_and_does_not_start_again(tmp_path):
     import runpy
 
     import deltalake

@@ -1,4 +1,4 @@
-"""No example DAG without a test that runs it, and none that costs something when it is merely parsed."""
+"""Every example DAG has a test that runs it, and is cheap to parse."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOST_BYTES_OF_SOURCE = 360_000
 
 @cache
 def examples_that_are_run() -> set[str]:
-    """The names that tests give to `example`, which loads a DAG to run it, or to a whole Airflow as `DAG_ID`."""
+    """The names of DAGs that tests load with `example`, or run in a complete Airflow as `DAG_ID`."""
     names: set[str] = set()
     for path in TESTS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -51,15 +51,15 @@ def examples_that_are_run() -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_run_by_a_test(name):
+def test_every_example_is_run_by_a_test(name):
     assert name in examples_that_are_run()
 
 
-def test_parsing_the_examples_looks_nothing_up_and_loads_little():
+def test_parsing_the_examples_looks_nothing_up_and_imports_little_source():
     paths = [str(EXAMPLES / f"{name}.py") for name in NAMES]
-    shown = subprocess.run([sys.executable, "-c", _PARSE, *paths], capture_output=True, text=True, check=False)
-    assert shown.returncode == 0, shown.stderr
-    files = json.loads(shown.stdout.strip().splitlines()[-1])
+    process = subprocess.run([sys.executable, "-c", _PARSE, *paths], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    files = json.loads(process.stdout.strip().splitlines()[-1])
     assert [name for name in files if not name.startswith(OURS)] == []
     sizes = {name: Path(file).stat().st_size for name, file in files.items()}
     assert sum(sizes.values()) <= MOST_BYTES_OF_SOURCE, sorted(sizes.items(), key=lambda size: -size[1])[:15]

@@ -1,4 +1,4 @@
-"""The upkeep of a lake: each table that is found goes through the steps of a mapped group."""
+"""The maintenance of a lake: a mapped task group runs its steps for each table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = ("optimize", "checkpoint", "vacuum")
 
 @pytest.fixture
 def small_lake(tmp_path, monkeypatch):
-    """Two tables of four small files and one that no version names, long dead; and a folder that is no table."""
+    """Two tables with four small files and an old orphaned file each, and a folder that is not a table."""
     lake = tmp_path / "lake"
     for name in NAMES:
         for number in range(4):
@@ -30,7 +30,7 @@ def small_lake(tmp_path, monkeypatch):
     return lake
 
 
-def test_each_table_that_is_found_is_packed_checkpointed_and_vacuumed(airflow_db, small_lake):
+def test_each_table_of_the_lake_is_packed_checkpointed_and_vacuumed(airflow_db, small_lake):
     done = run(example("lake_maintenance"), FIRST)
     assert done.state == "success"
     assert done.returned["tables"] == [str(small_lake / name) for name in NAMES]

@@ -1,4 +1,4 @@
-"""Upkeep: a mapped task for each table."""
+"""Checkpoints and vacuums: a mapped task for each table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.examples.dag_runs import FIRST, example, run
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
-def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(lake):
+def test_one_mapped_task_writes_the_checkpoint_of_each_table(lake):
     from deltalite.log.last_checkpoint import read_last_checkpoint
     from deltalite.storage.local import LocalLogStore
 
@@ -21,10 +21,10 @@ def test_each_table_gets_its_checkpoint_in_a_task_of_its_own(lake):
     newest = [DeltaTable(str(table)).version for table in tables]
     assert run(example("lake_checkpoints"), FIRST).state == "success"
     assert [read_last_checkpoint(LocalLogStore(str(table))).version for table in tables] == newest
-    assert [DeltaTable(str(table)).version for table in tables] == newest  # nothing was committed
+    assert [DeltaTable(str(table)).version for table in tables] == newest  # no task has committed
 
 
-def test_each_table_is_vacuumed_in_a_task_of_its_own_and_a_dry_run_only_says_so(lake):
+def test_one_mapped_task_vacuums_each_table_and_a_dry_run_deletes_nothing(lake):
     tables = [lake / name for name in ("orders", "order_totals")]
     before = [DeltaTable(str(table)).version for table in tables]
     for table in tables:

@@ -20,7 +20,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def changes_of(chance: random.Random, day: int) -> list[dict]:
-    """Changes of six customers, some of which are late, and no two of which are at one moment."""
+    """Changes of six customers, at different times. Some are late."""
     changes = []
     for number in range(8):
         at = START + timedelta(days=chance.randrange(day + 1), hours=day, seconds=number)
@@ -79,6 +79,6 @@ def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer
             ),
         )
         assert done.committed
-    found = DeltaTable(table).to_arrow().to_pylist()
-    assert {row["customer"]: row["email"] for row in found} == expected(days), f"in the order {order}"
-    assert len(found) == len(expected(days))
+    rows = DeltaTable(table).to_arrow().to_pylist()
+    assert {row["customer"]: row["email"] for row in rows} == expected(days), f"in the order {order}"
+    assert len(rows) == len(expected(days))

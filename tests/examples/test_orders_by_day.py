@@ -1,4 +1,4 @@
-"""A DAG run for each partition that changed: the task that names them, and the one that works on a partition."""
+"""A DAG run for each changed partition: the task that names the partitions, and the task that works on one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ingest: each day in the table, clean and once."""
+"""The ingest: the table has the clean rows of each day once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.examples.feeds import expected_orders
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_feed_of_each_day_is_in_the_table_clean_and_once(base, ingested):
+def test_the_table_has_the_clean_rows_of_each_day_once(base, ingested):
     rows = DeltaTable(str(base / "lake" / "orders")).to_arrow().to_pylist()
     expected = expected_orders(FIRST) | expected_orders(SECOND)
     assert {row["order_id"]: row for row in rows} == expected
@@ -21,7 +21,7 @@ def test_the_feed_of_each_day_is_in_the_table_clean_and_once(base, ingested):
 
 
 @pytest.mark.smoke
-def test_the_result_of_an_ingest_is_the_tasks_xcom(base, ingested):
+def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingested):
     returned = ingested[SECOND].returned["load"]
     metrics = returned.pop("metrics")
     assert returned.pop("timestamp") > 0
@@ -38,7 +38,7 @@ def test_the_result_of_an_ingest_is_the_tasks_xcom(base, ingested):
     assert metrics["numOutputRows"] == len(expected_orders(SECOND))
 
 
-def test_a_try_after_a_failed_one_commits_once_and_history_tells_which_it_was(base, ingested):
+def test_a_retry_after_a_failed_attempt_commits_once_and_the_history_shows_the_attempt(base, ingested):
     assert ingested[FIRST].state == "success" and ingested[FIRST].tries == {"load": 2}
     history = DeltaTable(str(base / "lake" / "orders")).history()
     made_by = [json.loads(commit["userMetadata"]) for commit in history]
@@ -56,7 +56,7 @@ def test_the_table_forgets_runs_only_after_a_long_time(base, ingested):
     assert table.metadata.configuration == {"delta.setTransactionRetentionDuration": "interval 90 days"}
 
 
-def test_the_same_run_again_is_skipped_without_spark(base, ingested, without_spark):
+def test_a_second_attempt_of_the_same_run_is_skipped_without_spark(base, ingested, without_spark):
     again = run(example("orders_ingest"), FIRST)
     first = ingested[FIRST].returned["load"]
     assert again.run_id == ingested[FIRST].run_id and again.state == "success"

@@ -1,4 +1,4 @@
-"""Corrections: merged by a mapped task for each day."""
+"""Corrections: a mapped task merges each day."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
 
 
 def days_of(table: Path, version: int) -> set[str]:
-    """The days whose files a version took out of the table, or put into it."""
+    """The days whose files a version removed or added."""
     lines = (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
     files = [body.get("add") or body.get("remove") for line in lines if (body := json.loads(line))]
     return {file["partitionValues"]["day"] for file in files if file}

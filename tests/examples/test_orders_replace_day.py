@@ -1,4 +1,4 @@
-"""Totals: a day is replaced, and other days stay."""
+"""Totals: the DAG replaces a day, and other days do not change."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_a_day_of_totals_is_replaced_and_other_days_stay(base, totals):
     assert replaced["metrics"]["numDeletedRows"] == replaced["metrics"]["numOutputRows"] == len(expected_totals(FIRST))
 
     table = DeltaTable(str(base / "lake" / "order_totals"))
-    found: dict[date, dict] = {FIRST: {}, SECOND: {}}
+    totals_by_day: dict[date, dict] = {FIRST: {}, SECOND: {}}
     for row in table.to_arrow().to_pylist():
-        assert row["country"] not in found[row["day"]]
-        found[row["day"]][row["country"]] = (row["orders"], row["revenue"])
-    assert found == {FIRST: expected_totals(FIRST), SECOND: expected_totals(SECOND)}
+        assert row["country"] not in totals_by_day[row["day"]]
+        totals_by_day[row["day"]][row["country"]] = (row["orders"], row["revenue"])
+    assert totals_by_day == {FIRST: expected_totals(FIRST), SECOND: expected_totals(SECOND)}
     assert json.loads(table.history(limit=1)[0]["operationParameters"]["predicate"]) == ["day = DATE'2026-03-01'"]

@@ -1,4 +1,4 @@
-"""The report: it waits for the ingest of its day, and reads that version."""
+"""The report waits for the ingest of its day, and reads that version."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.examples.feeds import expected_orders
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_report_reads_the_version_of_its_days_ingest_and_not_a_newer_one(base, ingested):
-    done = run(example("orders_report"), FIRST, at=timedelta(days=5))  # a run of the day, made later, as by a backfill
+def test_the_report_reads_the_version_of_its_day_and_not_a_newer_one(base, ingested):
+    done = run(example("orders_report"), FIRST, at=timedelta(days=5))  # a later run of the day, as in a backfill
     assert done.run_id != ingested[FIRST].run_id
     orders = expected_orders(FIRST)
     assert done.state == "success" and DeltaTable(str(base / "lake" / "orders")).version == 1
@@ -40,7 +40,7 @@ def test_the_report_reads_the_version_of_its_days_ingest_and_not_a_newer_one(bas
     }
 
 
-def test_the_sensor_of_the_report_waits_in_deferral_for_a_commit_that_comes_late(base, ingested, monkeypatch):
+def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(base, ingested, monkeypatch):
     from airflow_provider_deltalite.triggers import _version as triggers
 
     log = base / "lake" / "orders" / "_delta_log"
@@ -48,7 +48,7 @@ def test_the_sensor_of_the_report_waits_in_deferral_for_a_commit_that_comes_late
     looks = []
 
     def look(*its_arguments):
-        """Looks, and after the first look the commit lands."""
+        """Poll. After the first poll, add the commit."""
         seen = real_look(*its_arguments)
         looks.append(seen.found and seen.found["version"])
         if away.exists():
@@ -64,7 +64,7 @@ def test_the_sensor_of_the_report_waits_in_deferral_for_a_commit_that_comes_late
         done = run(dag, SECOND)
     finally:
         if away.exists():
-            away.rename(commit)  # other tests look at the table too
+            away.rename(commit)  # other tests read the table too
     assert done.state == "success" and looks == [None, 1]
     assert done.returned["wait"]["version"] == done.returned["summarize"]["version"] == 1
     assert done.returned["summarize"]["orders"] == len(expected_orders(SECOND))

@@ -1,4 +1,4 @@
-"""Payments: the rules of the table let in a whole day, or nothing of it."""
+"""Payments: the constraints of the table accept a complete day, or no row of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.m
 
 @pytest.fixture
 def payments(airflow_db, tmp_path, monkeypatch):
-    """Delivers lines of a day; the table's folder."""
+    """Return a function that delivers the lines of a day, and the table's folder."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
 
@@ -28,7 +28,7 @@ def payments(airflow_db, tmp_path, monkeypatch):
     return deliver
 
 
-def test_a_day_with_a_row_that_breaks_a_rule_is_refused_at_once_and_goes_in_when_it_is_corrected(payments):
+def test_a_day_with_a_bad_row_is_rejected_and_loaded_after_its_correction(payments):
     table = payments(FIRST, "1,10.00,EUR", "2,0.50,USD")
     assert run(example("payments_ingest"), FIRST).state == "success"
     before = rows(table)

@@ -1,4 +1,4 @@
-"""Upkeep of one table: a bad load is taken back, the last days are ordered, a folder becomes a table."""
+"""Examples on one table: undo a bad load, z-order the last days, convert a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD = date(2026, 2, 1)
 
 @pytest.fixture
 def orders(airflow_db, tmp_path, monkeypatch):
-    """Orders of three days, a file for each of two loads of a day."""
+    """Orders of three days, with two loads and so two files for each day."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path))
     for number, day in enumerate((OLD, FIRST, SECOND) * 2):
         load(tmp_path / "orders", day, amount=number)
@@ -32,7 +32,7 @@ def load(table, day, *, amount):
     deltalake.write_deltalake(str(table), pa.table(columns), mode="append", partition_by=["day"])
 
 
-def test_the_table_goes_back_to_the_newest_version_without_a_negative_amount(orders):
+def test_the_table_is_restored_to_the_newest_version_without_a_negative_amount(orders):
     sound = rows(orders)
     load(orders, SECOND, amount=-1)
     load(orders, FIRST, amount=7)
@@ -42,7 +42,7 @@ def test_the_table_goes_back_to_the_newest_version_without_a_negative_amount(ord
     assert rows(orders) == sound
 
 
-def test_only_the_last_days_are_put_in_order(orders):
+def test_only_the_last_days_are_z_ordered(orders):
     before = rows(orders)
     done = run(example("orders_z_order"), SECOND)
     assert done.state == "success"
@@ -55,7 +55,7 @@ def test_only_the_last_days_are_put_in_order(orders):
     ]
 
 
-def test_a_folder_of_parquet_files_becomes_a_table_where_it_lies(airflow_db, tmp_path, monkeypatch):
+def test_a_folder_of_parquet_files_becomes_a_table_in_place(airflow_db, tmp_path, monkeypatch):
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path))
     for day in (FIRST, SECOND):
         folder = tmp_path / "clicks" / f"day={day}"

@@ -1,4 +1,4 @@
-"""The one Airflow of these tests: started by the first that asks, and shown where one fails."""
+"""The Airflow that these tests share. The first test starts it, and a failed test prints its state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AIRFLOW = pytest.StashKey[WholeAirflow]()
 
 @pytest.fixture(scope="session")
 def whole_airflow(tmp_path_factory, pytestconfig):
-    """A running Airflow; tables belong below `lake`, which is `{{ var.value.lake }}` in its DAGs."""
+    """A running Airflow. Its tables are below `lake`, which is `{{ var.value.lake }}` in its DAGs."""
     home = tmp_path_factory.mktemp("airflow")
     variables = {"AIRFLOW_VAR_LAKE": str(home / "lake"), "AIRFLOW_VAR_LANDING": str(home / "landing")}
     with postgres() as database, WholeAirflow(home, database=database, variables=variables) as airflow:

@@ -1,4 +1,4 @@
-"""A spark-submit without Spark: it commits one row for what it is asked to write, with the transaction of the run."""
+"""A stand-in for spark-submit: for each request it commits one row, with the transaction of the run."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ plain(None, request.table, run=identity.app_id, ids=[int(request.user_metadata)]
 
 
 def commit_instead_of_spark(program: Path) -> None:
-    """Make the program `program`, for `spark_binary`. The row's id is the number that `user_metadata` says."""
+    """Make the program `program`, for `spark_binary`. The row's id is the number in `user_metadata`."""
     program.write_text(PROGRAM)
     program.chmod(0o755)

@@ -1,6 +1,6 @@
-"""`write.py` that stops around its commit, where and as often as the test has asked for.
+"""A `write.py` that stops before or after its commit, as the test has requested.
 
-`GATE` is a folder. A job that starts takes the next number, `1`, `2`, ...; where the file `<number>.plan` says
+`GATE` is a folder. A job that starts takes the next number, `1`, `2`, .... If the file `<number>.plan` contains
 `written` (the data files are in place), `before` or `after` (the put of its commit), it makes the file
 `<number>.<that>`, and waits for `<number>.go`.
 """
@@ -52,7 +52,7 @@ def stopping(put):
             return put(store, name, data)
         stop("before")
         made = put(store, name, data)
-        if made:  # a lost race is no commit
+        if made:  # a lost race has made no commit
             stop("after")
         return made
 

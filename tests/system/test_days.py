@@ -1,6 +1,6 @@
-"""Days that run out of order, tasks that are mapped, and a backfill that is made again, under a real scheduler.
+"""Days out of order, mapped tasks and a repeated backfill, under a real scheduler.
 
-There is no Spark: what a scheduler adds are run ids, map indexes and clears.
+The tests need no Spark: a scheduler only adds run ids, map indexes and clears.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ with DAG(
 
 
 def ids(table):
-    """Those of the days that are backfilled: the scheduler runs the newest one by itself."""
+    """The ids of the backfilled days. The scheduler runs the newest day itself."""
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist() if row["id"] < 202603040)
 
 
-def test_days_out_of_order_and_mapped_tasks_are_each_written_once_also_when_the_days_are_made_again(
-    whole_airflow, tmp_path
-):
+def test_days_out_of_order_and_mapped_tasks_write_once_also_after_a_repeated_backfill(whole_airflow, tmp_path):
     table, program = str(tmp_path / "days"), tmp_path / "commits"
     plain(None, table, run="another", ids=[0])
     commit_instead_of_spark(program)

@@ -1,4 +1,4 @@
-"""Mapped tasks whose items move between a run and its clear, under a real scheduler and without Spark."""
+"""Mapped tasks whose items move between a run and a clear, under a real scheduler and without Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ids(table):
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist())
 
 
-def test_items_that_moved_are_refused_by_position_and_known_by_their_keys(whole_airflow, tmp_path):
+def test_moved_items_are_rejected_by_map_index_and_recognized_by_key(whole_airflow, tmp_path):
     tables = {name: str(tmp_path / name) for name in ("by_position", "by_key")}
     items, program = tmp_path / "items.json", tmp_path / "commits"
     items.write_text(json.dumps([1, 2]))

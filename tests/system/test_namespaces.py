@@ -1,4 +1,4 @@
-"""Two deployments that write to one table, with a DAG of one name and runs of one id."""
+"""Two deployments that write to one table, with the same DAG name and the same run ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with DAG("nightly", schedule=None):
 """
 
 
-def test_the_same_run_of_two_deployments_is_written_by_both_and_told_apart_by_their_namespaces(whole_airflow, tmp_path):
+def test_the_same_run_of_two_deployments_writes_twice_under_two_namespaces(whole_airflow, tmp_path):
     table, program = str(tmp_path / "shared"), tmp_path / "commits"
     plain(None, table, run="another", ids=[0])
     commit_instead_of_spark(program)

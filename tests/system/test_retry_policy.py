@@ -1,4 +1,4 @@
-"""The ready-made retry policy under a real scheduler: how long a task waits, and whether it is tried again at all."""
+"""The retry policy under a real scheduler: whether a task is retried, and after which delay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
-# Ends with CODE when it is first called, and well from then on.
+# Exits with CODE at the first call, and succeeds at later calls.
 STAND_IN = f"""\
 #!{sys.executable}
 import os, sys
@@ -50,7 +50,7 @@ with DAG("policy", schedule=None, default_args={{
 """
 
 
-def test_a_conflict_is_tried_again_soon_and_what_no_try_can_cure_fails_at_once(whole_airflow, tmp_path):
+def test_a_conflict_is_retried_soon_and_other_errors_fail_at_once(whole_airflow, tmp_path):
     program = tmp_path / "stand-in"
     program.write_text(STAND_IN)
     program.chmod(0o755)
@@ -59,7 +59,7 @@ def test_a_conflict_is_tried_again_soon_and_what_no_try_can_cure_fails_at_once(w
     ends = {
         "conflict": "success",
         "storage": "success",
-        "other": "up_for_retry",  # in five hours, as the task itself says
+        "other": "up_for_retry",  # in five hours, the task's own `retry_delay`
         "refused": "failed",
         "unknown": "failed",
         "invalid": "failed",

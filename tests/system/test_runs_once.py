@@ -1,7 +1,7 @@
-"""Processes are killed under a real scheduler, and tasks cleared: the rows of a run are in the table once.
+"""Killed processes and cleared tasks under a real scheduler: the table has the rows of a run once.
 
-The tasks of one DAG append to one table, each rows of its own name. The test decides where a job is killed at its
-commit; the scheduler notices by itself, and starts the next try.
+The tasks of one DAG append rows with their task ids to one table. The test decides where a job is killed at its
+commit. The scheduler notices it and starts the next attempt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 LAKE = "{{{{ var.value.lake }}}}"
 
 def load(name, **more):
-    given = {{
+    defaults = {{
         "table": LAKE + "/runs",
         "source": {{"format": "csv", "path": LAKE + "/in.csv",
                     "options": {{"header": "true", "api_key": {PLANTED["option"]!r}}}, "schema": "id INT"}},
@@ -41,10 +41,10 @@ def load(name, **more):
         "conf": {{"spark.ui.enabled": "false", "spark.hadoop.fs.s3a.access.key": {PLANTED["conf"]!r}}},
         "driver_memory": "512m",
     }}
-    return DeltaWriteOperator(task_id=name, **{{**given, **more}})
+    return DeltaWriteOperator(task_id=name, **{{**defaults, **more}})
 
 with DAG("runs_once", schedule=None, start_date=datetime(2026, 1, 1), max_active_tasks=2):
-    # One behind another: none that stands at its commit has the place that the retry of a killed one needs.
+    # The tasks run one after another, so a stopped job never takes the slot that a retry needs.
     load("worker_before") >> load("driver_before") >> load("killed", on_rerun="write")
     load("worker_after") >> load("driver_after") >> load("replaced", on_rerun="replace")
 """
@@ -52,7 +52,7 @@ ROWS = 3
 
 
 class Gates:
-    """Where jobs stop: the other side of `stopping_write`."""
+    """The test's side of `stopping_write`: it decides where jobs stop."""
 
     def __init__(self, airflow, folder: Path, task: str) -> None:
         self._airflow = airflow
@@ -100,16 +100,16 @@ def kill(processes) -> None:
 
 
 def arguments_of_all_processes() -> str:
-    found = []
+    command_lines = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            found += process.cmdline()
-    return "\n".join(found)
+            command_lines += process.cmdline()
+    return "\n".join(command_lines)
 
 
 @pytest.fixture(scope="module")
 def run(whole_airflow, lake):
-    """One run in which five jobs are killed at their commits; what the test has seen on the way."""
+    """A run in which five jobs are killed at their commits. Returns the observations of the test."""
     airflow = whole_airflow
     gates = {
         name: Gates(airflow, lake / "gates", name)
@@ -123,18 +123,18 @@ def run(whole_airflow, lake):
     gates["killed"].plan(1, "written")
     airflow.add_dag("runs_once", DAG)
     run_id = airflow.trigger("runs_once", run_id="once")
-    seen = {"run_id": run_id, "gates": gates}
+    observed = {"run_id": run_id, "gates": gates}
 
     def processes(task):
         return airflow.processes_of_task("runs_once", run_id, task)
 
     for task, where in {"worker_before": "before", "worker_after": "after"}.items():
         gates[task].wait(1, where)
-    seen["arguments"] = arguments_of_all_processes()
+    observed["arguments"] = arguments_of_all_processes()
     before = processes("worker_before").kill_worker()
     kill(processes("worker_after").kill_worker())
 
-    gates["worker_before"].wait(2, "before")  # the retry stands at its commit, and the orphan goes on
+    gates["worker_before"].wait(2, "before")  # the retry is stopped before its commit, and the orphan continues
     gates["worker_before"].go(1)
     psutil.wait_procs(before, timeout=120)
     gates["worker_before"].go(2)
@@ -143,23 +143,23 @@ def run(whole_airflow, lake):
         gates[task].wait(1, where)
         started = processes(task).started
         kill([process for process in started if is_jvm(process)] if task == "driver_after" else started)
-        seen[f"orphan of {task}"] = [process for process in started if not is_jvm(process)]
-    kill(seen["orphan of driver_after"])
+        observed[f"orphan of {task}"] = [process for process in started if not is_jvm(process)]
+    kill(observed["orphan of driver_after"])
 
     gates["killed"].wait(1, "written")
     doomed = processes("killed").started
     staged = list(lake.joinpath("runs").rglob("*.parquet"))
     airflow.ask("PATCH", f"dags/runs_once/dagRuns/{run_id}/taskInstances/killed", {"new_state": "failed"})
     _, left = psutil.wait_procs(doomed, timeout=30)
-    seen["left by the kill"] = left
-    seen["files taken back"] = len(set(staged) - set(lake.joinpath("runs").rglob("*.parquet")))
+    observed["left by the kill"] = left
+    observed["files taken back"] = len(set(staged) - set(lake.joinpath("runs").rglob("*.parquet")))
     kill(left)
-    seen["rows after the kill"] = rows_of(lake)["killed"]
+    observed["rows after the kill"] = rows_of(lake)["killed"]
     airflow.wait_for_run("runs_once", run_id, state="failed", timeout=300)
-    return seen
+    return observed
 
 
-def test_a_worker_is_killed_and_its_orphan_commits_while_the_retry_stands_at_its_own_commit(whole_airflow, lake, run):
+def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflow, lake, run):
     task = whole_airflow.task("runs_once", "once", "worker_before")
     returned = whole_airflow.xcom("runs_once", "once", "worker_before")
     assert (task["state"], task["try_number"], run["gates"]["worker_before"].jobs) == ("success", 2, 2)
@@ -167,34 +167,34 @@ def test_a_worker_is_killed_and_its_orphan_commits_while_the_retry_stands_at_its
     assert rows_of(lake)["worker_before"] == ROWS
 
 
-def test_a_worker_that_is_killed_after_the_commit_leaves_it_to_the_retry_which_starts_no_job(whole_airflow, lake, run):
+def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_airflow, lake, run):
     task = whole_airflow.task("runs_once", "once", "worker_after")
     assert (task["state"], task["try_number"], run["gates"]["worker_after"].jobs) == ("success", 2, 1)
     assert whole_airflow.xcom("runs_once", "once", "worker_after")["skipped"] is True
     assert rows_of(lake)["worker_after"] == ROWS
 
 
-def test_a_driver_that_is_killed_before_its_commit_is_run_again(whole_airflow, lake, run):
+def test_a_driver_killed_before_its_commit_is_retried(whole_airflow, lake, run):
     task = whole_airflow.task("runs_once", "once", "driver_before")
     assert (task["state"], task["try_number"], run["gates"]["driver_before"].jobs) == ("success", 2, 2)
     assert whole_airflow.xcom("runs_once", "once", "driver_before")["committed"] is True
     assert rows_of(lake)["driver_before"] == ROWS
 
 
-def test_a_jvm_that_is_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, run):
+def test_a_jvm_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, run):
     task = whole_airflow.task("runs_once", "once", "driver_after")
     assert (task["state"], task["try_number"], run["gates"]["driver_after"].jobs) == ("success", 1, 1)
     assert whole_airflow.xcom("runs_once", "once", "driver_after")["committed"] is True
     assert rows_of(lake)["driver_after"] == ROWS
 
 
-def test_a_task_that_is_ended_by_hand_ends_its_job_which_takes_back_its_files(run):
+def test_a_stopped_task_ends_its_job_which_removes_its_files(run):
     assert run["left by the kill"] == []
     assert run["files taken back"] > 0
     assert run["rows after the kill"] == 0
 
 
-def test_cleared_tasks_do_what_their_policy_says(whole_airflow, lake, run):
+def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, run):
     airflow = whole_airflow
     first = {name: airflow.xcom("runs_once", "once", name) for name in ("driver_before", "replaced")}
     airflow.clear("runs_once", "once", "driver_before", "replaced", "killed")
@@ -208,11 +208,11 @@ def test_cleared_tasks_do_what_their_policy_says(whole_airflow, lake, run):
     airflow.wait_for_run("runs_once", "once", timeout=300)
     assert rows_of(lake) == {
         "worker_before": ROWS, "worker_after": ROWS, "driver_before": ROWS, "driver_after": ROWS, "replaced": ROWS,
-        "killed": 2 * ROWS,  # an append that its author lets write again
+        "killed": 2 * ROWS,  # an append with on_rerun='write'
     }  # fmt: skip
 
 
-def test_the_commit_is_linked_and_an_application_that_is_gone_is_not(whole_airflow, lake, run):
+def test_the_commit_has_a_link_and_an_ended_application_has_none(whole_airflow, lake, run):
     place = "dags/runs_once/dagRuns/once/taskInstances/driver_before/links"
     links = whole_airflow.ask("GET", place)["extra_links"]
     version = whole_airflow.xcom("runs_once", "once", "driver_before")["version"]
@@ -220,7 +220,7 @@ def test_the_commit_is_linked_and_an_application_that_is_gone_is_not(whole_airfl
     assert not links["Spark application"]
 
 
-def test_the_log_of_a_task_has_what_a_user_looks_for(whole_airflow, run):
+def test_the_log_of_a_task_has_the_commit_few_groups_and_the_cause_of_a_kill(whole_airflow, run):
     events = [
         json.loads(line)["event"] for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
     ]
@@ -243,6 +243,6 @@ def test_no_secret_is_in_a_log_a_rendered_field_an_xcom_an_argument_or_the_table
         places[f"what {name} returned"] = json.dumps(airflow.xcom("runs_once", "once", name))
     for file in (lake / "runs" / "_delta_log").glob("*.json"):
         places[file.name] = file.read_text()
-    found = {place: re.findall(r"planted-\w+", text) for place, text in places.items()}
-    assert {place: names for place, names in found.items() if names} == {}
+    matches = {place: re.findall(r"planted-\w+", text) for place, text in places.items()}
+    assert {place: names for place, names in matches.items() if names} == {}
     assert "***" in places["the fields of killed"]

@@ -1,4 +1,4 @@
-"""Sensors wait for the commit of another task, deferred and rescheduled, on a local table and on S3 by a connection."""
+"""Deferred and rescheduled sensors wait for the commit of another task, on a local table and on S3."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ with DAG("waits", schedule=None, default_args={"retries": 2, "retry_delay": time
 
 @pytest.fixture
 def s3(whole_airflow):
-    """An S3 endpoint that Airflow knows by the connection `lake_on_s3`, kept in its database."""
+    """An S3 endpoint. Airflow's database has the connection `lake_on_s3` for it."""
     with s3_server() as server:
         made = server.airflow_connection()
-        asked = {**made, "connection_id": "lake_on_s3", "extra": json.dumps(made["extra"])}
-        whole_airflow.ask("POST", "connections", asked)
+        connection = {**made, "connection_id": "lake_on_s3", "extra": json.dumps(made["extra"])}
+        whole_airflow.ask("POST", "connections", connection)
         yield server
 
 
 def append(table, storage_options, app_id):
-    """A commit of another engine with the transaction of a run."""
+    """Make a commit of another engine, with the transaction of a run."""
     transaction = CommitProperties(app_transactions=[Transaction(app_id, 0)])
     write_deltalake(table, ROWS, mode="append", storage_options=storage_options, commit_properties=transaction)
 
@@ -66,6 +66,6 @@ def test_a_sensor_finds_the_commit_of_another_task(whole_airflow, s3):
         append(*table, "airflow/feeds/load/-1/today")
     airflow.wait_for_run("waits", run_id)
     for place in tables:
-        found = airflow.xcom("waits", run_id, f"deferred_{place}")
-        assert (found["after_version"], found["from_version"], found["version"], found["reset"]) == (0, 1, 2, False)
-        assert airflow.xcom("waits", run_id, f"rescheduled_{place}") == found
+        commit = airflow.xcom("waits", run_id, f"deferred_{place}")
+        assert (commit["after_version"], commit["from_version"], commit["version"], commit["reset"]) == (0, 1, 2, False)
+        assert airflow.xcom("waits", run_id, f"rescheduled_{place}") == commit

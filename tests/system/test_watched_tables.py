@@ -44,7 +44,7 @@ def result_of_run(airflow, number):
     return airflow.xcom(DAG_ID, runs[-1]["dag_run_id"], "count_changes")
 
 
-def test_commits_from_outside_start_runs_that_read_their_ranges(whole_airflow):
+def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_airflow):
     airflow, table = whole_airflow, whole_airflow.home / "lake" / "orders"
     looked_at = lambda version: (kept := position(airflow, table)) is not None and kept["place"]["version"] == version
     append(table)

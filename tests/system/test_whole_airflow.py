@@ -1,4 +1,4 @@
-"""The Airflow that other tests rely on: it runs a DAG that is put there, and its tasks are processes."""
+"""The Airflow of the system tests: it runs a new DAG, and its tasks are processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ with DAG("trivial", schedule=None):
 """
 
 
-def test_a_dag_that_is_put_there_runs_and_what_it_left_can_be_read(whole_airflow):
+def test_a_new_dag_runs_and_its_xcom_log_and_attempt_are_readable(whole_airflow):
     whole_airflow.add_dag("trivial", TRIVIAL)
     run_id = whole_airflow.run("trivial", logical_date=at("2026-03-01"), number=42)
     assert whole_airflow.xcom("trivial", run_id, "answer") == {"of": "2026-03-01", "is": 42}
