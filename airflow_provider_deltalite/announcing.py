@@ -1,9 +1,10 @@
-"""What a watched table's commits come to as events: a range of versions for each look, decided on values.
+"""Converts the commits of a watched table into asset events; pure decisions on values.
 
-An event says the versions since the one before it, so consecutive events leave no version out, whatever lies between
-them that does not count. The position is what has to be kept between two looks, and over a restart: then an event that
-was sent, and whose position was not kept yet, is sent again. Commits that log cleanup took away unseen may have
-counted, so they are announced. A table that was made again is announced from its first version.
+An event announces the versions since the event before it, so consecutive events leave no version out, even if some
+commits between them do not count. The watch position is stored between two polls and over a restart. If a restart
+happens after an event was sent and before its position was stored, the event is sent again. Commits that log cleanup
+deleted before they were read may have counted, so they are announced. A recreated table is announced from its first
+version.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_deltalite.rendered import record
-from deltalite.conditions import CommitCondition, CommitSummary, Place
+from airflow_provider_deltalite.saved_position import saved_log_position
+from deltalite.conditions import CommitCondition, CommitSummary, LogPosition
 from deltalite.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -21,74 +23,93 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """How far a table was looked at, and the last version of the last event, which is not beyond it."""
+class WatchPosition:
+    """The last position that a watcher has read, and the last version that it has announced."""
 
-    place: Place
+    log_position: LogPosition
     announced: int
     table_id: str | None = None
 
     def __post_init__(self) -> None:
-        if not -1 <= self.announced <= self.place.version:
+        if not -1 <= self.announced <= self.log_position.version:
             raise InvalidRequestError(
-                f"announced is {self.announced}, and the table was looked at up to version {self.place.version}.",
-                remedy="Give a version, or -1 for none, up to which the table was looked at.",
+                f"announced is {self.announced}, and the last version that was read is {self.log_position.version}.",
+                remedy="Give a version that was read, or -1 for none.",
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"place": self.place.as_dict(), "announced": self.announced, "table_id": self.table_id}
+        """Return plain JSON values. The keys stay, because running deployments have stored them."""
+        return {"place": self.log_position.as_dict(), "announced": self.announced, "table_id": self.table_id}
 
     @classmethod
     def from_dict(cls, values: object) -> Self:
-        """The inverse of `as_dict`, for values that may be anybody's.
+        """Return the position that `as_dict` has made of it; the values may come from anywhere.
 
         Raises:
-            InvalidRequestError: they are no position.
+            InvalidRequestError: they are not a position of this release.
         """
-        return record("position", values, cls)
+        saved = record("position", values, _SavedWatchPosition)
+        log_position = saved_log_position("position.place", saved.place)
+        try:
+            return cls(log_position=log_position, announced=saved.announced, table_id=saved.table_id)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"position: {error.problem}", remedy=error.remedy) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SavedWatchPosition:
+    """The JSON of a watch position."""
+
+    place: Mapping[str, object]
+    announced: int
+    table_id: str | None = None
 
 
 def advance(
-    position: Position, steps: Iterable[Step], condition: CommitCondition, table: str
-) -> tuple[Position, dict[str, Any] | None]:
-    """The position behind `steps`, and the event that they come to, None where nothing in them counts."""
-    from deltalite.watch import Commit, Gap, Remade  # loads pyarrow, which parsing a DAG must not
+    position: WatchPosition, steps: Iterable[Step], condition: CommitCondition, table: str
+) -> tuple[WatchPosition, dict[str, Any] | None]:
+    """Return the position after `steps`, and the event for them; the event is None if no commit in them counts."""
+    from deltalite.watch import Commit, Gap, Recreated  # loads pyarrow, which parsing a DAG must not
 
-    place, announced, table_id, reset = position.place, position.announced, position.table_id, position.place.remade
+    log_position, announced, table_id = position.log_position, position.announced, position.table_id
+    recreated = log_position.recreated
     counted: list[CommitSummary] = []
-    lost: int | None = None
+    last_deleted: int | None = None
     for step in steps:
-        place = step.place
+        log_position = step.position
         match step:
             case Commit(summary=summary):
                 table_id = summary.table_id or table_id
                 if condition.holds_for(summary):
                     counted.append(summary)
             case Gap(last=last):
-                lost = last
-            case Remade():
-                announced, table_id, reset, counted, lost = -1, None, True, [], None
-    if not counted and lost is None:
-        return Position(place=replace(place, remade=reset), announced=announced, table_id=table_id), None
-    version = max(lost if lost is not None else -1, counted[-1].version if counted else -1)
+                last_deleted = last
+            case Recreated():
+                announced, table_id, recreated, counted, last_deleted = -1, None, True, [], None
+    if not counted and last_deleted is None:
+        after = WatchPosition(
+            log_position=replace(log_position, recreated=recreated), announced=announced, table_id=table_id
+        )
+        return after, None
+    version = max(last_deleted if last_deleted is not None else -1, counted[-1].version if counted else -1)
     event = {
         "table": table,
         "table_id": table_id,
         "from_version": announced + 1,
         "version": version,
         "operations": sorted({commit.operation for commit in counted if commit.operation is not None}),
-        "data_changed": lost is not None or any(commit.data_changed for commit in counted),
+        "data_changed": last_deleted is not None or any(commit.data_changed for commit in counted),
         "commit_timestamp": counted[-1].timestamp_ms if counted else None,
-        "reset": reset,
-        "gap": lost is not None,
-        "partitions": None if lost is not None else _changed_partitions(counted),
+        "reset": recreated,
+        "gap": last_deleted is not None,
+        "partitions": None if last_deleted is not None else _changed_partitions(counted),
     }
-    return Position(place=replace(place, remade=False), announced=version, table_id=table_id), event
+    after = WatchPosition(log_position=replace(log_position, recreated=False), announced=version, table_id=table_id)
+    return after, event
 
 
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
-    """The partition values of the commits that change rows, without repeats; None if a commit does not tell them all.
+    """Return the partition values of the commits that change rows; None if the summary of one is not complete.
 
     A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
     """

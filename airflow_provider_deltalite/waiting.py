@@ -1,20 +1,24 @@
-"""Waiting for a version of a table: the one decision that the sensor and its trigger share.
+"""The poll of a table for a version, which the sensor and its triggers share.
 
-A look asks the log for the commit behind a place and reads on while there are commits; the first one that satisfies the
-condition is what was waited for, and its dictionary is the sensor's XCom, whoever looked. Storage that does not answer
-is no answer: the place stays, and the next look asks again, until the sensor's timeout. Every other error is raised.
+A poll reads the commits after a log position, up to the first one that satisfies the condition. The dictionary that
+describes this commit is the sensor's XCom. If storage does not answer, the position stays and the next poll tries
+again, until the sensor's timeout. Every other error is raised.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from deltalite.conditions import CommitCondition, Place
-from deltalite.errors import StorageError
+from airflow_provider_deltalite.rendered import fitted, record
+from deltalite.conditions import MADE_BY_TIMES, CommitCondition, LogPosition
+from deltalite.errors import InvalidRequestError, StorageError
+from deltalite.requests.provenance import moment
+from deltalite.storage.locations import refuse_climbing
 
 if TYPE_CHECKING:
     from deltalite.conditions import CommitSummary
@@ -24,8 +28,65 @@ _LONGEST_PAUSE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitParameters:
+    """The parameters of a wait as a template renders them: values of any type."""
+
+    table: object
+    data_change_only: object = None
+    operations: Sequence[str] | str | None = None
+    partition: Mapping[str, str | None] | None = None
+    app_id: object = None
+    made_by: Mapping[str, Any] | None = None
+    storage_conn_id: object = None
+
+    def table_address(self) -> str:
+        """Return the table's address.
+
+        Raises:
+            InvalidRequestError: it is not a text, or it climbs above its root by `..`.
+        """
+        table: str = fitted("table", self.table, str)
+        refuse_climbing(table)
+        return table
+
+    def conn_id(self) -> str | None:
+        """Return the connection that opens the table's storage.
+
+        Raises:
+            InvalidRequestError: it is not a text.
+        """
+        conn_id: str | None = fitted("storage_conn_id", self.storage_conn_id, str | None)
+        return conn_id
+
+    def condition(self) -> CommitCondition:
+        """Return the condition on a commit.
+
+        Raises:
+            InvalidRequestError: a value has the wrong type, or the values contradict each other.
+        """
+        made_by = None if self.made_by is None else _with_utc_times(self.made_by)
+        return record("", {**self.condition_values(), "made_by": made_by}, CommitCondition)
+
+    def condition_values(self) -> dict[str, Any]:
+        """Return the values of the condition as they are, without `made_by`, whose times are converted first."""
+        names = ("data_change_only", "operations", "partition", "app_id")
+        return {name: getattr(self, name) for name in names}
+
+    def request(self) -> dict[str, Any]:
+        """Return the wait as plain JSON values, which are equal for equal waits whatever the address's spelling.
+
+        Each value that is kept between attempts is stored with this request.
+
+        Raises:
+            InvalidRequestError: as `table_address`, `conn_id` and `condition`.
+            InvalidTableAddressError: the address is not usable.
+        """
+        return wait_request(self.table_address(), self.condition(), self.conn_id())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VersionWait:
-    """What is waited for: a commit after version `after_version` (-1: any) that satisfies `condition`."""
+    """A wait for a commit after version `after_version` (-1: any) that satisfies `condition`."""
 
     table: str
     after_version: int
@@ -33,13 +94,13 @@ class VersionWait:
     storage_conn_id: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values that are equal for equal waits, however the table's address is spelled."""
+        """Return plain JSON values that are equal for equal waits, whatever the address's spelling."""
         request = wait_request(self.table, self.condition, self.storage_conn_id)
         return {**request, "after_version": self.after_version}
 
 
 def wait_request(table: str, condition: CommitCondition, storage_conn_id: str | None) -> dict[str, Any]:
-    """What a wait asks for, as plain JSON values; the table by its normalised address.
+    """Return a wait as plain JSON values, with the table's normalised address.
 
     Raises:
         InvalidTableAddressError: the address is not usable.
@@ -47,49 +108,84 @@ def wait_request(table: str, condition: CommitCondition, storage_conn_id: str | 
     return {"table": asset_uri(table), "storage_conn_id": storage_conn_id, **condition.as_dict()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What one look saw. `place` is how far it came; `answered` is False where storage was silent."""
+def fitted_after_version(after_version: object) -> int | None:
+    """Return the version after which commits count; None if the parameter is None.
 
-    place: Place
-    found: dict[str, Any] | None = None
+    Raises:
+        InvalidRequestError: the value is not a version, and not -1.
+    """
+    version: int | None = fitted("after_version", after_version, int | None)
+    if version is not None and version < -1:
+        raise InvalidRequestError(f"after_version is {version}.", remedy="Give a version, or -1 for any.")
+    return version
+
+
+def _with_utc_times(made_by: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties of a run as texts, with times in UTC as commits have them.
+
+    Raises:
+        InvalidRequestError: a time is not an ISO 8601 text.
+    """
+    texts: dict[str, str] = fitted("made_by", made_by, Mapping[str, str])
+    for name in texts.keys() & MADE_BY_TIMES:
+        time = moment(texts[name])
+        if time is None:
+            raise InvalidRequestError(
+                f"made_by.{name} is {texts[name]!r}, which is not a time.",
+                remedy="Give ISO 8601, such as '{{ data_interval_start.isoformat() }}'.",
+            )
+        texts[name] = time.isoformat()
+    return texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """The outcome of one poll.
+
+    `position` is the last position that was read, `xcom` describes the commit that satisfies the condition. `answered`
+    is False if storage did not answer.
+    """
+
+    position: LogPosition
+    xcom: dict[str, Any] | None = None
     answered: bool = True
 
 
-def look(wait: VersionWait, place: Place, hook: DeltaHook) -> Look:
-    """Examine the commits behind `place`, by a hook of the table. Blocks for as long as storage does.
+def poll_table(wait: VersionWait, position: LogPosition, hook: DeltaHook) -> Poll:
+    """Read the commits after `position` through a hook of the table. Blocks for as long as storage does.
 
     Raises:
-        DeltaLiteError: the log or the address is such that looking again would not help.
-        AirflowNotFoundException: Airflow gives no connection; whether there is one it does not say.
+        DeltaLiteError: the log or the address is such that another poll would not help.
+        AirflowNotFoundException: Airflow returns no connection, because there is none or because its store failed.
     """
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     try:
-        root, seen = hook.ask(lambda store: (store.root, watch.poll(store, place, wait.condition)))
+        root, result = hook.ask(lambda store: (store.root, watch.poll(store, position, wait.condition)))
     except StorageError as error:
         if not error.retryable:
             raise
-        _log.warning("%s did not answer, and is asked again later: %s", wait.table, error)
-        return Look(place=place, answered=False)
-    if seen.match is None:
-        return Look(place=seen.place)
-    _log.info("%s has version %s, made by %s.", root, seen.match.version, seen.match.operation)
-    return Look(place=seen.place, found=_as_xcom(wait, root, seen.match, reset=seen.place.remade))
+        _log.warning("Could not poll %s; retrying at the next poll: %s", wait.table, error)
+        return Poll(position=position, answered=False)
+    if result.match is None:
+        return Poll(position=result.position)
+    _log.info("%s has version %s, committed by %s.", root, result.match.version, result.match.operation)
+    xcom = _as_xcom(wait, root, result.match, recreated=result.position.recreated)
+    return Poll(position=result.position, xcom=xcom)
 
 
-def _as_xcom(wait: VersionWait, root: str, commit: CommitSummary, *, reset: bool) -> dict[str, Any]:
+def _as_xcom(wait: VersionWait, root: str, commit: CommitSummary, *, recreated: bool) -> dict[str, Any]:
     return {
         "table": root,
-        "from_version": 0 if reset else wait.after_version + 1,
+        "from_version": 0 if recreated else wait.after_version + 1,
         "version": commit.version,
         "after_version": wait.after_version,
-        "reset": reset,
+        "reset": recreated,
         "operation": commit.operation,
         "timestamp": commit.timestamp_ms,
     }
 
 
-def pause_seconds(poke_interval: float, failed_looks: int) -> float:
-    """The pause before the next look: it doubles with each look in a row that storage did not answer, up to a bound."""
-    return max(poke_interval, min(_LONGEST_PAUSE_SECONDS, poke_interval * 2.0 ** min(failed_looks, 30)))
+def pause_seconds(poll_interval: float, failed_polls: int) -> float:
+    """Return the pause before the next poll, which doubles with each failed poll in a row, up to ten minutes."""
+    return max(poll_interval, min(_LONGEST_PAUSE_SECONDS, poll_interval * 2.0 ** min(failed_polls, 30)))

@@ -59,7 +59,7 @@ with create_session() as session:
     for task in session.scalars(select(TaskInstance).where(TaskInstance.dag_id == "waiting")):
         table = f"{lake}/{task.task_id.removeprefix('wait_')}"
         store = open_store(table, storage_options=options or None)
-        place = watch.place_at(store, watch.latest_version(store))
+        place = watch.position_at(store, watch.latest_version(store))
         path, kwargs = DeltaVersionTrigger(
             table=table, after_version=place.version, condition=CommitCondition().as_dict(), place=place.as_dict(),
             poke_interval=interval, storage_conn_id=conn_id,

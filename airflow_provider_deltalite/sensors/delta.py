@@ -1,9 +1,9 @@
 """The sensor that waits for a new version of a table.
 
-Poking, rescheduled and deferred, it looks in the same way (`waiting`) and returns the same dictionary. The first look
-is always made here; a deferrable sensor that sees nothing then hands over to the trigger, from inside `poke`, so that
-`soft_fail` and its kin are the base class's in both modes. What may be lost between two looks is how far they came,
-which only saves reading; the version that a wait begins after is fixed once, outside of this object.
+It polls in the same way (`waiting`) and returns the same dictionary in each mode. The first poll runs here. If it finds
+nothing, a deferrable sensor defers from inside `poke`, so that `soft_fail` and similar parameters are handled by the
+base class in both modes. With `start_from_trigger` the triggerer runs the first poll too. A lost log position between
+two polls costs only reading; the version after which commits count is stored once, outside of this object.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from airflow.providers.common.compat.sdk import (
     PokeReturnValue,
     conf,
 )
+from airflow.triggers.base import BaseTrigger, StartTriggerArgs
 
 from airflow_provider_deltalite.failures import FailedTable, error_class_named, failure, raise_for_airflow
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.parse_time import CheckedWhenParsed, Constants
 from airflow_provider_deltalite.quoting import QuotingTemplates
-from airflow_provider_deltalite.rendered import fitted, record
+from airflow_provider_deltalite.rendered import fitted
 from airflow_provider_deltalite.secrets import HidesSecrets
-from airflow_provider_deltalite.sensors._kept import KeptPlace
+from airflow_provider_deltalite.sensors._kept import KeptPosition
 from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
 from airflow_provider_deltalite.wait_status import WaitStatus
-from airflow_provider_deltalite.waiting import VersionWait, look, wait_request
-from deltalite.conditions import MADE_BY_TIMES, CommitCondition, Place
+from airflow_provider_deltalite.waiting import VersionWait, WaitParameters, fitted_after_version, poll_table
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError, StorageError
-from deltalite.requests.provenance import moment
 from deltalite.storage.locations import parse_location, refuse_climbing
 
 if TYPE_CHECKING:
@@ -41,37 +41,41 @@ if TYPE_CHECKING:
 
 _BASELINE_KEY = "deltalite_after_version"
 _PROGRESS_KEY = "deltalite_place"
+# Airflow renders the templates in a trigger's arguments since 3.3.
+_RENDERS_TRIGGERS = hasattr(BaseTrigger, "render_template_fields")
 
 
 class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, metaclass=CheckedWhenParsed):
-    """Wait for a commit to a Delta table, and return what was found.
+    """Wait for a commit to a Delta table, and return a description of it.
 
-    That is ``{table, from_version, version, after_version, reset, operation, timestamp}``: the first commit after
-    ``after_version`` for which every given condition holds, also where later ones do too, and the first version that
-    was new. A table that does not exist yet is waited for, and a storage that does not answer is asked again, until
-    ``timeout``. Where the table was dropped and made again meanwhile, the wait goes on at its first version, and
-    ``reset`` is true; commits that log cleanup took away unseen are passed over, with a warning.
+    The result is ``{table, from_version, version, after_version, reset, operation, timestamp}``. It describes the first
+    commit after ``after_version`` that satisfies every given condition. ``from_version`` is the first version after
+    ``after_version``. The sensor waits for a table that does not exist yet, and polls a storage that does not answer
+    again, until ``timeout``. If the table is dropped and created again, the wait continues at its first version, and
+    ``reset`` is true. If log cleanup deletes commits before a poll, the sensor skips them and logs a warning.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param after_version: Only commits after this version count; -1 for any. Where it is left out, it is the table's
-        version when this task of this DAG run first looked, and stays so through reschedules, deferrals, retries and
-        clears; under ``[state_store] clear_on_success`` a clear after a success looks anew. Before Airflow 3.3 it is
-        the version when the DAG run started, and a clear in a DAG run that had ended starts that again. (templated)
-    :param data_change_only: Pass over commits that add or remove no rows, such as OPTIMIZE, a change of properties, or
-        a write without rows. Where it is left out, they are passed over unless ``operations``, ``app_id`` or
-        ``made_by`` is given.
+    :param after_version: Only commits after this version count; -1 for any. By default it is the table's version at the
+        first poll of this task in this DAG run, and stays so through reschedules, deferrals, retries and clears; under
+        ``[state_store] clear_on_success`` a clear after a success starts at the current version. Before Airflow 3.3 it
+        is the version at the start of the DAG run, and a clear in a DAG run that had ended starts that again.
+        (templated)
+    :param data_change_only: Ignore commits that add or remove no rows, such as OPTIMIZE, a change of properties, or a
+        write without rows. By default they are ignored unless ``operations``, ``app_id`` or ``made_by`` is given.
     :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
         (templated)
-    :param partition: Only commits that add or remove a file with these partition values count; column names are
-        compared without regard to case, values are texts as Delta serializes them, None for null. (templated)
+    :param partition: Only commits that add or remove a file with these partition values count. Column names are
+        compared without regard to case. Values are texts as Delta serializes them, None for null. (templated)
     :param app_id: Only commits with this transaction identifier count. (templated)
-    :param made_by: Only commits of an Airflow task with these properties count: a mapping of ``dag_id``, ``task_id``,
-        ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``, ``data_interval_start`` and
-        ``data_interval_end``, of which one or several are given. Times are ISO 8601, in UTC where no zone is named. By
-        a data interval the commit of another DAG is found whether that DAG was scheduled, backfilled or triggered.
-        (templated)
+    :param made_by: Only commits of an Airflow task with these properties count: a mapping with one or more of
+        ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``,
+        ``data_interval_start`` and ``data_interval_end``. Times are ISO 8601, in UTC if they have no zone. A data
+        interval finds the commit of another DAG whether that DAG was scheduled, backfilled or triggered. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage. (templated)
     :param deferrable: Wait in the triggerer, without a worker slot.
+    :param start_from_trigger: Start in the triggerer too, so that a worker runs only after the wait (Airflow 3.3 and
+        later). It needs ``deferrable=True``, ``after_version``, and constants or templates that use only Airflow's own
+        variables and macros. An older Airflow, and a mapped sensor, start in a worker.
     :param kwargs: Parameters of ``BaseSensorOperator``.
     """
 
@@ -97,6 +101,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         made_by: Mapping[str, Any] | None = None,
         storage_conn_id: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        start_from_trigger: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -109,12 +114,17 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         self.made_by = made_by
         self.storage_conn_id = storage_conn_id
         self.deferrable = deferrable
-        self._reached: tuple[dict[str, Any], Place] | None = None
-        self._found: Mapping[str, Any] | None = None
+        self._start_asked = start_from_trigger
+        if start_from_trigger and _RENDERS_TRIGGERS and self._start_problem() is None:
+            # Set on the instance: Airflow takes a mapped sensor's arguments from the class, where they would be wrong.
+            self.start_from_trigger = True
+            self.start_trigger_args = self._start_trigger_args()
+        self._last_position: tuple[dict[str, Any], LogPosition] | None = None
+        self._result: Mapping[str, Any] | None = None
         self._status: tuple[VersionWait, WaitStatus] | None = None
 
     def execute(self, context: Context) -> Any:
-        """Wait in this process; a timeout says what was waited for."""
+        """Wait in this process; add the status of the wait to the message of a timeout."""
         try:
             return super().execute(context)
         except (AirflowSensorTimeout, AirflowSkipException) as error:
@@ -123,7 +133,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             raise type(error)(f"{error} {self._status_text(context)}") from error
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume after a deferral; a timeout says what was waited for."""
+        """Resume after a deferral; add the status of the wait to the message of a timeout."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except AirflowSensorTimeout as error:
@@ -134,57 +144,96 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             raise AirflowSkipException(f"{error} {error.__cause__} {self._status_text(context)}") from error.__cause__
 
     def check_constants(self, constants: Constants) -> None:
-        """Refuse parameters that cannot be right whatever the templates give: called when the DAG is parsed."""
+        """Refuse parameters that cannot be right whatever the templates render; Airflow calls this at parse time."""
         if not constants.waits(self.table):
             table = fitted("table", self.table, str)
             parse_location(table)
             refuse_climbing(table)
-        constants.check(self._condition_parameters(), CommitCondition)
+        constants.check(self._parameters().condition_values(), CommitCondition)
         constants.check_value("after_version", self.after_version, int | None)
+        if self._start_asked:
+            problem = self._start_problem()
+            if problem is not None:
+                raise problem
+
+    def _start_problem(self) -> InvalidRequestError | None:
+        """Return the error that says why the sensor cannot start in the triggerer; None if it can."""
+        if not self.deferrable:
+            return InvalidRequestError("start_from_trigger needs deferrable=True.", remedy="Give both, or neither.")
+        if self.after_version is None:
+            return InvalidRequestError(
+                "start_from_trigger needs after_version, because only a worker can store a starting version.",
+                remedy="Give a version, or -1 for any; or leave start_from_trigger out.",
+            )
+        for name in self.template_fields:
+            if not _is_json(getattr(self, name)):
+                return InvalidRequestError(
+                    f"start_from_trigger takes constants and templates, and {name} is neither.",
+                    remedy="Write a template, such as one with ti.xcom_pull; or leave start_from_trigger out.",
+                )
+        return None
+
+    def _start_trigger_args(self) -> StartTriggerArgs:
+        return StartTriggerArgs(
+            trigger_cls="airflow_provider_deltalite.triggers.delta.DeltaVersionStartTrigger",
+            next_method="execute_complete",
+            trigger_kwargs={
+                **{name: getattr(self, name) for name in self.template_fields},
+                "data_change_only": self.data_change_only,
+                "poke_interval": self.poke_interval,
+            },
+            timeout=timedelta(seconds=self.timeout),
+        )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once; a deferrable sensor that sees nothing defers."""
+        """Poll once; a deferrable sensor defers if the poll finds nothing."""
         with raise_for_airflow(self.log, lambda _: FailedTable(table=str(self.table))):
             try:
-                wait, place, hook = self._wait(context)
+                wait, position, hook = self._wait(context)
             except StorageError as error:
                 if not error.retryable:
                     raise
                 self.log.warning("Could not read the starting version; retrying at the next poll: %s", error)
                 return PokeReturnValue(is_done=False)
-            seen = look(wait, place, hook)
-        self._reached = (wait.as_dict(), seen.place)
-        if seen.found is None:
-            self._status_of(wait).polled(hook, answered=seen.answered)
+            poll = poll_table(wait, position, hook)
+        self._last_position = (wait.as_dict(), poll.position)
+        if poll.xcom is None:
+            self._status_of(wait).polled(hook, answered=poll.answered)
             if self.deferrable:
-                self._hand_over(wait, seen.place)
-        if seen.found is not None:
-            self._has_found(seen.found)
-        elif seen.place != place and self.reschedule:
-            self._kept_progress(context).set(wait.as_dict(), seen.place)
-        return PokeReturnValue(is_done=seen.found is not None, xcom_value=seen.found)
+                self._hand_over(wait, poll.position)
+            if poll.position != position and self.reschedule:
+                self._kept_progress(context).set(wait.as_dict(), poll.position)
+        else:
+            self._record_result(poll.xcom)
+        return PokeReturnValue(is_done=poll.xcom is not None, xcom_value=poll.xcom)
 
     def execute_complete(
         self, context: Context, event: Mapping[str, Any] | None = None, request: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return what the trigger found, or raise what it met.
+        """Return the result that the trigger sent, or raise its error.
 
-        Airflow renders the templates again before it resumes a task. If they now ask for another request than the one
-        that was deferred, the event is dropped and the wait starts again.
+        Airflow renders the templates again before it resumes a task. If they render another request than that of the
+        trigger, the sensor ignores the event and starts the wait again.
+
+        :param context: The task's context.
+        :param event: The payload of the trigger's event.
+        :param request: The request of the deferral; the event holds it if the sensor started in the triggerer.
         """
         with raise_for_airflow(self.log, lambda _: FailedTable(table=str(self.table))):
-            asked = self._request()
-        if request is not None and dict(request) != asked:
+            rendered_request = self._parameters().request()
+        if request is None and event is not None:
+            request = event.get("request")
+        if request is not None and dict(request) != rendered_request:
             self.log.warning(
                 "Starting the wait again for %s: the templates changed while the sensor was deferred for %s.",
-                asked["table"],
+                rendered_request["table"],
                 request.get("table"),
             )
             restarted: dict[str, Any] = self.execute(context)
             return restarted
         match event:
             case {"status": "success", "result": dict() as result}:
-                self._has_found(result)
+                self._record_result(result)
                 return result
             case {"status": "error", "kind": str() as kind, "message": str() as message}:
                 cls = error_class_named(kind)
@@ -193,24 +242,24 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
                 raise AirflowException(f"The trigger sent an event that this sensor does not know: {event!r}")
 
     def get_openlineage_facets_on_start(self) -> Any:
-        """The table, as an input."""
+        """Return the table as an input."""
         return self._lineage(None)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  as OpenLineage calls it
-        """The table as an input, at the version that was found."""
-        return self._lineage(self._found)
+        """Return the table as an input, with the version of the commit."""
+        return self._lineage(self._result)
 
-    def _lineage(self, found: Mapping[str, Any] | None) -> Any:
+    def _lineage(self, result: Mapping[str, Any] | None) -> Any:
         from airflow_provider_deltalite.lineage.edges import Edges, table_edge
         from airflow_provider_deltalite.lineage.facets import operator_lineage
 
-        edge = table_edge(fitted("table", self.table, str), version=None if found is None else found["version"])
+        edge = table_edge(fitted("table", self.table, str), version=None if result is None else result["version"])
         return operator_lineage(Edges(inputs=(edge,)))
 
-    def _has_found(self, found: Mapping[str, Any]) -> None:
-        """Remember the commit, and say to Airflow's collector of lineage that this task rests on it."""
-        self._found = found
-        DeltaHook(found["table"], self.storage_conn_id).report_read(found["version"])
+    def _record_result(self, result: Mapping[str, Any]) -> None:
+        """Remember the commit, and report it to Airflow's collector of lineage as an input of this task."""
+        self._result = result
+        DeltaHook(result["table"], self.storage_conn_id).report_read(result["version"])
 
     def _status_of(self, wait: VersionWait) -> WaitStatus:
         if self._status is None or self._status[0] != wait:
@@ -218,126 +267,106 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         return self._status[1]
 
     def _status_text(self, context: Context) -> str:
-        """What the sensor waited for; a status that cannot be made does not hide the timeout."""
+        """Return the status of the wait; an error here must not hide the timeout."""
         try:
             wait, _, hook = self._wait(context)
             return self._status_of(wait).text(hook)
         except Exception as error:  # noqa: BLE001  as the docstring says
             return f"The status of the wait is not known: {error}"
 
-    def _hand_over(self, wait: VersionWait, place: Place) -> NoReturn:
+    def _hand_over(self, wait: VersionWait, position: LogPosition) -> NoReturn:
         self.defer(
             trigger=DeltaVersionTrigger(
                 table=wait.table,
                 after_version=wait.after_version,
                 condition=wait.condition.as_dict(),
-                place=place.as_dict(),
+                place=position.as_dict(),
                 poke_interval=self.poke_interval,
                 storage_conn_id=wait.storage_conn_id,
             ),
             method_name="execute_complete",
-            kwargs={"request": self._request()},
+            kwargs={"request": self._parameters().request()},
             timeout=timedelta(seconds=self.timeout),
         )
 
-    def _wait(self, context: Context) -> tuple[VersionWait, Place, DeltaHook]:
-        """What the rendered parameters ask for, the place from which to look, and what looks."""
-        table, conn_id, condition = self._table(), self._conn_id(), self._condition()
+    def _parameters(self) -> WaitParameters:
+        return WaitParameters(
+            table=self.table,
+            data_change_only=self.data_change_only,
+            operations=self.operations,
+            partition=self.partition,
+            app_id=self.app_id,
+            made_by=self.made_by,
+            storage_conn_id=self.storage_conn_id,
+        )
+
+    def _wait(self, context: Context) -> tuple[VersionWait, LogPosition, DeltaHook]:
+        """Return the wait that the rendered parameters describe, the position to poll from, and a hook of the table."""
+        parameters = self._parameters()
+        table, conn_id, condition = parameters.table_address(), parameters.conn_id(), parameters.condition()
         hook = DeltaHook(table, conn_id)
         baseline = self._baseline(context, hook)
         wait = VersionWait(table=table, after_version=baseline.version, condition=condition, storage_conn_id=conn_id)
         return wait, self._progress(context, wait) or baseline, hook
 
-    def _table(self) -> str:
-        table: str = fitted("table", self.table, str)
-        refuse_climbing(table)
-        return table
+    def _baseline(self, context: Context, hook: DeltaHook) -> LogPosition:
+        """Return the position after which commits count.
 
-    def _conn_id(self) -> str | None:
-        conn_id: str | None = fitted("storage_conn_id", self.storage_conn_id, str | None)
-        return conn_id
-
-    def _condition(self) -> CommitCondition:
-        made_by = None if self.made_by is None else _with_utc_times(self.made_by)
-        return record("", {**self._condition_parameters(), "made_by": made_by}, CommitCondition)
-
-    def _condition_parameters(self) -> dict[str, Any]:
-        return {
-            "data_change_only": self.data_change_only,
-            "operations": self.operations,
-            "partition": self.partition,
-            "app_id": self.app_id,
-        }
-
-    def _request(self) -> dict[str, Any]:
-        """The request of the rendered parameters, which binds every value that is kept between attempts."""
-        return wait_request(self._table(), self._condition(), self._conn_id())
-
-    def _baseline(self, context: Context, hook: DeltaHook) -> Place:
-        """The place behind which commits count.
-
-        1. The author gave a version.
-        2. Airflow keeps state for a task: where the table was at the first look, before its first version where there
-           was no table, kept for as long as the DAG run is.
-        3. It keeps none: where it was when the DAG run started, which is the same at every look until a task is cleared
-           in a run that has ended, since Airflow then starts the run anew.
+        1. If the author gave a version, it is that version.
+        2. If Airflow keeps state for a task, it is the table's position at the first poll, or -1 if there was no table.
+           The position is stored for as long as the DAG run exists.
+        3. Otherwise it is the version at the start of the DAG run. It is the same at every poll, until a task is
+           cleared in a run that has ended: then Airflow starts the run again.
         """
-        given: int | None = fitted("after_version", self.after_version, int | None)
-        if given is not None:
-            if given < -1:
-                raise InvalidRequestError(f"after_version is {given}.", remedy="Give a version, or -1 for any.")
-            return Place(version=given)
-        kept_baseline = KeptPlace(context.get("task_state_store"), _BASELINE_KEY)
-        request = self._request()
+        after_version = fitted_after_version(self.after_version)
+        if after_version is not None:
+            return LogPosition(version=after_version)
+        kept_baseline = KeptPosition(context.get("task_state_store"), _BASELINE_KEY)
+        request = self._parameters().request()
         try:
-            kept = kept_baseline.get(request)
-        except InvalidRequestError as error:  # a guess in its stead could leave commits out
+            stored = kept_baseline.get(request)
+        except InvalidRequestError as error:  # a guess instead could leave commits out
             raise InvalidRequestError(
                 f"The saved starting version of this wait, {_BASELINE_KEY} in the task's state, is unreadable: "
                 f"{error.problem}",
                 remedy="Give after_version, or wait in a new DAG run.",
             ) from error
-        if kept is not None:
-            return kept
+        if stored is not None:
+            return stored
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         store = hook.get_conn()
         if not kept_baseline.is_available:
             started = context["dag_run"].start_date or context["dag_run"].run_after
-            return Place(version=watch.version_at(store, int(started.timestamp() * 1000)))
-        place = watch.place_at(store, watch.latest_version(store))
-        kept_baseline.set(request, place)
-        return place
+            return LogPosition(version=watch.version_at(store, int(started.timestamp() * 1000)))
+        position = watch.position_at(store, watch.latest_version(store))
+        kept_baseline.set(request, position)
+        return position
 
-    def _progress(self, context: Context, wait: VersionWait) -> Place | None:
-        """How far this process, or an earlier one of this task, has read the log for the same wait."""
-        asked = wait.as_dict()
-        if self._reached is not None and self._reached[0] == asked:
-            return self._reached[1]
+    def _progress(self, context: Context, wait: VersionWait) -> LogPosition | None:
+        """Return the last position that this process, or an earlier one of this task, has read for the same wait."""
+        request = wait.as_dict()
+        if self._last_position is not None and self._last_position[0] == request:
+            return self._last_position[1]
         try:
-            return self._kept_progress(context).get(asked)
+            return self._kept_progress(context).get(request)
         except InvalidRequestError as error:
             self.log.info("Reading the log from version %s again: %s", wait.after_version + 1, error.problem)
             return None
 
     @staticmethod
-    def _kept_progress(context: Context) -> KeptPlace:
-        return KeptPlace(context.get("task_state_store"), _PROGRESS_KEY)
+    def _kept_progress(context: Context) -> KeptPosition:
+        return KeptPosition(context.get("task_state_store"), _PROGRESS_KEY)
 
 
-def _with_utc_times(made_by: Mapping[str, Any]) -> dict[str, str]:
-    """The properties of a run as texts, with times as commits have them.
-
-    Raises:
-        InvalidRequestError: a time is no ISO 8601 text.
-    """
-    texts: dict[str, str] = fitted("made_by", made_by, Mapping[str, str])
-    for name in texts.keys() & MADE_BY_TIMES:
-        time = moment(texts[name])
-        if time is None:
-            raise InvalidRequestError(
-                f"made_by.{name} is {texts[name]!r}, which is no time.",
-                remedy="Give ISO 8601, such as '{{ data_interval_start.isoformat() }}'.",
-            )
-        texts[name] = time.isoformat()
-    return texts
+def _is_json(value: object) -> bool:
+    """Whether a value is plain JSON, which the scheduler can store in a trigger's arguments."""
+    match value:
+        case None | str() | int() | float():
+            return True
+        case list() | tuple():
+            return all(map(_is_json, value))
+        case Mapping():
+            return all(isinstance(key, str) and _is_json(one) for key, one in value.items())
+        case _:
+            return False

@@ -1,13 +1,13 @@
-"""The trigger of an `AssetWatcher`: an event for the asset whenever the table has a commit that counts.
+"""The trigger of an `AssetWatcher`: it sends an event for the asset if the table has commits that count.
 
-It never ends, whatever storage or Airflow do: who fails is asked again, after growing pauses. Looks are made in
-threads, so the triggerer's loop is never blocked. Triggers for one table share one look (Airflow 3.3), and each decides
-for itself what counts; one that joins later, or that has missed something, looks for itself from where it is.
+The trigger never ends. If storage or Airflow fails, it tries again after growing pauses. Polls run in threads, so they
+do not block the triggerer's event loop. The triggers of one table share their polls (Airflow 3.3). Each trigger decides
+for itself what counts, and reads the log itself if it joins later or has missed a batch.
 
-Where it is, its position, is kept with the asset (Airflow 3.3): read before the first look, and written some seconds
-after an event was handed over, when Airflow has stored it, so that a restart may repeat an event and does not lose one.
-Before Airflow 3.3, or where one trigger serves several assets, nothing is kept, and a restart begins where `start`
-says; so it does where what was kept cannot be read, and then it is said which commits may be left out.
+Airflow 3.3 keeps the trigger's position with the asset. The trigger reads it before the first poll, and stores it some
+seconds after an event, when Airflow has stored the event. So a restart may repeat an event and does not lose one.
+Nothing is kept before Airflow 3.3, or if one trigger serves several assets. Then a restart begins at `start`, and so it
+does if the stored position is unreadable; the log then names the commits that may be left out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.providers.common.compat.triggers import BaseEventTrigger
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_deltalite.announcing import Position, advance
+from airflow_provider_deltalite.announcing import WatchPosition, advance
 from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.triggers._blocking import in_thread
 from airflow_provider_deltalite.waiting import pause_seconds
 from airflow_provider_deltalite.watcher_health import WatcherHealth
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError
 from deltalite.storage.locations import parse_location
 
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
     from deltalite.watch import Step
 
 _LATEST: Literal["latest"] = "latest"
-# One look at a table that is far ahead hands over this many commits, so that what it read is kept now and then.
+# A batch holds at most this many commits, so that the position is stored now and then if the table is far ahead.
 _MOST_STEPS = 1000
-# Or commits whose summaries hold about this much, since a commit may name many partitions.
+# The summaries in a batch hold about this much memory, since a commit may have many partitions.
 _MOST_HELD_BYTES = 16 * 1024 * 1024
-# What a warning shows of a value that could be anything; a position has half of it.
+# The length of an unreadable value in a warning; a readable position has half of it.
 _MOST_SHOWN = 300
-# A triggerer hands its events on once a second, to a process that stores them: before that they die with either.
-_ON_ITS_WAY_SECONDS = 5.0
+# A triggerer sends its events once a second to the process that stores them, and loses them if it ends before that.
+_STORING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one look saw: the steps from `base` to `place`. `more` says that it stopped before the end."""
+    """The steps that one poll has read, from `base` to `position`; `more` is true if it stopped before the end."""
 
-    base: Place
+    base: LogPosition
     steps: tuple[Step, ...]
-    place: Place
+    position: LogPosition
     more: bool = False
 
 
 class DeltaTableTrigger(BaseEventTrigger):
-    """Send an event whenever a Delta table has commits that count; made for an ``AssetWatcher``.
+    """Send an event if a Delta table has commits that count; made for an ``AssetWatcher``.
 
     The payload of an event is ``{table, table_id, from_version, version, operations, data_changed, commit_timestamp,
     reset, gap, partitions}``:
@@ -76,15 +76,15 @@ class DeltaTableTrigger(BaseEventTrigger):
     merge several events into one DAG run.
 
     :param table: The table's address: a local path, or a URI with a scheme. It may not exist yet.
-    :param start: The first version that counts, or ``latest``: what is newer than the table is when it is first looked
-        at. Only the first look asks for it, where Airflow keeps the position (3.3 and later).
-    :param data_change_only: Only commits that add or remove rows count, so that maintenance triggers nobody. Where it
-        is left out, that holds unless ``operations`` is given.
+    :param start: The first version that counts, or ``latest`` for the version after that of the first poll. Airflow 3.3
+        and later keep the position, so only the first poll uses ``start``.
+    :param data_change_only: Only commits that add or remove rows count, so that maintenance sends no events. By default
+        this is true unless ``operations`` is given.
     :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
     :param partition: Only commits that add or remove a file with these partition values count.
-    :param exclude_app_ids: Commits with these transaction identifiers do not count, which may hold ``*`` and ``?``:
+    :param exclude_app_ids: Commits with these transaction identifiers do not count. They may contain ``*`` and ``?``:
         ``airflow/orders_clean/*`` are those of a DAG that would otherwise trigger itself.
-    :param poke_interval: Seconds between two looks.
+    :param poke_interval: Seconds between two polls.
     :param storage_conn_id: The Airflow connection that opens the table's storage.
     """
 
@@ -115,7 +115,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         self._health = WatcherHealth(asset_uri(self.table))
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class at its public address and its arguments: equal arguments are one trigger, and one look."""
+        """Return the class at its public address, and its arguments; triggers with equal arguments are one trigger."""
         condition = {name: value for name, value in self.condition.as_dict().items() if name != "app_id"}
         return (
             "airflow_provider_deltalite.triggers.delta.DeltaTableTrigger",
@@ -129,134 +129,138 @@ class DeltaTableTrigger(BaseEventTrigger):
         )
 
     def shared_stream_key(self) -> Hashable | None:
-        """Triggers that look at one table, through one connection and equally often, look once."""
+        """Return the key of triggers that share their polls: the same table, connection and interval."""
         return ("deltalite", self.table, self.storage_conn_id, self.poke_interval)
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Batch]:
-        """Look for ever: first where the table is, then what has come since."""
-        made, place = cls(**kwargs), None
+        """Poll forever: yield the table's position first, and then the batches of its new commits."""
+        trigger, position = cls(**kwargs), None
         while True:
-            batch = await (made._answered(_first_batch) if place is None else made._answered(_next_batch, place))
-            if batch.steps or place is None:
+            if position is None:
+                batch = await trigger._ask(_first_batch)
+            else:
+                batch = await trigger._ask(_next_batch, position)
+            if batch.steps or position is None:
                 yield batch
-            place = batch.place
+            position = batch.position
             if not batch.more:
-                await asyncio.sleep(made.poke_interval)
+                await asyncio.sleep(trigger.poke_interval)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
-        """The events of this trigger. Each batch that does not begin where this trigger is makes it look for itself."""
-        position = await self._restored()
-        async for shared in _after_a_look_of_its_own(shared_stream):
+        """Yield the events of this trigger; if a batch does not begin at its position, it reads the log itself."""
+        position = await self._restore()
+        async for shared in _after_an_empty_batch(shared_stream):
             batch = shared
-            self._health.behind(shared.place.version - position.place.version)
+            self._health.behind(shared.position.version - position.log_position.version)
             while True:
-                if not _is_at(position.place, batch.base):
-                    batch = await self._answered(_next_batch, position.place)
+                if not _is_at(position.log_position, batch.base):
+                    batch = await self._ask(_next_batch, position.log_position)
                 steps = batch.steps
                 if self.condition.needs_complete_summary and not all(map(_is_complete, steps)):
-                    steps = await self._answered(_complete_steps, steps, self.condition)
+                    steps = await self._ask(_complete_steps, steps, self.condition)
                 position, event = await in_thread(advance, position, steps, self.condition, self.table)
                 if event is not None:
-                    names = await self._answered(_partition_names, event["partitions"])
+                    names = await self._ask(_partition_names, event["partitions"])
                     table_id = event["table_id"] or await self._table_id()
                     yield TriggerEvent({**event, "table_id": table_id, "partitions": names})
-                    await asyncio.sleep(_ON_ITS_WAY_SECONDS)
+                    await asyncio.sleep(_STORING_SECONDS)
                 if batch.steps:
-                    await self._keep(position)
-                if batch is shared or not batch.more:  # a shared look that stopped short goes on by itself
+                    await self._save(position)
+                if batch is shared or not batch.more:  # the shared stream continues a shared batch that stopped early
                     break
-                batch = await self._answered(_next_batch, position.place)
+                batch = await self._ask(_next_batch, position.log_position)
             self._health.behind(0)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same, alone: before Airflow 3.3, where nothing is shared."""
+        """Yield the same events without sharing, for Airflow before 3.3."""
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
             yield event
 
-    async def _restored(self) -> Position:
-        """The position that was kept, else the first one, which is kept at once: it may be long until an event.
+    async def _restore(self) -> WatchPosition:
+        """Return the stored position, or else the first one, which is stored at once: the first event may come late.
 
-        One that cannot be read, such as another release's, is none; who ended by it would be made again each second.
+        An unreadable position, such as that of another release, is ignored. An error would end the trigger, and Airflow
+        would create it again each second.
         """
-        kept, unreadable = await self._kept(), None
-        if kept is not None:
+        saved, unreadable = await self._saved(), None
+        if saved is not None:
             try:
-                return Position.from_dict(kept)
+                return WatchPosition.from_dict(saved)
             except InvalidRequestError as error:
                 unreadable = error.problem
         position = await self._first()
         if unreadable is not None:
             self.log.warning(
-                "How far %s was looked at cannot be read: %s Airflow kept %s. Watching begins anew, with start=%s at "
-                "version %s: commits before it that no event has announced will not be announced, and later ones may "
-                "be announced again.",
+                "The saved watch position of %s is unreadable: %s Airflow has stored %s. Watching restarts with "
+                "start=%s at version %s: commits before it that no event has announced will not be announced, and "
+                "later ones may be announced again.",
                 self.table,
                 _shortened(unreadable),
-                _shortened(repr(kept)),
+                _shortened(repr(saved)),
                 self.start,
                 position.announced + 1,
             )
-        await self._keep(position)
+        await self._save(position)
         return position
 
-    async def _first(self) -> Position:
-        """Where `start` says."""
+    async def _first(self) -> WatchPosition:
+        """Return the position of `start`."""
         version = None if self.start == _LATEST else int(self.start) - 1
-        place = (await self._answered(_first_batch, version)).place
-        return Position(place=place, announced=place.version, table_id=await self._table_id())
+        position = (await self._ask(_first_batch, version)).position
+        return WatchPosition(log_position=position, announced=position.version, table_id=await self._table_id())
 
     async def _table_id(self) -> str | None:
-        found: str | None = await self._answered(_table_id)
-        return found
+        table_id: str | None = await self._ask(_table_id)
+        return table_id
 
-    async def _answered(self, ask: Any, *given: Any) -> Any:
-        """What a function that blocks answers of the table's store, in the end."""
+    async def _ask(self, question: Any, *arguments: Any) -> Any:
+        """Call a blocking function with the table's store, again and again until it returns, and return the answer."""
         while True:
             try:
-                answer = await in_thread(self._hook.ask, lambda store: ask(store, *given))
-            except Exception as error:  # noqa: BLE001  a watcher that ends is made again each second, and fails again
-                failed = self._health.failed("read the log", error)
-                await asyncio.sleep(pause_seconds(self.poke_interval, failed))
+                answer = await in_thread(self._hook.ask, lambda store: question(store, *arguments))
+            except Exception as error:  # noqa: BLE001  Airflow would create a trigger that ends again each second
+                failures = self._health.failed("read the log", error)
+                await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
                 self._health.polled()
                 return answer
 
-    # --- what is kept ---
+    # --- the stored position ---
 
     @property
     def _cursor_key(self) -> str:
-        """The name of the position: another one where another beginning or other commits are asked for."""
-        asked = json.dumps([asset_uri(self.table), self.start, self.condition.as_dict()], sort_keys=True)
-        return f"deltalite:position:{hashlib.sha256(asked.encode()).hexdigest()[:32]}"
+        """The key of the position; a trigger with another `start` or condition has another key."""
+        request = json.dumps([asset_uri(self.table), self.start, self.condition.as_dict()], sort_keys=True)
+        return f"deltalite:position:{hashlib.sha256(request.encode()).hexdigest()[:32]}"
 
-    async def _kept(self) -> object:
-        """What was kept, None where nothing was. Airflow is asked until it answers: a guess could leave commits out."""
+    async def _saved(self) -> object:
+        """Return the stored value, or None; ask Airflow until it answers, because a guess could leave commits out."""
         while True:
             try:
-                kept: object = await self._in_state_store("get", self._cursor_key)
-            except Exception as error:  # noqa: BLE001  as in `_answered`
-                failed = self._health.failed("get the saved position from Airflow", error)
-                await asyncio.sleep(pause_seconds(self.poke_interval, failed))
+                saved: object = await self._in_state_store("get", self._cursor_key)
+            except Exception as error:  # noqa: BLE001  as in `_ask`
+                failures = self._health.failed("get the saved position from Airflow", error)
+                await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
                 self._health.recovered()
-                return kept
+                return saved
 
-    async def _keep(self, position: Position) -> None:
-        """Keep the position. Where that fails, a restart repeats events."""
+    async def _save(self, position: WatchPosition) -> None:
+        """Store the position; if that fails, a restart repeats events."""
         try:
             await self._in_state_store("set", self._cursor_key, position.as_dict())
-        except Exception as error:  # noqa: BLE001  as in `_answered`
+        except Exception as error:  # noqa: BLE001  as in `_ask`
             self._health.failed("save the position in Airflow", error)
 
     async def _in_state_store(self, method: str, *arguments: Any) -> Any:
-        """Call the state store of this trigger's asset; None where there is none."""
+        """Call a method of the state store of this trigger's asset; return None if there is no store."""
         stores = getattr(self, "asset_state_store", None)
         if stores is None:
             return None
         try:
             return await _called(stores, method, *arguments)
-        except ValueError:  # several assets share this trigger; the one that `delta_asset` makes is named by the table
+        except ValueError:  # several assets share this trigger; the asset of `delta_asset` has the table's name
             from airflow.sdk import Asset
 
             try:
@@ -264,8 +268,8 @@ class DeltaTableTrigger(BaseEventTrigger):
             except KeyError:
                 if method == "get":
                     self.log.warning(
-                        "Several assets are watched by one trigger for %s and none is delta_asset(...) of it, so that "
-                        "no position is kept: after a restart watching begins at start=%s.",
+                        "Cannot save the watch position of %s: several assets share this trigger, and none of them is "
+                        "delta_asset(...) of the table. After a restart watching begins at start=%s.",
                         self.table,
                         self.start,
                     )
@@ -274,7 +278,7 @@ class DeltaTableTrigger(BaseEventTrigger):
 
 
 async def _called(store: Any, method: str, *arguments: Any) -> Any:
-    """Call the asynchronous method where there is one (3.3.2 and later), else the blocking one in a thread."""
+    """Call the asynchronous method of Airflow 3.3.2 and later, or else the blocking one in a thread."""
     if hasattr(store, f"a{method}"):
         return await getattr(store, f"a{method}")(*arguments)
     return await in_thread(getattr(store, method), *arguments)
@@ -291,42 +295,44 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
-def _is_at(place: Place, base: Place) -> bool:
-    """Whether a place is where a batch begins; a commit that one of them has not seen is the same."""
-    return place.version == base.version and (place.mark == base.mark or not (place.mark and base.mark))
+def _is_at(position: LogPosition, base: LogPosition) -> bool:
+    """Whether a batch with this base begins at a position; an unknown commit digest equals any."""
+    if not position.commit_digest or not base.commit_digest:
+        return position.version == base.version
+    return (position.version, position.commit_digest) == (base.version, base.commit_digest)
 
 
-async def _after_a_look_of_its_own(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
-    """The shared batches behind one that begins nowhere: what is shared may have begun before this trigger joined."""
-    nowhere = Place(version=-2)
-    yield Batch(base=nowhere, steps=(), place=nowhere)
+async def _after_an_empty_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
+    """Yield a batch that begins nowhere before the shared ones, which may have begun before this trigger joined."""
+    nowhere = LogPosition(version=-2)
+    yield Batch(base=nowhere, steps=(), position=nowhere)
     async for batch in shared_stream:
         yield batch
 
 
 def _first_batch(store: LogStore, version: int | None = None) -> Batch:
-    """Nothing yet, at a place with its mark: behind a version, or where the table is."""
+    """Return an empty batch at the position of a version; by default of the newest one."""
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
-    place = watch.place_at(store, watch.latest_version(store) if version is None else version)
-    return Batch(base=place, steps=(), place=place)
+    position = watch.position_at(store, watch.latest_version(store) if version is None else version)
+    return Batch(base=position, steps=(), position=position)
 
 
-def _next_batch(store: LogStore, place: Place) -> Batch:
+def _next_batch(store: LogStore, position: LogPosition) -> Batch:
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     steps: list[Step] = []
     held_bytes = 0
-    for step in watch.follow(store, place):
+    for step in watch.follow(store, position):
         steps.append(step)
         held_bytes += _held_bytes(step)
         if len(steps) == _MOST_STEPS or held_bytes >= _MOST_HELD_BYTES:
-            return Batch(base=place, steps=tuple(steps), place=step.place, more=True)
-    return Batch(base=place, steps=tuple(steps), place=steps[-1].place if steps else place)
+            return Batch(base=position, steps=tuple(steps), position=step.position, more=True)
+    return Batch(base=position, steps=tuple(steps), position=steps[-1].position if steps else position)
 
 
 def _held_bytes(step: Step) -> int:
-    """About how much memory a step holds: a dictionary or a text has 300 bytes beside its characters."""
+    """Estimate the memory that a step holds: a dictionary or a text has 300 bytes beside its characters."""
     summary = getattr(step, "summary", None)
     if summary is None:
         return 300

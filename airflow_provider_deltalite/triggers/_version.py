@@ -1,14 +1,14 @@
-"""The trigger behind the sensor: the same look, made from the triggerer's event loop without ever blocking it.
+"""The triggers of the sensor: they poll a table from the triggerer's event loop without blocking it.
 
-Each look runs in a thread. Storage that is silent is asked again after growing pauses; how long in all is the sensor's
-timeout, which Airflow watches. The trigger yields one event and ends: the result, or the error that ends the waiting.
-Its arguments are plain JSON, and a triggerer that restarts goes on from the place in them.
+Each poll runs in a thread. If storage does not answer, the next poll follows after a growing pause; Airflow watches the
+sensor's timeout. A trigger yields one event and ends: the result, or the error that ends the wait. Its arguments are
+plain JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,11 +16,19 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.quoting import QuotingTemplates
 from airflow_provider_deltalite.triggers._blocking import in_thread
 from airflow_provider_deltalite.wait_status import WaitStatus
-from airflow_provider_deltalite.waiting import Look, VersionWait, look, pause_seconds
-from deltalite.conditions import CommitCondition, Place
-from deltalite.errors import DeltaLiteError
+from airflow_provider_deltalite.waiting import (
+    Poll,
+    VersionWait,
+    WaitParameters,
+    fitted_after_version,
+    pause_seconds,
+    poll_table,
+)
+from deltalite.conditions import CommitCondition, LogPosition
+from deltalite.errors import DeltaLiteError, InvalidRequestError
 
 # A scheduler handles the reports of its executor about once a second; a busy one needs several seconds.
 _SETTLING_SECONDS = 10.0
@@ -35,8 +43,8 @@ class DeltaVersionTrigger(BaseTrigger):
     :param table: The table's address.
     :param after_version: Only commits after this version count; -1 for any.
     :param condition: ``CommitCondition`` as a dictionary.
-    :param place: ``Place`` as a dictionary: how far the log was looked at already.
-    :param poke_interval: Seconds between two looks.
+    :param place: ``LogPosition`` as a dictionary: the last position of the log that was read.
+    :param poke_interval: Seconds between two polls.
     :param storage_conn_id: The Airflow connection that opens the table's storage.
     """
 
@@ -57,25 +65,25 @@ class DeltaVersionTrigger(BaseTrigger):
             condition=CommitCondition.from_dict(condition),
             storage_conn_id=storage_conn_id,
         )
-        self.place = Place.from_dict(place)
+        self.position = LogPosition.from_dict(place)
         self.poke_interval = poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class at its public address, and its arguments, as the constructor takes them."""
+        """Return the class at its public address, and the arguments of its constructor."""
         return (
             "airflow_provider_deltalite.triggers.delta.DeltaVersionTrigger",
             {
                 "table": self.wait.table,
                 "after_version": self.wait.after_version,
                 "condition": self.wait.condition.as_dict(),
-                "place": self.place.as_dict(),
+                "place": self.position.as_dict(),
                 "poke_interval": self.poke_interval,
                 "storage_conn_id": self.wait.storage_conn_id,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something to say, and say it once, not too soon after the deferral.
+        """Poll until there is a result or an error, and send it, but not within ten seconds after the deferral.
 
         Airflow's executor reports the exit of the worker that deferred under the same key as the resumed task. If the
         scheduler handles that report after it has queued the resumed task, it fails the task ("finished with state
@@ -83,33 +91,144 @@ class DeltaVersionTrigger(BaseTrigger):
         """
         settled = asyncio.create_task(asyncio.sleep(_SETTLING_SECONDS))
         try:
-            event = await self._awaited()
+            event = await _event_of(self.wait, self.position, self.poke_interval, self.log)
             await settled
         finally:
             settled.cancel()
         yield TriggerEvent(event)
 
-    async def _awaited(self) -> dict[str, Any]:
-        hook = DeltaHook(self.wait.table, self.wait.storage_conn_id)  # kept: an opening asks Airflow for the connection
-        status = WaitStatus(self.wait)
-        place, failed_looks = self.place, 0
-        while True:
-            try:
-                seen = await in_thread(look, self.wait, place, hook)
-            except DeltaLiteError as error:
-                return {"status": "error", "kind": type(error).__name__, "message": str(error)}
-            except AirflowNotFoundException as error:  # the sensor had it, so it is its store that does not answer
-                self.log.warning("%s is looked at again later: %s", self.wait.table, error)
-                seen = Look(place=place, answered=False)
-            if seen.found is not None:
-                return {"status": "success", "result": seen.found}
-            await in_thread(_report, status, hook, seen)
-            place = seen.place
-            failed_looks = 0 if seen.answered else failed_looks + 1
-            await asyncio.sleep(pause_seconds(self.poke_interval, failed_looks))
+
+class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
+    """Start and finish the wait of a ``DeltaVersionSensor`` that has ``start_from_trigger=True``.
+
+    The scheduler stores the arguments as the DAG file has them, and the triggerer renders the templates in them. The
+    event is that of ``DeltaVersionTrigger``, with the rendered ``request``.
+
+    :param table: The table's address, or a template of it.
+    :param after_version: Only commits after this version count; -1 for any.
+    :param poke_interval: Seconds between two polls.
+    :param data_change_only: As in ``DeltaVersionSensor``.
+    :param operations: As in ``DeltaVersionSensor``.
+    :param partition: As in ``DeltaVersionSensor``.
+    :param app_id: As in ``DeltaVersionSensor``.
+    :param made_by: As in ``DeltaVersionSensor``.
+    :param storage_conn_id: The Airflow connection that opens the table's storage.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        after_version: int | str,
+        poke_interval: float,
+        data_change_only: bool | None = None,
+        operations: Sequence[str] | str | None = None,
+        partition: Mapping[str, str | None] | None = None,
+        app_id: str | None = None,
+        made_by: Mapping[str, Any] | None = None,
+        storage_conn_id: str | None = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # as Airflow has it
+        # Airflow renders the attributes that have the names of the sensor's template fields.
+        self.table = table
+        self.after_version = after_version
+        self.poke_interval = poke_interval
+        self.data_change_only = data_change_only
+        self.operations = operations
+        self.partition = partition
+        self.app_id = app_id
+        self.made_by = made_by
+        self.storage_conn_id = storage_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class at its public address, and the arguments of its constructor."""
+        return (
+            "airflow_provider_deltalite.triggers.delta.DeltaVersionStartTrigger",
+            {
+                "table": self.table,
+                "after_version": self.after_version,
+                "poke_interval": self.poke_interval,
+                "data_change_only": self.data_change_only,
+                "operations": self.operations,
+                "partition": self.partition,
+                "app_id": self.app_id,
+                "made_by": self.made_by,
+                "storage_conn_id": self.storage_conn_id,
+            },
+        )
+
+    def get_template_env(self, dag: Any = None) -> Any:
+        """Return Airflow's environment, in which an unknown name is an error, as it is in an operator's templates."""
+        from jinja2 import StrictUndefined
+
+        environment = super().get_template_env(dag)
+        environment.undefined = StrictUndefined
+        return environment
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Check the rendered arguments, poll until there is a result or an error, and send it."""
+        try:
+            wait, request = self._wait()
+        except DeltaLiteError as error:
+            yield TriggerEvent(_error_event(error))
+            return
+        position = LogPosition(version=wait.after_version)
+        event = await _event_of(wait, position, self.poke_interval, self.log)
+        yield TriggerEvent({**event, "request": request})
+
+    def _wait(self) -> tuple[VersionWait, dict[str, Any]]:
+        """Return the wait that the rendered arguments describe, and its request."""
+        parameters = WaitParameters(
+            table=self.table,
+            data_change_only=self.data_change_only,
+            operations=self.operations,
+            partition=self.partition,
+            app_id=self.app_id,
+            made_by=self.made_by,
+            storage_conn_id=self.storage_conn_id,
+        )
+        after_version = fitted_after_version(self.after_version)
+        if after_version is None:
+            raise InvalidRequestError(
+                "after_version is None, and a sensor that starts in the triggerer cannot choose a version.",
+                remedy="Give a version, or -1 for any; or leave start_from_trigger out.",
+            )
+        wait = VersionWait(
+            table=parameters.table_address(),
+            after_version=after_version,
+            condition=parameters.condition(),
+            storage_conn_id=parameters.conn_id(),
+        )
+        return wait, parameters.request()
 
 
-def _report(status: WaitStatus, hook: DeltaHook, seen: Look) -> None:
-    """Note a poll without a match. Blocks; an error of Airflow's connections is the next poll's to report."""
+async def _event_of(wait: VersionWait, position: LogPosition, poll_interval: float, log: Any) -> dict[str, Any]:
+    """Poll until a commit satisfies the condition or an error ends the wait, and return the payload of the event."""
+    hook = DeltaHook(wait.table, wait.storage_conn_id)  # one for all polls: each new hook asks Airflow for a connection
+    status = WaitStatus(wait)
+    failed_polls = 0
+    while True:
+        try:
+            poll = await in_thread(poll_table, wait, position, hook)
+        except DeltaLiteError as error:
+            return _error_event(error)
+        except AirflowNotFoundException as error:
+            # The sensor had the connection, so Airflow's store of connections did not answer.
+            log.warning("Could not get the connection of %s; retrying at the next poll: %s", wait.table, error)
+            poll = Poll(position=position, answered=False)
+        if poll.xcom is not None:
+            return {"status": "success", "result": poll.xcom}
+        await in_thread(_report, status, hook, poll)
+        position = poll.position
+        failed_polls = 0 if poll.answered else failed_polls + 1
+        await asyncio.sleep(pause_seconds(poll_interval, failed_polls))
+
+
+def _error_event(error: DeltaLiteError) -> dict[str, Any]:
+    return {"status": "error", "kind": type(error).__name__, "message": str(error)}
+
+
+def _report(status: WaitStatus, hook: DeltaHook, poll: Poll) -> None:
+    """Note a poll without a match. Blocks; the next poll reports an error of Airflow's connections."""
     with suppress(AirflowNotFoundException):
-        status.polled(hook, answered=seen.answered)
+        status.polled(hook, answered=poll.answered)

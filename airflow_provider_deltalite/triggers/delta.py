@@ -1,6 +1,6 @@
-"""The triggers: the one that a deferred sensor waits in, and the one for an `AssetWatcher`."""
+"""The triggers: those of the sensor, and the one for an `AssetWatcher`."""
 
 from airflow_provider_deltalite.triggers._table import DeltaTableTrigger
-from airflow_provider_deltalite.triggers._version import DeltaVersionTrigger
+from airflow_provider_deltalite.triggers._version import DeltaVersionStartTrigger, DeltaVersionTrigger
 
-__all__ = ["DeltaTableTrigger", "DeltaVersionTrigger"]
+__all__ = ["DeltaTableTrigger", "DeltaVersionStartTrigger", "DeltaVersionTrigger"]

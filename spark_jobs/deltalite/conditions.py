@@ -1,7 +1,7 @@
-"""Which commits count and how far a log was looked at: what sensors and triggers keep, as values.
+"""The conditions on a commit and the position in a log: values that sensors and triggers keep.
 
-A condition looks at one commit alone, never at the table. Both travel through Airflow's metadata as plain JSON, so they
-hold only strings, numbers and lists. Standard library only; `watch.py` reads the commits.
+A condition looks at one commit alone, never at the table. Conditions and positions are stored in Airflow's metadata as
+plain JSON, so they hold only strings, numbers and lists. Standard library only; `watch.py` reads the commits.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any, Self
 from deltalite.errors import InvalidRequestError
 
 MADE_BY_TIMES = ("logical_date", "data_interval_start", "data_interval_end")
-"""The times of a DAG run that a commit can be found by."""
+"""The times of a DAG run in the provenance of a commit."""
 MADE_BY = ("dag_id", "task_id", "run_id", "map_index", "idempotency_key", *MADE_BY_TIMES)
-"""What a commit of an Airflow task says about its run, and can be found by."""
+"""The properties of a DAG run in the provenance of a commit, for the condition `made_by`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSummary:
-    """What a condition may ask of a commit, gathered in one pass over its actions.
+    """The facts of a commit that a condition uses, gathered in one pass over its actions.
 
-    `table_id` is there where the commit makes the table, or changes its metadata. `is_complete` is False if the commit
-    has more app ids or partitions than a summary holds: then only a summary that was made for a condition answers it.
-    `run` is what the commit says about the Airflow run that made it, by the names of `MADE_BY`; times are ISO 8601 in
+    `table_id` is given if the commit creates the table or changes its metadata. `is_complete` is False if the commit
+    has more app ids or partitions than a summary holds; then only a summary that was made for a condition answers it.
+    `run` holds the properties of the Airflow run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in
     UTC.
     """
 
@@ -41,38 +41,40 @@ class CommitSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """How far a log has been looked at: the last version, -1 for none.
+class LogPosition:
+    """A position in a table's log: the last version that was read, or -1.
 
-    `mark` tells that version's commit from another one of the same version; it is empty where the log does not hold
-    the commit, and None where it was not looked for.
-    `remade` says that the table was made again since it is looked at, so that its versions began anew.
+    `commit_digest` identifies the commit of this version, so that the same version of a recreated table differs. It is
+    empty if the log does not hold the commit, and None if nobody has looked. `recreated` is true if the table was
+    dropped and created again since the wait began, so that its versions have started again.
     """
 
     version: int
-    mark: str | None = None
-    remade: bool = False
+    commit_digest: str | None = None
+    recreated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, for what is kept between two looks."""
-        return {"version": self.version, "mark": self.mark, "remade": self.remade}
+        """Return plain JSON values. Their keys stay, because running deployments have stored them."""
+        return {"version": self.version, "mark": self.commit_digest, "remade": self.recreated}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`."""
-        return cls(**values)
+        """Return the position that `as_dict` has made the values of."""
+        return cls(version=values["version"], commit_digest=values.get("mark"), recreated=values.get("remade", False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitCondition:
-    """All that is given must hold.
+    """A condition on a commit; every part that is given must hold.
 
-    `data_change_only`: the commit added or removed rows (not OPTIMIZE, not a property change); None is True unless
-    `operations`, `app_id` or `made_by` is given, because these name commits that may have no rows. `operations`: its
-    operation is one of these, as `commitInfo.operation` spells them, in any case. `partition`: it added or removed a
-    file whose partition values equal these (as Delta serializes them), with column names in any case. `app_id`: it
-    carries this transaction identifier. `exclude_app_ids`: it carries none of these, which may hold `*` and `?`.
-    `made_by`: it says all of this about the Airflow run that made it, by the names of `MADE_BY`.
+    - `data_change_only`: the commit adds or removes rows. None means True, unless `operations`, `app_id` or `made_by`
+      is given, because these may name commits without rows.
+    - `operations`: the commit's `commitInfo.operation` is one of these, in any case.
+    - `partition`: the commit adds or removes a file with these partition values, as Delta serializes them. Column names
+      match in any case.
+    - `app_id`: the commit has this transaction identifier.
+    - `exclude_app_ids`: the commit has none of these transaction identifiers, which may contain `*` and `?`.
+    - `made_by`: the commit's provenance has all of these properties, by the names in `MADE_BY`.
     """
 
     data_change_only: bool | None = None
@@ -90,13 +92,13 @@ class CommitCondition:
                 remedy=f"Give one or several of {', '.join(MADE_BY)}.",
             )
         for name, example in (("operations", "['WRITE', 'MERGE']"), ("exclude_app_ids", "['airflow/orders_clean/*']")):
-            if isinstance(given := getattr(self, name), str):
+            if isinstance(value := getattr(self, name), str):
                 raise InvalidRequestError(
-                    f"{name} is the text {given!r}, not a list.", remedy=f"Give a list, such as {example}."
+                    f"{name} is the text {value!r}, not a list.", remedy=f"Give a list, such as {example}."
                 )
 
     def holds_for(self, commit: CommitSummary) -> bool:
-        """Whether `commit` is one that is waited for."""
+        """Whether the commit satisfies the condition."""
         if self._needs_changed_data and not commit.data_changed:
             return False
         if self.app_id is not None and self.app_id not in commit.app_ids:
@@ -112,7 +114,7 @@ class CommitCondition:
         return self.partition is None or any(self.names_partition(touched) for touched in commit.partitions)
 
     def __str__(self) -> str:
-        """The condition in words, for a log line: `that changes rows, of operation WRITE or MERGE`."""
+        """Return the condition in words, for a log line: `that changes rows, of operation WRITE or MERGE`."""
         parts = ["that changes rows"] if self._needs_changed_data else []
         if self.operations is not None:
             parts.append(f"of operation {' or '.join(self.operations)}")
@@ -127,18 +129,18 @@ class CommitCondition:
         return ", ".join(parts) or "of any kind"
 
     def names_app_id(self, app_id: str) -> bool:
-        """Whether the outcome may depend on a transaction identifier of a commit."""
+        """Whether the condition includes or excludes a transaction identifier."""
         return app_id == self.app_id or self._excludes(app_id)
 
     def names_partition(self, touched: Mapping[str, str | None]) -> bool:
-        """Whether the condition is about a partition, and a file with these partition values meets it."""
+        """Whether the condition has a partition, and a file with these partition values is in it."""
         if self.partition is None:
             return False
         return _by_lower_name(self.partition).items() <= _by_lower_name(touched).items()
 
     @property
     def needs_complete_summary(self) -> bool:
-        """Whether a summary that is not complete cannot answer the condition."""
+        """Whether the condition needs all app ids or partitions of a commit."""
         return self.app_id is not None or bool(self.exclude_app_ids) or self.partition is not None
 
     def _excludes(self, app_id: str) -> bool:
@@ -151,7 +153,7 @@ class CommitCondition:
         return self.data_change_only
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, for a trigger's arguments."""
+        """Return plain JSON values, for a trigger's arguments."""
         values: dict[str, Any] = {
             "data_change_only": self.data_change_only,
             "operations": list(self.operations) if self.operations is not None else None,
@@ -163,10 +165,10 @@ class CommitCondition:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`."""
+        """Return the condition that `as_dict` has made the values of."""
         return cls(**values)
 
 
 def _by_lower_name(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Partition values by column name; Delta's column names differ in more than case."""
+    """Return partition values by lower-case names; two column names of a Delta table differ in more than case."""
     return {name.lower(): value for name, value in values.items()}

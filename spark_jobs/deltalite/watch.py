@@ -1,8 +1,7 @@
-"""Watching a log grow: what sensors and triggers ask, cheaply.
+"""Reads of a growing log, for sensors and triggers.
 
-A poll that sees nothing is two requests, whatever the length of the log (`log/following.py` says which, and where a
-listing is a third). A table that does not exist yet is version -1 and no error. `find_run` tells what an earlier try of
-a run committed, `find_checkpoint` whether a checkpoint has been written, `columns_at` what a version's columns are.
+A poll of a table without new commits costs two requests, whatever the length of the log; `log/following.py` says which,
+and when a third one lists the log. A table that does not exist has version -1, which is not an error.
 """
 
 from __future__ import annotations
@@ -11,10 +10,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deltalite.conditions import CommitCondition, CommitSummary, Place
+from deltalite.conditions import CommitCondition, CommitSummary, LogPosition
 from deltalite.errors import DeltaLiteError, TableNotFoundError, VersionGapError
 from deltalite.log.commit_times import Timeline, in_commit_times
-from deltalite.log.following import Commit, Gap, Marked, Remade, Step, follow, place_at, summarize, summary_at
+from deltalite.log.following import (
+    Commit,
+    DigestFound,
+    Gap,
+    Recreated,
+    Step,
+    follow,
+    position_at,
+    summarize,
+    summary_at,
+)
 from deltalite.log.segment import find_segment
 from deltalite.log.state import LogState
 from deltalite.log.table_id import read_bounded_metadata, read_table_id
@@ -30,10 +39,10 @@ _log = logging.getLogger(__name__)
 __all__ = [
     "Column",
     "Commit",
+    "DigestFound",
     "Gap",
-    "Marked",
     "PollResult",
-    "Remade",
+    "Recreated",
     "Step",
     "columns_at",
     "complete_for",
@@ -42,8 +51,8 @@ __all__ = [
     "follow",
     "latest_version",
     "partition_values_of_name",
-    "place_at",
     "poll",
+    "position_at",
     "summarize",
     "table_id",
     "touched_partitions",
@@ -53,18 +62,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollResult:
-    """`place` is the last one looked at; `match` the first commit behind the old place that counts, or None.
+    """The outcome of a poll: the last position that was read, and the first commit that satisfies the condition.
 
-    Where `place` says that the table was made again, `match` is of the new one.
+    `match` is None if no commit does. If `position` says that the table was recreated, `match` is a commit of the new
+    table.
     """
 
-    place: Place
+    position: LogPosition
     match: CommitSummary | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table, or a member of a struct: its type as Spark's SQL spells it, and its comment."""
+    """A column of a table, or a field of a struct: its type as Spark SQL spells it, and its comment."""
 
     name: str
     type: str
@@ -73,26 +83,26 @@ class Column:
 
 
 def columns_at(store: LogStore, version: int) -> tuple[Column, ...]:
-    """The columns of a version, in their order; cheap where the version has a checksum file.
+    """Return the columns of a version, in order; cheap if the version has a checksum file.
 
     Raises: as `Snapshot.load`.
     """
-    return tuple(_column(one) for one in Snapshot.load(store, version).schema)
+    return tuple(_column(column) for column in Snapshot.load(store, version).schema)
 
 
-def _column(one: StructField) -> Column:
-    comment = one.metadata.get("comment")
-    members = tuple(_column(member) for member in one.type) if isinstance(one.type, StructType) else ()
+def _column(column: StructField) -> Column:
+    comment = column.metadata.get("comment")
+    members = tuple(_column(member) for member in column.type) if isinstance(column.type, StructType) else ()
     return Column(
-        name=one.name,
-        type="struct" if members else str(one.type),
+        name=column.name,
+        type="struct" if members else str(column.type),
         comment=comment if isinstance(comment, str) else None,
         members=members,
     )
 
 
 def latest_version(store: LogStore) -> int:
-    """The newest version, -1 where there is no table yet."""
+    """Return the newest version, -1 if there is no table."""
     try:
         return find_segment(store).version
     except TableNotFoundError:
@@ -100,7 +110,7 @@ def latest_version(store: LogStore) -> int:
 
 
 def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | None:
-    """What a checkpoint task came to: the newest checkpoint, where it is of `from_version` or a newer one."""
+    """Return the result of a checkpoint task: the newest checkpoint; None if it is older than `from_version`."""
     try:
         checkpoint = find_segment(store).checkpoint
     except TableNotFoundError:
@@ -111,45 +121,48 @@ def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | 
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:
-    """The newest version committed at or before a moment (milliseconds UTC), -1 where there was none."""
+    """Return the newest version committed at or before a time (milliseconds UTC), -1 if there was none."""
     try:
         latest = LogState.open(store)
     except TableNotFoundError:
         return -1
     timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
-    found = timeline.newest_at(timestamp_ms)
-    return -1 if found is None else found.version
+    newest = timeline.newest_at(timestamp_ms)
+    return -1 if newest is None else newest.version
 
 
-def poll(store: LogStore, place: Place, condition: CommitCondition) -> PollResult:
-    """Look at the commits behind a place, up to the first one that the condition holds for.
+def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> PollResult:
+    """Read the commits after a position, up to the first one that satisfies the condition.
 
-    Commits that log cleanup has taken away cannot be looked at any more: the look goes on at the oldest that is there.
-    It goes on at the beginning of a table that was made again.
+    If log cleanup has deleted commits, the poll continues at the oldest one that is left. If the table was recreated,
+    it continues at the beginning of the new table.
 
     Raises:
         CorruptLogError: a commit is malformed.
         StorageError, StoragePermissionError: storage failed to answer, or refused.
     """
-    for step in follow(store, place, condition):
-        place = step.place
+    for step in follow(store, position, condition):
+        position = step.position
         match step:
             case Commit(summary=summary):
                 if condition.holds_for(summary):
-                    return PollResult(place=place, match=summary)
+                    return PollResult(position=position, match=summary)
             case Gap(first=first, last=last):
                 _log.warning(
-                    "%s no longer holds versions %s to %s; waiting goes on behind them.", store.root, first, last
+                    "Skipping versions %s to %s of %s, which log cleanup has deleted; waiting continues after them.",
+                    first,
+                    last,
+                    store.root,
                 )
-            case Remade():
-                _log.warning("Another table was made at %s; waiting goes on at its beginning.", store.root)
-    return PollResult(place=place, match=None)
+            case Recreated():
+                _log.warning("The table at %s was recreated; waiting continues at its first version.", store.root)
+    return PollResult(position=position, match=None)
 
 
 def complete_for(store: LogStore, steps: Sequence[Step], condition: CommitCondition) -> tuple[Step, ...]:
-    """The steps with summaries that answer the condition: a commit that is too large for its summary is read again.
+    """Return the steps with summaries that answer the condition; a commit with an incomplete summary is read again.
 
-    A commit that log cleanup has taken away since is a gap.
+    A commit that log cleanup has deleted since becomes a gap.
 
     Raises: as `poll`.
     """
@@ -159,15 +172,15 @@ def complete_for(store: LogStore, steps: Sequence[Step], condition: CommitCondit
 def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
     if not isinstance(step, Commit) or step.summary.is_complete or not condition.needs_complete_summary:
         return step
-    version = step.place.version
+    version = step.position.version
     try:
-        return Commit(summary=summary_at(store, version, condition), place=step.place)
+        return Commit(summary=summary_at(store, version, condition), position=step.position)
     except VersionGapError:
-        return Gap(first=version, last=version, place=step.place)
+        return Gap(first=version, last=version, position=step.position)
 
 
 def table_id(store: LogStore) -> str | None:
-    """The table's own id, None where there is no table."""
+    """Return the table's id, None if there is no table."""
     return read_table_id(store)
 
 

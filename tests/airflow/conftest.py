@@ -172,7 +172,7 @@ def spark_submit(tmp_path, monkeypatch) -> StandIn:
 @pytest.fixture
 def events_are_stored_at_once(monkeypatch) -> None:
     """Let a watcher store its position without waiting for Airflow's database."""
-    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._ON_ITS_WAY_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._STORING_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

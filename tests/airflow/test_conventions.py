@@ -18,7 +18,7 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 import airflow_provider_deltalite
 from airflow_provider_deltalite.get_provider_info import get_provider_info
 from airflow_provider_deltalite.operators import delta as operators
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INFO = get_provider_info()
@@ -92,7 +92,7 @@ GIVEN = {
     "table": "s3://lake/orders",
     "after_version": 3,
     "condition": CommitCondition(operations=["WRITE"], partition={"day": None}, app_id="a").as_dict(),
-    "place": Place(version=3, mark="x").as_dict(),
+    "place": LogPosition(version=3, commit_digest="x").as_dict(),
     "poke_interval": 7.5,
     "operations": ["MERGE", "WRITE"],
     "partition": {"b": "1", "a": None},

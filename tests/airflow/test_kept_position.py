@@ -86,7 +86,7 @@ async def test_an_event_is_handed_over_before_it_is_kept_so_that_none_is_lost(ta
 
 
 async def test_a_triggerer_that_dies_with_an_event_on_its_way_has_not_kept_it(table, monkeypatch):
-    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._ON_ITS_WAY_SECONDS", 60.0)
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._STORING_SECONDS", 60.0)
     table.create()
     table.commit(1, table.add())
     values = {}
@@ -119,7 +119,7 @@ async def test_where_nothing_can_be_kept_it_watches_all_the_same(table, capsys):
     for store in (None, StoresOfTwo(other=Store())):
         async with Watching(trigger(table, store, start=1)) as watching:
             assert (await watching.next())["version"] == 1
-    assert "no position is kept" in capsys.readouterr().out
+    assert "Cannot save the watch position" in capsys.readouterr().out
 
 
 async def test_of_several_assets_the_one_of_the_table_keeps_the_position(table):
@@ -165,7 +165,7 @@ UNREADABLE = {
     "another type": ({"place": PLACE, "announced": None}, "position.announced is None"),
     "an event beyond it": (
         {"place": PLACE, "announced": 2},
-        "announced is 2, and the table was looked at up to version 1",
+        "announced is 2, and the last version that was read is 1",
     ),
     "before the first": ({"place": {"version": -2}, "announced": -2}, "announced is -2"),
 }
@@ -194,7 +194,7 @@ async def test_a_position_that_cannot_be_read_is_none_and_it_is_said_which_commi
     async with Watching(trigger(table, store, start=start)) as watching:
         table.commit(4, table.add())
         assert (await watching.next())["from_version"] == 4
-    assert "cannot be read" not in capsys.readouterr().out
+    assert "is unreadable" not in capsys.readouterr().out
 
 
 async def test_of_a_long_value_that_cannot_be_read_the_beginning_is_shown(table, capsys):

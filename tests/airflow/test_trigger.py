@@ -13,16 +13,17 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from asgiref.sync import async_to_sync
 
 from airflow_provider_deltalite.hooks.delta import DeltaHook
+from airflow_provider_deltalite.triggers import _version
 from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
 from airflow_provider_deltalite.waiting import pause_seconds
 from deltalite import watch
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import StorageError, StoragePermissionError
 
 
 def trigger(table, **changes) -> DeltaVersionTrigger:
     given = {"after_version": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01, **changes}
-    place = Place(version=given["after_version"]).as_dict()
+    place = LogPosition(version=given["after_version"]).as_dict()
     return DeltaVersionTrigger(table=str(table), **{"place": place, **given})
 
 
@@ -36,13 +37,13 @@ def test_it_is_made_again_from_what_it_serializes(table, data_change_only):
     condition = CommitCondition(
         data_change_only=data_change_only, operations=["WRITE"], partition={"day": None}, app_id="a"
     )
-    place = Place(version=3, mark="m", remade=True)
+    place = LogPosition(version=3, commit_digest="m", recreated=True)
     made = trigger(table, condition=condition.as_dict(), place=place.as_dict(), storage_conn_id="lake")
     path, kwargs = made.serialize()
     module, name = path.rsplit(".", 1)
     again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
     assert again.serialize() == (path, kwargs)
-    assert again.wait.condition == condition and again.place == place
+    assert again.wait.condition == condition and again.position == place
 
 
 async def test_a_commit_that_is_there_is_one_event(table):
@@ -105,7 +106,7 @@ async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
     table.create()
     released = threading.Event()
     monkeypatch.setattr(
-        watch, "poll", lambda *_: released.wait(5) and watch.PollResult(place=Place(version=0), match=None)
+        watch, "poll", lambda *_: released.wait(5) and watch.PollResult(position=LogPosition(version=0), match=None)
     )
     running = asyncio.create_task(events(trigger(table)))
     began = time.monotonic()
@@ -205,16 +206,16 @@ async def test_an_event_waits_until_the_scheduler_can_know_of_the_deferral(table
     monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 77.0)
     monkeypatch.setattr(asyncio, "sleep", settling)
     made = trigger(table, condition=CommitCondition(data_change_only=False).as_dict())
-    look, looked = made._awaited, asyncio.Event()
+    poll, polled = _version._event_of, asyncio.Event()
 
-    async def noted():
-        event = await look()
-        looked.set()
+    async def signalled(*arguments):
+        event = await poll(*arguments)
+        polled.set()
         return event
 
-    monkeypatch.setattr(made, "_awaited", noted)
+    monkeypatch.setattr(_version, "_event_of", signalled)
     waiting = asyncio.create_task(events(made))
-    await looked.wait()
+    await polled.wait()
     await sleep(0)
     assert asked == [77.0] and not waiting.done()
     settled.set()

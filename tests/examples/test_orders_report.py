@@ -45,18 +45,18 @@ def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(base, ingested
 
     log = base / "lake" / "orders" / "_delta_log"
     commit, away = log / f"{1:020}.json", base / "late.json"
-    looks = []
+    polled_versions = []
 
-    def look(*its_arguments):
+    def poll_table(*arguments):
         """Poll. After the first poll, add the commit."""
-        seen = real_look(*its_arguments)
-        looks.append(seen.found and seen.found["version"])
+        poll = real_poll(*arguments)
+        polled_versions.append(poll.xcom and poll.xcom["version"])
         if away.exists():
             away.rename(commit)
-        return seen
+        return poll
 
-    real_look = triggers.look
-    monkeypatch.setattr(triggers, "look", look)
+    real_poll = triggers.poll_table
+    monkeypatch.setattr(triggers, "poll_table", poll_table)
     dag = example("orders_report")
     dag.get_task("wait").poke_interval = 0.1
     commit.rename(away)
@@ -65,6 +65,6 @@ def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(base, ingested
     finally:
         if away.exists():
             away.rename(commit)  # other tests read the table too
-    assert done.state == "success" and looks == [None, 1]
+    assert done.state == "success" and polled_versions == [None, 1]
     assert done.returned["wait"]["version"] == done.returned["summarize"]["version"] == 1
     assert done.returned["summarize"]["orders"] == len(expected_orders(SECOND))

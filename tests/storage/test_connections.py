@@ -18,7 +18,7 @@ from airflow_provider_deltalite.hooks import _filesystem
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger, DeltaVersionTrigger
 from deltalite import watch
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import StorageError, StoragePermissionError
 from tests.support.remote import BUCKET, s3_server
 
@@ -175,7 +175,11 @@ async def test_a_trigger_asks_airflow_for_the_connection_once_however_often_it_l
     monkeypatch.setattr(watch, "follow", at_the_fifth_look)
     common = {"table": address, "poke_interval": 0.05, "storage_conn_id": connection.conn_id}
     if trigger is DeltaVersionTrigger:
-        common |= {"after_version": 0, "condition": CommitCondition().as_dict(), "place": Place(version=0).as_dict()}
+        common |= {
+            "after_version": 0,
+            "condition": CommitCondition().as_dict(),
+            "place": LogPosition(version=0).as_dict(),
+        }
     async with contextlib.aclosing(trigger(**common).run()) as events:
         fired = await asyncio.wait_for(anext(events), 60)
     assert fired.payload.get("result", fired.payload)["version"] == 1

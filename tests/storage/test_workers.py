@@ -56,7 +56,7 @@ def test_a_listing_is_never_an_old_one(s3, table):
 
 def test_a_poll_that_sees_nothing_is_two_requests_on_the_wire(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
-    place, asked = watch.place_at(store, 1), []
+    place, asked = watch.position_at(store, 1), []
     call = store._fs._call_s3
 
     async def counted(method, *arguments, **options):
@@ -64,11 +64,11 @@ def test_a_poll_that_sees_nothing_is_two_requests_on_the_wire(s3, table, monkeyp
         return await call(method, *arguments, **options)
 
     monkeypatch.setattr(store._fs, "_call_s3", counted)
-    assert watch.poll(store, place, CommitCondition()) == watch.PollResult(place=place, match=None)
+    assert watch.poll(store, place, CommitCondition()) == watch.PollResult(position=place, match=None)
     assert asked == [("get_object", "2.json"), ("get_object", "1.json")]
     asked.clear()
-    found = watch.poll(store, watch.place_at(store, 0), CommitCondition())
-    assert found.match.version == 1 and found.place == place
+    found = watch.poll(store, watch.position_at(store, 0), CommitCondition())
+    assert found.match.version == 1 and found.position == place
     assert [method for method, _ in asked] == ["get_object"] * 3
 
 
@@ -150,8 +150,8 @@ def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3,
     from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
     from airflow_provider_deltalite.hooks.delta import DeltaHook
-    from airflow_provider_deltalite.waiting import VersionWait, look
-    from deltalite.conditions import Place
+    from airflow_provider_deltalite.waiting import VersionWait, poll_table
+    from deltalite.conditions import LogPosition
 
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", json.dumps(s3.airflow_connection()))
     for address in (table, table.replace("s3:", "s3a:")):
@@ -162,8 +162,8 @@ def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3,
             table=address, after_version=0, condition=CommitCondition(operations=("WRITE",)), storage_conn_id="lake_s3"
         )
         hook = DeltaHook(address, "lake_s3")
-        assert look(wait, Place(version=0), hook).found["version"] == 1
-        assert look(wait, Place(version=1), hook).found is None
+        assert poll_table(wait, LogPosition(version=0), hook).xcom["version"] == 1
+        assert poll_table(wait, LogPosition(version=1), hook).xcom is None
     with pytest.raises(AirflowNotFoundException, match="no Airflow connection 'other'"):
         DeltaHook(table, "other").get_conn()
 

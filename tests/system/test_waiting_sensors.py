@@ -28,6 +28,12 @@ with DAG("waits", schedule=None, default_args={"retries": 2, "retry_delay": time
                 task_id=f"{manner}_{place}", poke_interval=2, **table, **how,
                 app_id="{{ macros.deltalite.app_id_of('load', dag_id='feeds', run_id=run_id) }}",
             )
+    DeltaVersionSensor(
+        task_id="started_in_triggerer", poke_interval=2,
+        table="{{ var.value.lake }}/customers", after_version="{{ 0 }}",
+        app_id="{{ macros.deltalite.app_id_of('load', dag_id='feeds', run_id=run_id) }}",
+        deferrable=True, start_from_trigger=True,
+    )
 """
 
 
@@ -61,6 +67,8 @@ def test_a_sensor_finds_the_commit_of_another_task(whole_airflow, s3):
         airflow.wait_for_task("waits", run_id, f"deferred_{place}", "deferred")
         airflow.wait_for_report("waits", run_id, f"deferred_{place}")
         airflow.wait_for_task("waits", run_id, f"rescheduled_{place}", "up_for_reschedule")
+    airflow.wait_for_task("waits", run_id, "started_in_triggerer", "deferred")
+    assert airflow.task("waits", run_id, "started_in_triggerer")["pid"] is None  # no worker has run it
     for table in tables.values():
         append(*table, "airflow/feeds/load/-1/yesterday")
         append(*table, "airflow/feeds/load/-1/today")
@@ -69,3 +77,5 @@ def test_a_sensor_finds_the_commit_of_another_task(whole_airflow, s3):
         commit = airflow.xcom("waits", run_id, f"deferred_{place}")
         assert (commit["after_version"], commit["from_version"], commit["version"], commit["reset"]) == (0, 1, 2, False)
         assert airflow.xcom("waits", run_id, f"rescheduled_{place}") == commit
+        if place == "local":
+            assert airflow.xcom("waits", run_id, "started_in_triggerer") == commit

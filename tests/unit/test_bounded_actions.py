@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import CorruptLogError
 from deltalite.log import bounded_actions, following
 from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
@@ -81,7 +81,7 @@ def test_a_long_commit_of_a_run_is_known_by_its_run_whatever_else_it_holds():
     operation = {"operation": "MERGE", "timestamp": 7, "operationParameters": {"predicate": "x" * 60_000}}
     store = with_commit({"commitInfo": {**operation, "userMetadata": json.dumps(run)}})
     condition = CommitCondition(data_change_only=False, made_by={"dag_id": "load", "task_id": "write"})
-    assert poll(store, Place(version=0), condition).match is not None
+    assert poll(store, LogPosition(version=0), condition).match is not None
 
 
 @given(
@@ -112,7 +112,7 @@ def test_the_reader_asks_for_a_chunk_at_a_time_and_parses_no_more_than_a_field(m
     monkeypatch.setattr(store, "open", opened)
     monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or loads(text))
     monkeypatch.setattr(store, "read", None)
-    match = poll(store, Place(version=0), ANY).match
+    match = poll(store, LogPosition(version=0), ANY).match
     assert (match.data_changed, match.version) == (True, 1)
     assert set(handle.reads) == {64 * 1024}
     assert max(parsed) <= WHOLE_LINE_BYTES
@@ -135,7 +135,7 @@ def test_the_reader_asks_for_a_chunk_at_a_time_and_parses_no_more_than_a_field(m
 def test_a_long_line_that_is_malformed_is_reported_with_its_place(line, problem):
     store = with_commit(line)
     with pytest.raises(CorruptLogError, match=problem) as caught:
-        poll(store, Place(version=0), ANY)
+        poll(store, LogPosition(version=0), ANY)
     assert f"{1:020}.json" in str(caught.value) and len(str(caught.value)) < 2_000
 
 
@@ -144,7 +144,7 @@ def test_lines_on_both_sides_of_a_long_one_are_read():
     store = with_commit(lines[0], {"add": {"stats": LONG, **ADD}}, lines[1])
     data = store.files[commit_name(1)][0]
     assert next(iter_raw_actions(data, "x")) == ("txn", {"appId": "a", "version": 0})
-    (step,) = follow(store, Place(version=0))
+    (step,) = follow(store, LogPosition(version=0))
     assert step.summary.app_ids == {"a", "b"}
 
 
@@ -160,7 +160,7 @@ def crowded(monkeypatch):
 
 
 def test_a_summary_of_a_crowded_commit_says_that_it_is_not_complete(crowded):
-    (step,) = follow(crowded, Place(version=0))
+    (step,) = follow(crowded, LogPosition(version=0))
     assert (len(step.summary.partitions), len(step.summary.app_ids), step.summary.is_complete) == (5, 5, False)
 
 
@@ -179,14 +179,14 @@ def test_a_summary_of_a_crowded_commit_says_that_it_is_not_complete(crowded):
 )
 def test_a_condition_on_a_crowded_commit_is_answered_exactly(crowded, condition, holds):
     condition = CommitCondition(**condition)
-    assert (poll(crowded, Place(version=0), condition).match is not None) is holds
-    (step,) = complete_for(crowded, tuple(follow(crowded, Place(version=0))), condition)
+    assert (poll(crowded, LogPosition(version=0), condition).match is not None) is holds
+    (step,) = complete_for(crowded, tuple(follow(crowded, LogPosition(version=0))), condition)
     assert condition.holds_for(step.summary) is holds
     assert condition.holds_for(summary_at(crowded, 1, condition)) is holds
 
 
 def test_a_crowded_commit_that_is_gone_when_it_is_read_again_is_a_gap(crowded):
-    steps = tuple(follow(crowded, Place(version=0)))
+    steps = tuple(follow(crowded, LogPosition(version=0)))
     del crowded.files[commit_name(1)]
     (step,) = complete_for(crowded, steps, CommitCondition(app_id="run-1"))
     assert isinstance(steps[0], Commit) and isinstance(step, Gap) and (step.first, step.last) == (1, 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deltalite import table as table_module
 from deltalite import watch
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import DeltaLiteError
 from deltalite.inspection.findings import FindingKind, Severity
 from deltalite.inspection.verify import verify
@@ -154,7 +154,7 @@ def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, r
     for call in (
         lambda: watch.latest_version(store),
         lambda: watch.version_at(store, 1_700_000_000_005),
-        *(lambda c=c: watch.poll(store, Place(version=-1), c) for c in conditions),
+        *(lambda c=c: watch.poll(store, LogPosition(version=-1), c) for c in conditions),
         lambda: watch.find_run(store, RunIdentity(app_id="nobody")),
     ):
         attempt(call)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from deltalite.conditions import CommitCondition, Place
+from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import CorruptLogError, InvalidRequestError
 from deltalite.log import bounded_actions, following
 from deltalite.protocol.actions import AddCDCFile, to_json
 from deltalite.protocol.file_names import LAST_CHECKPOINT, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
-from deltalite.watch import PollResult, follow, latest_version, place_at, poll, summarize, table_id, version_at
+from deltalite.watch import PollResult, follow, latest_version, poll, position_at, summarize, table_id, version_at
 from tests.unit.builders import (
     NOON_MS,
     Requests,
@@ -44,52 +44,52 @@ def commit_file(version):
 def test_a_poll_that_sees_nothing_is_two_requests_whatever_the_length_of_the_log(length):
     store = appended(create(new_store()), length)
     write_checkpoint(load(store), now_ms=NOON_MS)
-    place = place_at(store, length)
+    place = position_at(store, length)
     requests = Requests(store)
-    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    assert poll(store, place, ANY) == PollResult(position=place, match=None)
     assert requests.seen == [commit_file(length + 1), commit_file(length)]
 
 
 @pytest.mark.parametrize("mark", [None, ""])
 def test_so_is_one_for_a_version_that_is_still_to_come_and_a_third_marks_it_when_it_has_come(mark):
     store = appended(create(new_store()), 3)
-    place = Place(version=4, mark=mark)
+    place = LogPosition(version=4, commit_digest=mark)
     requests = Requests(store)
-    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    assert poll(store, place, ANY) == PollResult(position=place, match=None)
     assert requests.seen == [commit_file(5), ("list", f"{4:020d}")]
     appended(store, 1)
     requests.seen.clear()
-    marked = poll(store, place, ANY).place
+    marked = poll(store, place, ANY).position
     assert requests.seen == [commit_file(5), ("list", f"{4:020d}"), commit_file(4)]
-    assert marked == place_at(store, 4)
+    assert marked == position_at(store, 4)
     requests.seen.clear()
-    assert poll(store, marked, ANY).place == marked
+    assert poll(store, marked, ANY).position == marked
     assert requests.seen == [commit_file(5), commit_file(4)]
 
 
 def test_a_table_that_was_made_again_after_the_version_that_was_to_come_is_waited_on_from_its_beginning():
     store = appended(create(new_store()), 3)
-    place = poll(store, Place(version=4, mark=""), ANY).place
+    place = poll(store, LogPosition(version=4, commit_digest=""), ANY).position
     appended(store, 1)
-    place = poll(store, place, ANY).place
+    place = poll(store, place, ANY).position
     made_again(store, 6)
     assert poll(store, place, ANY).match.version == 0
 
 
 def test_a_version_that_is_given_is_marked_at_the_first_poll_that_sees_nothing_else():
     store = appended(create(new_store()), 3)
-    assert poll(store, Place(version=3), ANY).place == place_at(store, 3)
+    assert poll(store, LogPosition(version=3), ANY).position == position_at(store, 3)
 
 
 def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
     store = appended(create(new_store()), 5)
     requests = Requests(store)
-    found = poll(store, Place(version=1), ANY)
-    assert (found.place.version, found.match.version) == (2, 2)
+    found = poll(store, LogPosition(version=1), ANY)
+    assert (found.position.version, found.match.version) == (2, 2)
     assert requests.seen == [commit_file(2)]
     requests.seen.clear()
-    missed = poll(store, Place(version=1), CommitCondition(app_id="nobody"))
-    assert missed == PollResult(place=place_at(store, 5), match=None)
+    missed = poll(store, LogPosition(version=1), CommitCondition(app_id="nobody"))
+    assert missed == PollResult(position=position_at(store, 5), match=None)
     assert requests.seen[:5] == [commit_file(v) for v in (2, 3, 4, 5, 6)]
 
 
@@ -98,17 +98,22 @@ def test_a_table_that_does_not_exist_yet_is_waited_for():
     requests = Requests(store)
     assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
     requests.seen.clear()
-    assert poll(store, Place(version=-1), ANY) == PollResult(place=Place(version=-1), match=None)
+    assert poll(store, LogPosition(version=-1), ANY) == PollResult(position=LogPosition(version=-1), match=None)
     assert requests.seen == [commit_file(0), LISTING]
     create(store, add("a"))
     assert latest_version(store) == 0
-    assert poll(store, Place(version=-1), ANY).match.version == 0
+    assert poll(store, LogPosition(version=-1), ANY).match.version == 0
 
 
 @pytest.mark.parametrize("hint", ["as it is", None, b"{torn"], ids=["hint", "no hint", "a torn hint"])
 @pytest.mark.parametrize(
     "behind",
-    [Place(version=-1), Place(version=1), Place(version=1, mark=""), Place(version=1, mark="seen once")],
+    [
+        LogPosition(version=-1),
+        LogPosition(version=1),
+        LogPosition(version=1, commit_digest=""),
+        LogPosition(version=1, commit_digest="seen once"),
+    ],
     ids=str,
 )
 def test_a_cleaned_log_is_waited_on_behind_what_is_gone(behind, hint):
@@ -121,7 +126,9 @@ def test_a_cleaned_log_is_waited_on_behind_what_is_gone(behind, hint):
     elif isinstance(hint, bytes):
         store.write(LAST_CHECKPOINT, hint)
     assert poll(store, behind, ANY).match.version == 4
-    assert poll(store, behind, CommitCondition(app_id="nobody")) == PollResult(place=place_at(store, 5), match=None)
+    assert poll(store, behind, CommitCondition(app_id="nobody")) == PollResult(
+        position=position_at(store, 5), match=None
+    )
 
 
 def made_again(store, versions):
@@ -132,28 +139,28 @@ def made_again(store, versions):
 @pytest.mark.parametrize("versions", [0, 3, 5, 9], ids="up to version {}".format)
 def test_a_table_that_was_made_again_is_waited_on_from_its_beginning(versions):
     store = appended(create(new_store()), 5)
-    place = place_at(store, 5)
+    place = position_at(store, 5)
     made_again(store, versions)
     found = poll(store, place, ANY)
-    assert found.match.version == 0 and found.place.remade
-    rest = poll(store, found.place, CommitCondition(app_id="nobody"))
-    assert rest.place == replace(place_at(store, versions), remade=True)
+    assert found.match.version == 0 and found.position.recreated
+    rest = poll(store, found.position, CommitCondition(app_id="nobody"))
+    assert rest.position == replace(position_at(store, versions), recreated=True)
 
 
 def test_a_table_that_is_gone_is_waited_for_where_it_was():
     store = appended(create(new_store()), 5)
-    place, before = place_at(store, 5), dict(store.files)
+    place, before = position_at(store, 5), dict(store.files)
     store.files.clear()
-    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    assert poll(store, place, ANY) == PollResult(position=place, match=None)
     store.files.update(before)  # a mount that was away for a while
-    assert poll(store, place, ANY) == PollResult(place=place, match=None)
+    assert poll(store, place, ANY) == PollResult(position=place, match=None)
     made_again(store, 0)
     assert poll(store, place, ANY).match.version == 0
 
 
 def test_a_table_that_is_shorter_than_a_version_that_nobody_has_seen_was_not_made_again():
     store = appended(create(new_store()), 2)
-    place = poll(store, Place(version=5), ANY).place
+    place = poll(store, LogPosition(version=5), ANY).position
     assert poll(store, place, ANY).match is None
     appended(store, 4)
     assert poll(store, place, ANY).match.version == 6
@@ -163,7 +170,7 @@ def test_a_corrupt_commit_is_an_error_and_not_silence():
     store = create(new_store())
     put_raw(store, 1, b'{"add"')
     with pytest.raises(CorruptLogError, match=f"{1:020d}.json"):
-        poll(store, Place(version=0), ANY)
+        poll(store, LogPosition(version=0), ANY)
 
 
 def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kept_once(monkeypatch):
@@ -172,7 +179,7 @@ def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kep
     store = create(new_store())
     put_raw(store, 1, [*(add(f"f{n}", partition_values={"day": str(n % 3)}) for n in range(99)), txn("run")])
     requests = Requests(store)
-    (step,) = follow(store, Place(version=0))
+    (step,) = follow(store, LogPosition(version=0))
     assert step.summary.partitions == tuple({"day": day} for day in "012")
     assert requests.seen == [commit_file(1), ("open", commit_file(1)[1]), commit_file(2)]
 
@@ -237,7 +244,7 @@ def test_all_that_is_given_must_hold(condition, holds_for):
     for name, actions in COMMITS.items():
         store = create(new_store())
         put_raw(store, 1, actions)
-        if poll(store, Place(version=0), wanted).match:
+        if poll(store, LogPosition(version=0), wanted).match:
             held.add(name)
     assert held == holds_for
     assert CommitCondition.from_dict(json.loads(json.dumps(wanted.as_dict()))) == wanted
@@ -259,10 +266,10 @@ def test_a_table_is_told_by_its_own_id_and_so_is_a_commit_that_makes_it():
     store = new_store()
     assert table_id(store) is None
     create(store)
-    found = poll(store, Place(version=-1), ANY).match
+    found = poll(store, LogPosition(version=-1), ANY).match
     assert found.table_id == table_id(store) and found.table_id is not None
     appended(store, 1)
-    assert poll(store, Place(version=0), ANY).match.table_id is None
+    assert poll(store, LogPosition(version=0), ANY).match.table_id is None
 
 
 @pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])

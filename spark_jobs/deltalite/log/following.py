@@ -1,11 +1,11 @@
-"""Following a log: what has come since a place in it, commit by commit, at the price of two requests where nothing has.
+"""Reads a log from a position on, commit by commit; two requests show that there is no new commit.
 
-A place has a mark of its version's commit, by which a table that was made again under its address is told from the one
-that was followed, whatever versions it has come to. Two requests tell that nothing has come: the next commit by its
-name, and one's own, since a log that still holds it has lost nothing behind it. Where the mark is not known, since the
-log did not hold the commit when it was looked for, the second is a listing from there on; a third takes the mark once
-the commit is there. A third is a listing too where one's own commit is gone. What cannot be told apart: a table that
-was made again before its first commit was seen by us.
+A position holds a digest of its version's commit, which differs from that of a recreated table at the same address. The
+two requests ask for the next commit by its name, and for the commit of the position: if the log still holds the latter,
+it has lost nothing after it. If the digest is unknown, because the log did not hold the commit at the time, the second
+request lists the log from there, and a third one takes the digest once the commit exists. If the commit of the position
+is gone, a third request lists the log. A table that was recreated before its first commit was read cannot be told from
+its predecessor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from deltalite.conditions import MADE_BY, MADE_BY_TIMES, CommitCondition, CommitSummary, Place
+from deltalite.conditions import MADE_BY, MADE_BY_TIMES, CommitCondition, CommitSummary, LogPosition
 from deltalite.errors import VersionGapError
 from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
 from deltalite.protocol.actions import (
@@ -37,9 +37,9 @@ from deltalite.storage.log_store import LogStore
 
 T = TypeVar("T")
 
-# What is asked for of a commit before it is known how long it is: most are shorter, and so are one request.
+# The first read of a commit, whose length is unknown: most commits are shorter, so one request reads them whole.
 _START_BYTES = WHOLE_LINE_BYTES
-_MARKED_BYTES = 4 * 1024
+_DIGESTED_BYTES = 4 * 1024
 # What a summary holds of a commit that may have any number of app ids and partitions, of any length.
 _MOST_APP_IDS = 1_000
 _MOST_PARTITIONS = 10_000
@@ -50,131 +50,135 @@ _LONGEST_PROVENANCE = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit, and the place behind it."""
+    """A commit, and the position after it."""
 
     summary: CommitSummary
-    place: Place
+    position: LogPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Log cleanup has taken away the commits from `first` to `last`, both inclusive, before they were seen."""
+    """Log cleanup has deleted the commits from `first` to `last`, both inclusive, before they were read."""
 
     first: int
     last: int
-    place: Place
+    position: LogPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remade:
-    """Another table is under the address now; it is followed from its beginning, where `place` is."""
+class Recreated:
+    """The table was dropped and created again; `position` is the beginning of the new one."""
 
-    place: Place
+    position: LogPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
-    """The commit of a place that had no mark is there now: `place` has it."""
+class DigestFound:
+    """The commit of a position without a digest exists now; `position` has its digest."""
 
-    place: Place
-
-
-Step = Commit | Gap | Remade | Marked
+    position: LogPosition
 
 
-def place_at(store: LogStore, version: int) -> Place:
-    """The place behind a version, with its mark."""
-    return Place(version=version, mark=_mark(_start(store, version)) if version >= 0 else None)
+Step = Commit | Gap | Recreated | DigestFound
 
 
-def follow(store: LogStore, place: Place, condition: CommitCondition | None = None) -> Iterator[Step]:
-    """What has come behind `place`, in order, read as it is asked for; the summaries are made for `condition`.
+def position_at(store: LogStore, version: int) -> LogPosition:
+    """Return the position after a version, with the digest of its commit."""
+    return LogPosition(version=version, commit_digest=_digest(_start(store, version)) if version >= 0 else None)
 
-    1. The next commit is there, and so is one's own, or that has just been cleaned up: commits.
-    2. One's own is another one: the table was made again.
-    3. Neither is there: the listing tells whether log cleanup has gone past, the table was made again, or is gone.
-    4. One's own was never seen: the listing tells whether it is there now, or cleanup has gone past.
+
+def follow(store: LogStore, position: LogPosition, condition: CommitCondition | None = None) -> Iterator[Step]:
+    """Yield the steps after `position`, in order; the caller's loop reads them one by one.
+
+    1. The next commit exists, and the commit of the position does too or was just cleaned up: yield commits.
+    2. The commit of the position has another digest: the table was recreated.
+    3. Neither exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
+    4. The commit of the position was never read: the listing shows whether it exists now, or was deleted.
+
+    :param condition: The summaries are made for this condition.
 
     Raises:
         CorruptLogError: a commit is malformed.
         StorageError, StoragePermissionError: storage failed to answer, or refused.
     """
-    following = _start(store, place.version + 1)
-    step = _before_commits(store, place, following)
+    following = _start(store, position.version + 1)
+    step = _before_commits(store, position, following)
     if step is not None:
         yield step
-        if isinstance(step, Marked):  # nothing had come behind it
+        if isinstance(step, DigestFound):  # there was no commit after it
             return
-        place = step.place
-        following = _start(store, place.version + 1)
+        position = step.position
+        following = _start(store, position.version + 1)
     while following is not None:
-        place = replace(place, version=place.version + 1, mark=_mark(following))
+        position = replace(position, version=position.version + 1, commit_digest=_digest(following))
         try:
-            summary = _summary(store, place.version, following, condition)
-        except VersionGapError:  # gone since its start was read; the next look sees why
+            summary = _summary(store, position.version, following, condition)
+        except VersionGapError:  # deleted since its start was read; the next poll finds the reason
             return
-        yield Commit(summary=summary, place=place)
-        following = _start(store, place.version + 1)
+        yield Commit(summary=summary, position=position)
+        following = _start(store, position.version + 1)
 
 
-def _before_commits(store: LogStore, place: Place, following: bytes | None) -> Gap | Remade | Marked | None:
-    """What comes before the next commit, where something does."""
-    if not place.mark:
-        return None if following is not None else _unmarked(store, place)
-    own = _start(store, place.version)
-    if own is not None:
-        return None if _mark(own) == place.mark else _remade()
-    return None if following is not None else _missing(store, place)
+def _before_commits(
+    store: LogStore, position: LogPosition, following: bytes | None
+) -> Gap | Recreated | DigestFound | None:
+    """Return the step before the next commit, if there is one."""
+    if not position.commit_digest:
+        return None if following is not None else _without_digest(store, position)
+    start = _start(store, position.version)
+    if start is not None:
+        return None if _digest(start) == position.commit_digest else _recreated()
+    return None if following is not None else _missing(store, position)
 
 
-def _missing(store: LogStore, place: Place) -> Gap | Remade | None:
-    """Why a commit is not there; None for one that is still to come, and a log that is gone or changes meanwhile."""
+def _missing(store: LogStore, position: LogPosition) -> Gap | Recreated | None:
+    """Find out why a commit is missing; None if it is still to come, or if the log is gone or changing."""
     versions = list(_versions_from(store, 0))
-    newer = next((version for version in versions if version > place.version), None)
+    newer = next((version for version in versions if version > position.version), None)
     if newer is not None:
-        return _gap(place, newer)
-    is_other_table = versions and place.version not in versions
-    return _remade() if is_other_table else None
+        return _gap(position, newer)
+    is_other_table = versions and position.version not in versions
+    return _recreated() if is_other_table else None
 
 
-def _unmarked(store: LogStore, place: Place) -> Gap | Marked | None:
-    """What the log has of a place whose commit was never seen, behind which nothing has come."""
-    first = next(_versions_from(store, max(place.version, 0)), None)
+def _without_digest(store: LogStore, position: LogPosition) -> Gap | DigestFound | None:
+    """Look up the commit of a position that has no digest and no commit after it."""
+    first = next(_versions_from(store, max(position.version, 0)), None)
     if first is None:
         return None
-    if first > place.version:
-        return _gap(place, first)
-    mark = _mark(_start(store, place.version))
-    return Marked(place=replace(place, mark=mark)) if mark else None
+    if first > position.version:
+        return _gap(position, first)
+    digest = _digest(_start(store, position.version))
+    return DigestFound(position=replace(position, commit_digest=digest)) if digest else None
 
 
 def _versions_from(store: LogStore, version: int) -> Iterator[int]:
-    """The versions that the log has commits of, from one on, in order."""
+    """Yield the versions of the commits in the log, from `version` on, in order."""
     for stored in store.list_from(first_name_of(version)):
         parsed = parse_log_name(stored.name)
         if parsed is not None and parsed.kind is LogFileKind.COMMIT:
             yield parsed.version
 
 
-def _gap(place: Place, newer: int) -> Gap | None:
-    """What is missing behind a place before a newer version; None where that is the next one, which has just come."""
-    if newer == place.version + 1:
+def _gap(position: LogPosition, newer: int) -> Gap | None:
+    """Return the gap between a position and a newer version; None if that is the next version, which is new."""
+    if newer == position.version + 1:
         return None
-    behind = replace(place, version=newer - 1, mark=None)
-    return Gap(first=place.version + 1, last=behind.version, place=behind)
+    after = replace(position, version=newer - 1, commit_digest=None)
+    return Gap(first=position.version + 1, last=after.version, position=after)
 
 
-def _remade() -> Remade:
-    return Remade(place=Place(version=-1, remade=True))
+def _recreated() -> Recreated:
+    return Recreated(position=LogPosition(version=-1, recreated=True))
 
 
 def _start(store: LogStore, version: int) -> bytes | None:
-    """The first bytes of a commit, None where there is none."""
+    """Return the first bytes of a commit, None if it does not exist."""
     return store.read_start(commit_name(version), _START_BYTES)
 
 
-def _mark(start: bytes | None) -> str:
-    return "" if start is None else hashlib.sha256(start[:_MARKED_BYTES]).hexdigest()[:32]
+def _digest(start: bytes | None) -> str:
+    return "" if start is None else hashlib.sha256(start[:_DIGESTED_BYTES]).hexdigest()[:32]
 
 
 def summary_at(store: LogStore, version: int, condition: CommitCondition) -> CommitSummary:

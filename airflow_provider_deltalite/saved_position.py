@@ -1,0 +1,29 @@
+"""Log positions as Airflow stores them, in the state of tasks and of assets.
+
+The keys of the JSON are `version`, `mark` and `remade`. They stay, because a running deployment holds positions with
+these keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_deltalite.rendered import record
+from deltalite.conditions import LogPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SavedPosition:
+    version: int
+    mark: str | None = None
+    remade: bool = False
+
+
+def saved_log_position(name: str, values: object) -> LogPosition:
+    """Return the log position that Airflow has stored; `name` stands for it in an error.
+
+    Raises:
+        InvalidRequestError: the values are not a log position of this release.
+    """
+    saved = record(name, values, _SavedPosition)
+    return LogPosition(version=saved.version, commit_digest=saved.mark, recreated=saved.remade)
