@@ -179,10 +179,12 @@ def _check_range(from_version: int, to_version: int | None) -> None:
         if version is None and name == "to_version":
             continue
         if not isinstance(version, int) or isinstance(version, bool) or version < 0:
-            raise InvalidRequestError(f"{name} is {version!r}.", remedy="Give a version, 0 or more.")
+            raise InvalidRequestError(
+                f"{name} is {version!r}, which is not a version.", remedy="Give a version of 0 or more."
+            )
     if to_version is not None and from_version > to_version:
         raise InvalidRequestError(
-            f"from_version {from_version} lies behind to_version {to_version}.",
+            f"from_version {from_version} is later than to_version {to_version}.",
             remedy="Give the versions in order; a DeltaTable's own version is the last one unless told otherwise.",
         )
 

@@ -68,21 +68,20 @@ class Snapshot:
         if found is None:
             first = min(timeline.versions, default=None)
             raise TimestampOutOfRangeError(
-                f"{store.root} has no version of {_moment(timestamp_ms)} or before"
+                f"{store.root} has no version at or before {_moment(timestamp_ms)}"
                 + (
                     "."
                     if first is None
-                    else f": the oldest that can be rebuilt is version {first}, of {_moment(timeline.time_of(first))}."
+                    else f": the oldest that can be read is version {first}, of {_moment(timeline.time_of(first))}."
                 ),
-                remedy="Ask for a later time, or for a version. What is older was never there, or has expired by "
-                "delta.logRetentionDuration; a backfill can begin no earlier.",
+                remedy="Give a later time, or a version. Older versions never existed, or have expired by "
+                "delta.logRetentionDuration. A backfill cannot begin earlier.",
             )
         # The times of commits that came within a millisecond run a little ahead of the clock.
         if timestamp_ms > latest.loaded_at_ms and timestamp_ms > timeline.time_of(timeline.versions[-1]):
             raise TimestampOutOfRangeError(
-                f"{_moment(timestamp_ms)} lies in the future, so the version of {store.root} at that time is not known "
-                "yet.",
-                remedy="Ask for a time that has passed, or leave it out for the newest version.",
+                f"Could not read {store.root} at {_moment(timestamp_ms)}: that time is in the future.",
+                remedy="Give a time in the past, or leave it out to read the newest version.",
             )
         return latest if found.version == latest.version else cls.load(store, found.version)
 

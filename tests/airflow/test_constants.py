@@ -55,7 +55,7 @@ def parsed(operator, *, dag=None, **parameters):
         (
             DeltaWriteOperator,
             {"source": CSV, "mode": "overwrite", "on_rerun": "replace"},
-            "takes back an earlier append",
+            "removes the files of an earlier append",
         ),
         (DeltaWriteOperator, {"source": CSV, "conflict_retries": "many"}, "conflict_retries is 'many'"),
         (DeltaWriteOperator, {"source": CSV, "table": "/lake/orders@v3"}, "names a version"),
@@ -93,7 +93,7 @@ def parsed(operator, *, dag=None, **parameters):
         (DeltaVacuumOperator, {"retention_hours": "-1"}, "retention_hours"),
         (DeltaRestoreOperator, {"version": 1, "timestamp": "2026-01-01"}, "version"),
         (DeltaOptimizeOperator, {"target_file_size": "big"}, "target_file_size"),
-        (DeltaConvertOperator, {"on_rerun": "replace"}, "takes back an earlier append"),
+        (DeltaConvertOperator, {"on_rerun": "replace"}, "removes the files of an earlier append"),
         (DeltaVersionSensor, {"after_version": "newest"}, "after_version is 'newest'"),
         (DeltaVersionSensor, {"operations": "WRITE"}, "not a list"),
         (DeltaVersionSensor, {"table": "s3://lake/../t"}, r"\.\."),

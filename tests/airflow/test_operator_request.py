@@ -184,7 +184,7 @@ def test_python_values_become_texts_that_spark_reads():
         ({"source": {"format": "delta", "path": "/x", "version_as_of": True}}, "not a whole number"),
         (
             {"source": {"format": "delta", "path": "/x", "changes_from_version": "3", "changes_to_version": 2}},
-            "sources.source: The source asks for changes from version 3 to 2",
+            "sources.source: Invalid range of changes: from version 3 to 2",
         ),
         ({"source": {"format": "csv", "options": "header"}}, "options is 'header', not a mapping"),
         ({"table": "/lake/orders@v3"}, "names a version, and only the newest can be written"),

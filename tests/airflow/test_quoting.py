@@ -142,7 +142,7 @@ def test_query_parameters_reach_spark_as_values(native):
     ("parameters", "says"),
     [
         ({"query": None, "query_params": {"a": 1}}, "no query"),
-        ({"query": "SELECT :a", "query_params": {"a b": 1}}, "'a b' in query_params is no name"),
+        ({"query": "SELECT :a", "query_params": {"a b": 1}}, "Invalid name 'a b' in query_params"),
         ({"query": "SELECT :a", "query_params": {"a": [1]}}, "is a list"),
     ],
 )

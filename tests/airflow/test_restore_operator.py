@@ -66,7 +66,7 @@ def test_a_time_may_be_a_text_or_a_datetime(native, value, expected):
         ({"version": -1}, "version is -1"),
         ({"version": "latest"}, "not a whole number"),
         ({"version": True}, "not a whole number"),
-        ({"timestamp": "noon"}, "cannot be read"),
+        ({"timestamp": "noon"}, "Invalid time"),
         ({"timestamp": " "}, "timestamp is empty"),
         ({"version": 1, "ignore_missing_files": "maybe"}, "not true or false"),
         ({"version": 1, "table": "/lake/orders@v3"}, "names a version"),
@@ -88,7 +88,7 @@ def test_a_template_that_renders_as_empty_restores_nothing(native):
 def test_a_cleared_restore_restores_again_and_never_replaces():
     made = operator(version=1)
     assert made.default_on_rerun(made._request()) is OnRerun.WRITE
-    with pytest.raises(InvalidRequestError, match="takes back an earlier append"):
+    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
         RestoreRequest(table="/t", version=1, identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 

@@ -373,7 +373,7 @@ def test_a_run_that_committed_without_changing_a_row_is_skipped_without_a_proces
 @ALL
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"table": "/t@v1"}, "names a version"), ({"on_rerun": "replace"}, "takes back an earlier append")],
+    [({"table": "/t@v1"}, "names a version"), ({"on_rerun": "replace"}, "removes the files of an earlier append")],
 )
 def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(
     operator, change, message, spark_submit, context

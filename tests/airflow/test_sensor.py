@@ -464,7 +464,7 @@ def test_an_event_that_is_not_ours_is_an_error(table, context, event):
 def test_a_request_that_is_invalid_when_the_sensor_resumes_fails_at_once(table, context):
     waits = sensor(table)
     waits.table = f"{table}/../other"  # as a template gives it now
-    with pytest.raises(AirflowFailException, match="climbs"):
+    with pytest.raises(AirflowFailException, match="leads to another folder"):
         waits.execute_complete(context, {"status": "success", "result": {}}, request={"table": str(table)})
 
 

@@ -92,13 +92,13 @@ CLIMBING = [
 
 @pytest.mark.parametrize("address", CLIMBING)
 def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, context):
-    with pytest.raises(InvalidTableAddressError, match=r"climbs|control"):
+    with pytest.raises(InvalidTableAddressError, match=r"leads to another folder|control"):
         rendered(DeltaDeleteOperator, table=address, condition="a")._request()
     for kind in ("csv", "delta"):
         source = {"format": kind, "path": address}
-        with pytest.raises(InvalidTableAddressError, match="climbs"):
+        with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
             rendered(DeltaWriteOperator, table="/lake/t", source=source)._request()
-    with pytest.raises(Exception, match="climbs"):
+    with pytest.raises(Exception, match="leads to another folder"):
         DeltaVersionSensor(task_id="wait", table=address, after_version=-1).poke(context)
 
 
@@ -121,7 +121,7 @@ def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, conte
 def test_no_reader_option_leads_out_of_the_folder(options, is_constant):
     """A constant is rejected when the DAG is parsed, a rendered value when the task runs."""
     rendered_options = options if is_constant else {name: f"{{{{ values['{name}'] }}}}" for name in options}
-    with pytest.raises(InvalidTableAddressError, match="climbs"):
+    with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
         rendered(
             DeltaWriteOperator, source={"format": "csv", "options": rendered_options}, rendered_with={"values": options}
         )._request()
@@ -131,7 +131,7 @@ def test_no_reader_option_leads_out_of_the_folder(options, is_constant):
 @pytest.mark.parametrize("query", ["SELECT * FROM csv.`{name}`", "SELECT * FROM csv.`{{{{ name }}}}`"])
 def test_no_file_that_a_query_names_leads_out_of_the_folder(name, query):
     source = {"format": "csv", "path": "/in"}
-    with pytest.raises(InvalidTableAddressError, match="climbs"):
+    with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
         rendered(
             DeltaWriteOperator, source=source, query=query.format(name=name), rendered_with={"name": name}
         )._request()

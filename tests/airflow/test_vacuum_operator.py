@@ -82,7 +82,7 @@ def test_the_confirmation_for_one_table_does_not_confirm_another():
 def test_a_cleared_vacuum_runs_again_and_never_replaces():
     made = operator()
     assert made.default_on_rerun(made._request()) is OnRerun.WRITE
-    with pytest.raises(InvalidRequestError, match="takes back an earlier append"):
+    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
         VacuumRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 

@@ -72,7 +72,7 @@ def test_options_choose_a_version(spark, versions, options, expected):
         ({"options": {"readChangeFeed": "true"}}, "needs to know from where on"),
         ({"options": {"readChangeFeed": True, "endingVersion": 1}}, "needs to know from where on"),
         ({"options": {"readChangeFeed": True, "startingVersion": "latest"}}, "startingVersion is 'latest'"),
-        ({"options": {"readChangeFeed": True, "startingVersion": 2, "endingVersion": 1}}, "2 lies behind .* 1"),
+        ({"options": {"readChangeFeed": True, "startingVersion": 2, "endingVersion": 1}}, "2 is later than .* 1"),
         (
             {"options": {"readChangeFeed": True, "startingVersion": 0, "startingTimestamp": "2026-01-01"}},
             "startingVersion and startingTimestamp",

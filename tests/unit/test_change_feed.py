@@ -147,7 +147,7 @@ def test_the_time_of_a_change_is_the_one_that_time_travel_goes_by():
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], 5000)
     assert [f.timestamp_ms for f in plan_changes(store, 1).files] == [5001, 7000, 8000]
     put_raw(store, 3, [add("c")])
-    with pytest.raises(CorruptLogError, match=f"{3:020}.json carries no valid inCommitTimestamp"):
+    with pytest.raises(CorruptLogError, match=f"{3:020}.json has no valid inCommitTimestamp"):
         plan_changes(store, 1)
 
 
@@ -185,10 +185,10 @@ def test_what_is_no_version_is_refused(versions):
 
 def test_a_range_must_be_in_order_and_its_versions_must_exist():
     store = feed_of([], [])
-    with pytest.raises(InvalidRequestError, match="from_version 2 lies behind to_version 1"):
+    with pytest.raises(InvalidRequestError, match="from_version 2 is later than to_version 1"):
         plan_changes(store, 2, 1)
     for versions in ((3,), (3, 3), (0, 3), (7, 9)):
-        with pytest.raises(VersionNotFoundError, match="its newest is 2"):
+        with pytest.raises(VersionNotFoundError, match="its newest version is 2"):
             plan_changes(store, *versions)
     with pytest.raises(TableNotFoundError):
         plan_changes(new_store(), 0)

@@ -62,5 +62,5 @@ def test_a_table_at_a_version_has_the_changes_up_to_it(golden):
     found = pa.Table.from_batches(table.changes(0))
     assert set(found["_commit_version"].to_pylist()) == {0, 1}
     assert set(pa.Table.from_batches(table.changes(2, 3))["_commit_version"].to_pylist()) == {2, 3}
-    with pytest.raises(InvalidRequestError, match="from_version 2 lies behind to_version 1"):
+    with pytest.raises(InvalidRequestError, match="from_version 2 is later than to_version 1"):
         table.changes(2)

@@ -288,7 +288,7 @@ def test_what_goes_wrong_after_a_commit_only_warns(store, caplog, monkeypatch):
     with caplog.at_level(logging.WARNING):
         committed(store, add("g"))
     (record,) = caplog.records
-    assert "The symlink manifests after version 1" in record.getMessage()
+    assert "Updating the symlink manifests failed after version 1" in record.getMessage()
     assert len(load(store).files) == 2
 
 

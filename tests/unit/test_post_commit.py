@@ -57,7 +57,7 @@ def test_a_checkpoint_that_fails_only_warns(caplog, fault, operation):
         after_commit(store, 10)
     assert caplog.records
     for record in caplog.records:
-        assert "version 10" in record.getMessage() and "the commit stands" in record.getMessage()
+        assert "version 10" in record.getMessage() and "The commit is not affected" in record.getMessage()
         assert record.exc_info[1] is fault
 
 

@@ -90,7 +90,7 @@ def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store, when):
     lost(store, when, reads_fail=True, always=True)
-    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*cannot be read") as caught:
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*could not be read") as caught:
         played(store, proposal(1, add("mine")))
     assert not caught.value.retryable and caught.value.remedy
 
@@ -112,7 +112,7 @@ def test_a_put_that_failed_once_is_put_again(store, error):
 
 def test_a_put_that_was_never_answered_and_is_not_there_may_still_land(store):
     lost(store, "before", UNANSWERED, always=True)
-    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*not shown"):
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*does not show"):
         played(store, proposal(1, add("mine")))
 
 
@@ -169,7 +169,7 @@ def test_a_winner_that_storage_shows_late_is_judged(store, looks):
 def test_a_name_that_is_taken_and_never_shown_may_be_our_own(store):
     rival(store, [add("theirs")])
     shown_late(store, 1000)
-    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .* not shown"):
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, and storage does not show"):
         played(store, proposal(1, add("mine")))
 
 
@@ -202,7 +202,7 @@ def test_a_name_that_is_taken_and_cannot_be_read_may_be_our_own(store, ours):
             raise FAULT
 
     store.write_if_absent = twice
-    with pytest.raises(CommitStateUnknownError, match=r"Version 2 .* was taken .*The disk is gone") as caught:
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, .*The disk is gone") as caught:
         played(store, proposal(1, *ours))
     assert not caught.value.retryable and "mine" in paths(load_again(store))
 

@@ -81,7 +81,7 @@ DYNAMIC = {"partition_overwrite": PartitionOverwrite.DYNAMIC}
     [
         ({"table": ""}, "names no table"),
         ({"sources": {}}, "no source"),
-        ({"sources": {"a": CSV, "b": CSV}}, "2 sources and no query"),
+        ({"sources": {"a": CSV, "b": CSV}}, "2 sources but no query"),
         ({"query": "  "}, "`query` is empty"),
         ({"replace_where": "day = 1"}, "replace_where needs mode 'overwrite', and the mode is 'append'"),
         (OVERWRITE | {"replace_where": " "}, "replace_where is empty"),
@@ -232,7 +232,7 @@ REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
 )
 def test_what_every_commit_refuses_is_refused_of_those_that_change_rows(make, says):
     for change, refused in [
-        (REPLACES, f"on_rerun='replace' takes back an earlier append, and the {says}"),
+        (REPLACES, f"on_rerun='replace' removes the files of an earlier append, and the {says}"),
         ({"table": ""}, "names no table"),
         ({"conflict_retries": -1}, "conflict_retries is -1"),
         ({"conflict_seconds": -1}, "conflict_seconds is -1"),
@@ -286,7 +286,7 @@ INSERT = MergeClause(insert="*")
         (merge(), "no clause, so it would do nothing"),
         (merge(when_matched=(DELETE,), on=" "), "`on` is empty"),
         (merge(when_matched=(DELETE,), sources={}), "no source"),
-        (merge(when_matched=(DELETE,), sources={"a": CSV, "b": CSV}), "2 sources and no query"),
+        (merge(when_matched=(DELETE,), sources={"a": CSV, "b": CSV}), "2 sources but no query"),
         (merge(when_matched=(DELETE,), query=" "), "`query` is empty"),
         (merge(when_matched=(SOME, INSERT)), r"when_matched\[1\] is insert, and only update or delete"),
         (merge(when_not_matched=(DELETE,)), r"when_not_matched\[0\] is delete, and only insert"),

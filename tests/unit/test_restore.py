@@ -249,7 +249,7 @@ def test_a_table_goes_back_to_before_its_columns_were_mapped_and_forth(tmp_path)
         ({"version": 9}, VersionNotFoundError, "9"),
         ({"timestamp": "2001-01-01"}, TimestampOutOfRangeError, "no version of"),
         ({"timestamp": "2999-01-01"}, TimestampOutOfRangeError, "future"),
-        ({"timestamp": "noon"}, InvalidRequestError, "cannot be read"),
+        ({"timestamp": "noon"}, InvalidRequestError, "Invalid time"),
         ({"version": 0, "table": "/nowhere/at/all"}, TableNotFoundError, "nowhere"),
         ({"version": 0, "table": "t@v1"}, InvalidRequestError, "names a version"),
         ({"version": 0, "table": "{{ x }}"}, InvalidTableAddressError, "template"),

@@ -131,8 +131,8 @@ def test_the_refusal_names_both_requests_and_the_parameters_that_differ(store):
     with pytest.raises(RerunDiffersError) as refused:
         outcome(store, identity("b", index=2, generation=1))
     assert refused.value.problem == (
-        "This task has committed version 1 of t (d.t[2], run r, generation 0, request a), and now asks for something "
-        "else (d.t[2], run r, generation 1, request b). These parameters differ: sources. Nothing was written."
+        "Nothing was written: this task has committed version 1 of t (d.t[2], run r, generation 0, request a), and now asks for something "
+        "else (d.t[2], run r, generation 1, request b). These parameters differ: sources."
     )
     assert "idempotency_key" in refused.value.remedy and not refused.value.retryable
 
@@ -151,14 +151,16 @@ def test_a_new_position_of_a_cleared_run_does_not_write_the_item_of_another_one_
         committed(store, identity(item, index=index))
     committed(store, identity("c", index=2, run="other"))
     siblings = ("ns/d/t/", "/r")
-    with pytest.raises(RerunDiffersError, match=r"items of this task moved: .* version 2 of t") as refused:
+    with pytest.raises(
+        RerunDiffersError, match=r"items of this mapped task changed their positions.* version 2 of t"
+    ) as refused:
         outcome(store, identity("b", index=2, siblings=siblings))
     assert "idempotency_key" in refused.value.remedy
     assert outcome(store, identity("c", index=2, siblings=siblings)) == "work"
     assert outcome(store, identity("b", index=2, siblings=siblings, on_rerun="write")) == "work"
     never_cleared = {"index": 2, "siblings": siblings, "cleared": False}
     assert outcome(store, identity("b", **never_cleared)) == "work", "a run that was not cleared may have equal items"
-    with pytest.raises(RerunDiffersError, match="items of this task moved"):
+    with pytest.raises(RerunDiffersError, match="items of this mapped task changed their positions"):
         outcome(store, identity("b", **never_cleared, start=LATER_START))  # the DAG run was deleted and made again
 
 
@@ -193,7 +195,7 @@ def test_a_retry_with_another_request_is_a_warning(store, caplog):
         outcome(store, identity())
         assert caplog.text == ""
         outcome(store, identity("b"))
-    assert "renders another request" in caplog.text and "sources" in caplog.text
+    assert "asks for something else than that commit" in caplog.text and "sources" in caplog.text
 
 
 @pytest.mark.parametrize("digest", [None, "2:a"])
@@ -202,7 +204,7 @@ def test_a_commit_without_a_digest_of_ours_is_resumed_with_a_warning(store, capl
     put(store, add("f1"), txn(identity().app_id, 0), user_metadata=text)
     with caplog.at_level(logging.WARNING):
         assert outcome(store, identity("b", generation=1)) == 1
-    assert "does not say which request" in caplog.text
+    assert "without comparing the requests" in caplog.text
     assert outcome(store, identity("b", generation=1, on_rerun="write")) == "work"
     assert outcome(store, identity("b", generation=0, on_rerun="write")) == 1
 

@@ -96,7 +96,7 @@ def entries_of(segment):
         ([(1, 2)], r"commit 0 is missing \(2 commits in all\)"),
         ([], r"commit 0 is missing \(4 commits in all\)"),
         ([(0, 2), (2, 3)], "commit 3"),
-        ([(0, 4)], "cannot rebuild version 3"),
+        ([(0, 4)], "Could not read version 3"),
     ],
 )
 def test_commits_and_compactions_follow_one_another_without_a_gap_or_an_overlap(present, missing):
@@ -232,7 +232,7 @@ def test_a_cleaned_log_keeps_the_versions_from_its_oldest_checkpoint_on(store):
     assert versions(find_segment(store, 7)) == (5, [6, 7])
     with pytest.raises(VersionNotFoundError, match="oldest checkpoint is version 5") as caught:
         find_segment(store, 4)
-    assert "Ask for version 5 or newer" in caught.value.remedy
+    assert "Read version 5 or newer" in caught.value.remedy
 
 
 def test_a_checkpoint_without_its_commits_is_a_table(store):
@@ -245,7 +245,7 @@ def test_a_checkpoint_without_its_commits_is_a_table(store):
 
 @pytest.mark.parametrize("version", [-1, 13, 10**19])
 def test_a_version_that_does_not_exist_is_named_with_the_newest(store, version):
-    with pytest.raises(VersionNotFoundError, match=f"no version {version}: its newest is 12"):
+    with pytest.raises(VersionNotFoundError, match=f"no version {version}: its newest version is 12"):
         find_segment(store, version)
 
 

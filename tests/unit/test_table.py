@@ -227,7 +227,7 @@ def test_what_is_no_table_or_no_version_is_a_typed_error(own, tmp_path):
             DeltaTable(str(path))
         assert str(path) in str(caught.value)
     for version in (-1, 4, 10**12):
-        with pytest.raises(VersionNotFoundError, match="its newest is 3"):
+        with pytest.raises(VersionNotFoundError, match="its newest version is 3"):
             DeltaTable(own.root, version=version)
 
 

@@ -71,7 +71,7 @@ def limit_of(args: Arguments) -> int | None:
     """The most lines that are wanted, None for all. Raises `InvalidRequestError` for a negative number."""
     limit: int | None = args.limit
     if limit is not None and limit < 0:
-        raise InvalidRequestError(f"--limit is {limit}.", remedy="Give 0 or more, or leave it out.")
+        raise InvalidRequestError(f"--limit is {limit}, which is negative.", remedy="Give 0 or more, or leave it out.")
     usual: int | None = args.limit_as_json if args.json else args.limit_for_people
     return usual if limit is None else limit
 
@@ -88,7 +88,7 @@ def open_log(args: Arguments) -> LogStore:
     given = parse_versioned_path(args.table)
     if given.version is not None or given.timestamp_ms is not None:
         raise InvalidRequestError(
-            f"The address {args.table!r} names a version, and '{args.command}' is about the table.",
+            f"The address {args.table!r} names a version, and '{args.command}' takes the address of a table.",
             remedy=f"Give {given.path!r}.",
         )
     return open_store(args.table, storage_options=storage_options(args) or None)
@@ -101,7 +101,8 @@ def storage_options(args: Arguments) -> dict[str, str]:
         key, sign, value = given.partition("=")
         if not (key and sign):
             raise InvalidRequestError(
-                "A --storage-option is not of the form KEY=VALUE.", remedy="Write it as --storage-option key=..."
+                "Invalid --storage-option: it is not of the form KEY=VALUE.",
+                remedy="Write it as --storage-option key=...",
             )
         options[key] = value
     return options

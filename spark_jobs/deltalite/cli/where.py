@@ -43,13 +43,15 @@ def parse_where(texts: Sequence[str], schema: StructType) -> list[Term] | None:
 def _term(text: str, schema: StructType) -> Term:
     match = _TERM.fullmatch(text)
     if match is None:
-        raise InvalidRequestError(f"The condition {text!r} cannot be read.", remedy=_FORM)
+        raise InvalidRequestError(f"Invalid condition {text!r}.", remedy=_FORM)
     name = match["quoted"] or match["plain"]
     operator, value = " ".join(match["operator"].lower().split()), match["value"]
     _, data_type = resolve_column(name, schema)
     if operator.endswith("null"):
         if value:
-            raise InvalidRequestError(f"The condition {text!r} goes on after '{operator}'.", remedy=_FORM)
+            raise InvalidRequestError(
+                f"The condition {text!r} has text after '{operator}', which takes no value.", remedy=_FORM
+            )
         return name, operator, None
     if operator.endswith("in"):
         if not (value.startswith("(") and value.endswith(")")):
@@ -65,7 +67,7 @@ def _items(text: str, condition: str) -> list[str]:
         if not match[2]:
             return items
         at = match.end()
-    raise InvalidRequestError(f"The list in the condition {condition!r} cannot be read.", remedy=_FORM)
+    raise InvalidRequestError(f"Invalid list in the condition {condition!r}.", remedy=_FORM)
 
 
 def _value(text: str, column: str, data_type: DataType) -> Any:
@@ -87,5 +89,6 @@ def _value(text: str, column: str, data_type: DataType) -> Any:
 
 def _no_value(text: str, column: str, data_type: DataType) -> InvalidRequestError:
     return InvalidRequestError(
-        f"The value {text!r} for column '{column}' is no {data_type}.", remedy="Write it as the table shows it."
+        f"The value {text!r} does not fit the column '{column}' of type {data_type}.",
+        remedy="Write it as the table shows it.",
     )

@@ -165,7 +165,7 @@ def _count(descriptor: Mapping[str, Any], field: str, where: str) -> int:
     number = descriptor.get(field)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise CorruptDataFileError(
-            f"The deletion vector {where} has the {field} {number!r}, which is no count.", remedy=_LOG_REMEDY
+            f"The deletion vector {where} has the {field} {number!r}, which is not a count.", remedy=_LOG_REMEDY
         )
     return number
 

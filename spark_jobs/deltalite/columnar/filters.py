@@ -136,7 +136,7 @@ def _term(term: Any, schema: StructType) -> Predicate:
 def _values(name: str, values: Any, data_type: DataType) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple | set | frozenset):
         raise InvalidRequestError(
-            f"The filter on column '{name}' looks for {values!r:.80} in a list, but that is no list.",
+            f"The filter on column '{name}' has {values!r:.80} where it needs a list.",
             remedy="Give a list of values.",
         )
     return tuple(_literal(name, value, data_type) for value in values)

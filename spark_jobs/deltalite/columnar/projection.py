@@ -119,7 +119,7 @@ def _as_fact(name: str, schema: StructType) -> MetadataColumn | None:
     if isinstance(name, MetadataColumn):
         return name
     if not isinstance(name, str):
-        raise InvalidRequestError(f"A column is asked for as {name!r}.", remedy="Give names of columns.")
+        raise InvalidRequestError(f"Invalid column name {name!r}.", remedy="Give names of columns.")
     known = name.lower() in set(MetadataColumn) and schema.find(name) is None
     return MetadataColumn(name.lower()) if known else None
 

@@ -73,7 +73,9 @@ def plan_reading(
         InvalidRequestError: a column does not exist, the predicate cannot be evaluated, or a key has no column.
     """
     if limits.rows < 1:
-        raise InvalidRequestError(f"batch_size is {limits.rows}.", remedy="Give a positive number of rows.")
+        raise InvalidRequestError(
+            f"batch_size is {limits.rows}, which is not positive.", remedy="Give a positive number of rows."
+        )
     schema = table.logical
     projection = project(columns, schema)
     bound = EVERYTHING if predicate is None else bind(predicate, schema)

@@ -267,6 +267,6 @@ def _take_name(text: str, whole: str) -> tuple[str, str]:
 
 def _bad_list(text: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"The table property {STATS_COLUMNS.key} is {text!r}, which is no list of columns.",
+        f"The table property {STATS_COLUMNS.key} is {text!r}, which is not a list of columns.",
         remedy="Separate the columns by commas, and put names with dots or commas in backticks.",
     )

@@ -59,12 +59,12 @@ def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
         raise _vanished(store, name) from error
     except PermissionError as error:
         raise StoragePermissionError(
-            f"{name} of {store.root} may not be read: {error}.",
+            f"No permission to read {name} of {store.root}: {error}.",
             remedy="Give the user that runs the task access to the table's folder.",
         ) from error
     except OSError as error:
         raise StorageError(
-            f"{name} of {store.root} could not be read: {error}.", remedy="Check the storage; the task may be retried."
+            f"Could not read {name} of {store.root}: {error}.", remedy="Check the storage, then retry the task."
         ) from error
 
 
@@ -80,7 +80,7 @@ def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:
         begun_bytes += len(chunk) - end
         if begun_bytes > _LONGEST_LINE_BYTES:
             raise CorruptLogError(
-                f"{name} has a line of more than {_LONGEST_LINE_BYTES} bytes, which is no action.",
+                f"{name} has a line of more than {_LONGEST_LINE_BYTES} bytes, which is too long for an action.",
                 remedy="Repair the log with the engine that wrote it.",
             )
     yield b"".join(begun)
@@ -206,4 +206,4 @@ def _with_stats(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _vanished(store: LogStore, name: str) -> VersionGapError:
-    return VersionGapError(f"{name} of {store.root} vanished while it was read.", remedy="Read the table again.")
+    return VersionGapError(f"{name} of {store.root} was deleted while it was read.", remedy="Read the table again.")

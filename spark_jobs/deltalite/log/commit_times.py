@@ -78,9 +78,9 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
             return InCommitTimes()
         if version is None or time is None:
             raise CorruptLogError(
-                "The table says by half since when its commits carry their times: of the properties "
-                "delta.inCommitTimestampEnablementVersion and ...Timestamp one is missing.",
-                remedy="Ask for a version, or repair the table's properties.",
+                "The table has only one of the properties delta.inCommitTimestampEnablementVersion and "
+                "delta.inCommitTimestampEnablementTimestamp, and needs both.",
+                remedy="Read by version, or repair the table's properties.",
             )
         return InCommitTimes(first_version=version, enabled_at_ms=time)
     return None
@@ -100,8 +100,8 @@ def required_time(info: Mapping[str, Any] | None, name: str) -> int:
     time = (info or {}).get(_TIME_KEY)
     if not isinstance(time, int) or isinstance(time, bool) or not 0 <= time <= _LAST_MS:
         raise CorruptLogError(
-            f"{name} carries no valid inCommitTimestamp, though the table keeps its times in the commits.",
-            remedy="Ask for a version, or repair the commit with the engine that wrote it.",
+            f"{name} has no valid inCommitTimestamp, though in-commit timestamps are enabled.",
+            remedy="Read by version, or repair the commit with the engine that wrote it.",
         )
     return time
 

@@ -116,7 +116,7 @@ class ReplayedLog:
 
     def _written_again(self, name: str) -> CorruptCheckpointError:
         return CorruptCheckpointError(
-            f"{name} of {self.store.root} was written again while it was read.", remedy="Read the table again."
+            f"{name} of {self.store.root} was overwritten while it was read.", remedy="Read the table again."
         )
 
     def _adds_again(self) -> Iterator[pa.Table]:

@@ -41,7 +41,7 @@ class LogSegment:
         if rest or following != self.version + 1:
             gone = self.version + 1 - following - sum(e.last_version + 1 - e.first_version for e in rest)
             raise VersionGapError(
-                f"The log cannot rebuild version {self.version}: commit {following} is missing"
+                f"Could not read version {self.version}: commit {following} is missing"
                 + (f" ({gone} commits in all)." if gone > 1 else "."),
                 remedy="Restore the missing commits, or read a version below the gap.",
             )
@@ -87,8 +87,8 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
     target = listing.newest if version is None else version
     if target < 0 or target > listing.newest:
         raise VersionNotFoundError(
-            f"{store.root} has no version {target}: its newest is {listing.newest}.",
-            remedy="Ask for an existing version.",
+            f"{store.root} has no version {target}: its newest version is {listing.newest}.",
+            remedy="Read an existing version.",
         )
     checkpoint = _best_checkpoint(listing, target, avoided)
     if checkpoint is None:
@@ -150,6 +150,6 @@ def _check_reaches_back(root: str, target: int, listing: Listing) -> None:
     oldest = min((c.version for c in listing.checkpoints), default=None)
     if oldest is not None and target < oldest:
         raise VersionNotFoundError(
-            f"The log of {root} no longer reaches back to version {target}: its oldest checkpoint is version {oldest}.",
-            remedy=f"Ask for version {oldest} or newer.",
+            f"Could not read version {target} of {root}: its oldest checkpoint is version {oldest}.",
+            remedy=f"Read version {oldest} or newer.",
         )

@@ -62,6 +62,6 @@ class SubjectsOnce:
 
     def _refuse(self, subject: str) -> None:
         raise CorruptLogError(
-            f"The log compaction {self._name} names {subject} twice, so it was never reconciled and cannot be used.",
+            f"Could not use the log compaction {self._name}: it names {subject} twice, so it was never reconciled.",
             remedy="Delete the compaction if its commits are still there; otherwise restore them from a backup.",
         )

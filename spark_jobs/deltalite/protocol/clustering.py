@@ -45,7 +45,7 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
     """
     if columns and table.partition_columns:
         raise SchemaMismatchError(
-            f"The table is clustered by {_shown(columns)}, and cannot be partitioned by "
+            f"The table is clustered by {_shown(columns)}, so it cannot be partitioned by "
             f"{', '.join(table.partition_columns)} too.",
             remedy="Leave partition_by out.",
         )

@@ -45,7 +45,7 @@ class TableSchema:
         for name in self.partition_columns:
             if self.logical.find(name) is None:
                 raise CorruptLogError(
-                    f"The table is partitioned by '{name}', which is none of its columns.",
+                    f"The table is partitioned by '{name}', which is not one of its columns.",
                     remedy="Repair the table's metadata.",
                 )
         _ = self.physical  # a schema that exists has a physical name for each field
@@ -100,7 +100,7 @@ def physical_name(field: StructField) -> str:
     name = field.metadata.get(PHYSICAL_NAME)
     if not isinstance(name, str) or not name:
         raise CorruptLogError(
-            f"Column mapping is on, and the column '{field.name}' has no physical name.",
+            f"Column mapping is enabled, but the column '{field.name}' has no physical name.",
             remedy="Repair the table's metadata with the engine that wrote it.",
         )
     return name

@@ -96,5 +96,7 @@ def _expressions(schema: StructType, key: str) -> dict[str, str]:
 
 def _text(value: Any, key: str, field: StructField) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise CorruptLogError(f"The column '{field.name}' has a {key} that is no expression.", remedy=_REMEDY)
+        raise CorruptLogError(
+            f"The column '{field.name}' has an invalid {key}: it is not an expression.", remedy=_REMEDY
+        )
     return value

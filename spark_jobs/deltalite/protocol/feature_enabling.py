@@ -157,17 +157,17 @@ def _feature(key: str, text: str) -> str:
     name = next((n for n in FEATURES if n.lower() == key.removeprefix(FEATURE_PREFIX).lower()), None)
     if name is None:
         raise InvalidRequestError(
-            f"The table property {key} names a table feature that this release does not know.",
+            f"The table property {key} names an unknown table feature.",
             remedy=f"It writes these: {', '.join(n for n, f in FEATURES.items() if f.writable_active)}.",
         )
     if text.lower() not in _SUPPORTED:
         raise InvalidRequestError(
             f"The table property {key} is {text!r}, and a feature can only be 'supported'.",
-            remedy="Set 'supported', or leave the property out: features are never taken away.",
+            remedy="Set 'supported', or leave the property out: a write does not remove features.",
         )
     if name == "clustering":
         raise InvalidRequestError(
-            f"{key} makes no clustered table, which needs clustering columns.",
+            f"Could not set {key}: a clustered table needs clustering columns, which a task cannot set.",
             remedy="Create it with an engine that has CLUSTER BY; this release writes to it then.",
         )
     return name

@@ -48,7 +48,7 @@ class IdentityColumn:
         last = self.first + (count - 1) * self.step
         if not (_LEAST <= self.first <= _MOST and _LEAST <= last <= _MOST):
             raise ConstraintViolationError(
-                f"Nothing was written: the identity column '{self.name}' has no values left for {count} rows behind "
+                f"Nothing was written: the identity column '{self.name}' has no values left for {count} rows after "
                 f"{self.high_water_mark} in steps of {self.step}.",
                 remedy="Write the rows to a new table whose column starts elsewhere.",
             )

@@ -89,7 +89,7 @@ class Property(Generic[_T]):
             return self.parse(text)
         except ValueError as error:
             raise InvalidRequestError(
-                f"The table property {self.key} is wrong: {error}.", remedy="Set a valid value, or unset it."
+                f"Invalid value of the table property {self.key}: {error}.", remedy="Set a valid value, or unset it."
             ) from error
 
 
@@ -160,8 +160,8 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
         declared = _DECLARED.get(key)
         if declared is None:
             raise InvalidRequestError(
-                f"There is no table property {key} that this release can set.",
-                remedy="Check the spelling; properties of your own must not begin with 'delta.'.",
+                f"Unknown table property {key}.",
+                remedy="Check the spelling. The name of a custom property must not begin with 'delta.'.",
             )
         declared.of({key: text})
     check_manifests_are_possible(properties)

@@ -174,7 +174,7 @@ def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C90
     """One type from its JSON value, with at most `levels` types inside of one another."""
     if not levels:
         raise CorruptLogError(
-            f"The table's schema has more than {_MOST_LEVELS} types inside of one another.",
+            f"The table's schema is nested more than {_MOST_LEVELS} levels deep.",
             remedy="Repair the table's metadata.",
         )
     if isinstance(value, str):

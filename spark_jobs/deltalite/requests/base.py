@@ -1,8 +1,8 @@
-"""What all requests are: a frozen dataclass whose constructor is the gate, and its JSON.
+"""The base of all requests: a frozen dataclass whose constructor validates its fields, and its JSON form.
 
-A request that exists makes sense in itself; whether it fits the table is the command's question. `to_json` and
-`from_json` are inverse to each other and carry a schema version, because the worker that writes a request and the
-package that reads it may differ by a release.
+The constructor checks what does not depend on the table; the command checks the rest. `to_json` and `from_json` are
+inverse to each other. The JSON carries a schema version, because the worker that writes a request and the job that
+reads it may run different releases.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from deltalite.errors import InvalidRequestError
 SCHEMA_VERSION = 1
 _SAME_RELEASE = "Install the same release of airflow-provider-deltalite on the workers and on Spark."
 Contradiction = tuple[str, str]
-"""What cannot be meant, and what to do about it."""
+"""A fault of a request, and its remedy."""
 
 
 class OnRerun(StrEnum):
-    """What a cleared task does. A retry always resumes, whatever this says."""
+    """The behavior of a cleared task. A retry always resumes, whatever the value."""
 
     SKIP = "skip"
     WRITE = "write"
@@ -30,7 +30,7 @@ class OnRerun(StrEnum):
 
 
 class OutOfOrder(StrEnum):
-    """What a task does when runs of later data intervals have changed rows that it may touch."""
+    """The behavior of a task if runs of later data intervals have changed rows that it may touch."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -39,17 +39,17 @@ class OutOfOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """Who is writing: the key of idempotency, and what history shows of the run.
+    """The identity of a run: the key of idempotency, and the details that history shows.
 
-    `app_id` names the DAG run's task, or the author's own key. `txn_version` is the lowest transaction version that the
-    run may commit: its generation where the policy is to write again after a clear, else 0. Protocol: Transaction
-    Identifiers.
+    `app_id` is derived from the DAG run and the task, or is the author's `idempotency_key`. `txn_version` is the lowest
+    transaction version that the run may commit: the generation if the policy is to write again after a clear, else 0.
+    Protocol: Transaction Identifiers.
 
-    `details` (dag, task, run, try, map index, data interval), `generation` and the digests go to
-    `commitInfo.userMetadata`. `request_digest` is the digest of what the task asks for, `parameter_digests` has a short
-    one of each parameter. `sibling_ids` is what the app ids of the other mapped tasks of a DAG run begin and end with;
-    None where no position identifies the task. `is_of_cleared_run` says that tasks of the DAG run may have been
-    cleared, after which another position may identify a mapped item.
+    `details` (DAG, task, run, try, map index, data interval), `generation` and the digests go to
+    `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` has a short digest
+    of each parameter. `sibling_ids` is the prefix and suffix of the app ids of the other mapped tasks in the DAG run;
+    None if the position does not identify the task. `is_of_cleared_run` is True if tasks of the DAG run may have been
+    cleared, after which an item may have another position.
     """
 
     app_id: str
@@ -65,15 +65,15 @@ class RunIdentity:
     def __post_init__(self) -> None:
         choose(self, "on_rerun", OnRerun)
         if not self.app_id:
-            raise InvalidRequestError("The run has an empty app id.", remedy="Name the run that writes.")
+            raise InvalidRequestError("The run has an empty app id.", remedy="Set the app id of the run that writes.")
         if self.txn_version < 0:
             raise InvalidRequestError(
-                f"The transaction version {self.txn_version} is negative.", remedy="Count generations from 0."
+                f"The transaction version {self.txn_version} is negative.", remedy="Give 0 or more."
             )
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What `commitInfo.userMetadata` says about the run, as JSON values; empty where nothing names the run."""
+        """The content of `commitInfo.userMetadata` as JSON values; empty if nothing names the run."""
         values: dict[str, Any] = dict(self.details)
         if self.request_digest is not None:
             values |= {"generation": self.generation, "request": self.request_digest}
@@ -89,9 +89,10 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What every request names: the table's address. `kind` tells one request from another where they are text.
+    """The base class of all requests. `table` is the table's address, and `kind` names the class in JSON.
 
-    `single_writer` says that nobody else writes to the table, and so accepts a storage that does not keep two apart.
+    `single_writer` asserts that no other process writes to the table, so that storage without atomic creation is
+    accepted.
     """
 
     kind: ClassVar[str]
@@ -104,7 +105,10 @@ class Request:
             raise InvalidRequestError("The request names no table.", remedy="Give the table's address.")
 
     def to_json(self, *, nonce: str | None = None) -> str:
-        """One line of JSON; `from_json` gives an equal request. The job repeats the nonce in its marker lines."""
+        """Serialize the request to one line of JSON, which `from_json` reads.
+
+        The job repeats the nonce in its marker lines.
+        """
         head = {"schema_version": SCHEMA_VERSION, "kind": self.kind} | ({} if nonce is None else {"nonce": nonce})
         return json.dumps({**head, **_plain(self)}, sort_keys=True)
 
@@ -135,16 +139,16 @@ class Request:
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        """The JSON values as the types of the fields."""
+        """Convert JSON values to the types of the fields."""
         return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest(Request):
-    """A request that ends in a commit, which carries the identity of the run that asks for it.
+    """A request that ends in a commit, which carries the identity of the run.
 
-    An operation that another writer contradicts is planned again, `conflict_retries` times at most and in the first
-    `conflict_seconds` only. `user_metadata` goes to `commitInfo`.
+    After a conflict, the operation is replanned up to `conflict_retries` times within the first `conflict_seconds`
+    seconds. `user_metadata` goes to `commitInfo`.
     """
 
     incidental: ClassVar[frozenset[str]] = frozenset(
@@ -159,7 +163,7 @@ class CommitRequest(Request):
             "confirm_all_rows",
         }
     )
-    """The fields that do not decide which rows are written: the digest of a request leaves them out."""
+    """The fields that do not affect which rows are written. The digest of a request leaves them out."""
 
     identity: RunIdentity | None = None
     user_metadata: str | None = None
@@ -171,13 +175,13 @@ class CommitRequest(Request):
             raise InvalidRequestError(problem, remedy=remedy)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         if not self.table:
             yield "The request names no table.", "Give the table's address."
         for name in ("conflict_retries", "conflict_seconds"):
             given = getattr(self, name)
             if given < 0:
-                yield f"{name} is {given}.", "Give 0 or more."
+                yield f"{name} is {given}, which is negative.", "Give 0 or more."
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -189,18 +193,18 @@ class CommitRequest(Request):
 
 
 def choose(record: Any, name: str, choices: type[StrEnum]) -> None:
-    """Make a field that was given as text one of its choices: commands compare them by identity."""
+    """Convert the text in a field to its enum, since commands compare by identity."""
     value = getattr(record, name)
     try:
         object.__setattr__(record, name, choices(value))
     except ValueError:
         raise InvalidRequestError(
-            f"{name} is {value!r}, which is not known.", remedy=f"Choose one of {', '.join(choices)}."
+            f"{name} is {value!r}, which is not a valid value.", remedy=f"Choose one of {', '.join(choices)}."
         ) from None
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses and mappings as plain JSON values, one level of name for each field."""
+    """Convert dataclasses and mappings to plain JSON values."""
     if hasattr(value, "__dataclass_fields__"):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a checkpoint task asks for."""
+"""The request of a checkpoint task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltalite.requests.base import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequest(Request):
-    """Write the checkpoint of the newest version of `table`, and clean its log where `log_cleanup` is set.
+    """Write the checkpoint of the newest version of `table`, and clean its log if `log_cleanup` is set.
 
     See `DeltaCheckpointOperator` for the meaning of each parameter.
     """

@@ -1,4 +1,4 @@
-"""What a convert task asks for."""
+"""The request of a convert task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertRequest(CommitRequest):
-    """Make the folder of Parquet files at `table` a Delta table, in place.
+    """Convert the folder of Parquet files at `table` to a Delta table, in place.
 
     `partition_schema` names the columns of its `column=value` folders, in their order, with types: `day DATE, id INT`.
     See `DeltaConvertOperator` for the meaning of each parameter.
@@ -23,18 +23,18 @@ class ConvertRequest(CommitRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.partition_schema is not None and not self.partition_schema.strip():
             yield "partition_schema is empty.", "Write it as 'day DATE, country STRING', or leave it out."
         rule = next((key for key in self.properties if key.lower().startswith("delta.constraints.")), None)
         if rule is not None:
             yield (
-                f"The property {rule} is a rule for rows, and converting reads none.",
-                "Convert without it, and add the constraint with an engine that checks the rows.",
+                f"The property {rule} is a constraint on rows, and a conversion does not read rows to check it.",
+                "Convert without it, and add the constraint later with an engine that checks the rows.",
             )
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
-                "on_rerun='replace' takes back an earlier append, and the operation is 'convert'.",
-                "Leave it out: a table that is converted is left as it is.",
+                "on_rerun='replace' removes the files of an earlier append, and the operation is 'convert'.",
+                "Leave on_rerun out: a second conversion leaves the table as it is.",
             )

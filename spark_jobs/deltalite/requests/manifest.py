@@ -1,4 +1,4 @@
-"""What a task that generates manifests asks for."""
+"""The request of a task that generates manifests."""
 
 from __future__ import annotations
 

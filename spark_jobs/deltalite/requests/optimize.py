@@ -1,7 +1,7 @@
-"""What an optimize task asks for.
+"""The request of an optimize task.
 
-Sizes are bytes of files as they are stored. What the table says of itself (`delta.targetFileSize`) holds where the
-request is silent. Whether the columns of `z_order_by` and `where` exist, and can serve, is the command's question.
+Sizes are bytes of stored files. If the request has no `target_file_size`, the table's `delta.targetFileSize` applies.
+The command checks that the columns of `z_order_by` and `where` exist and have suitable types.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _MOST_BYTES = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest(CommitRequest):
-    """Put the rows of `table` into files of a good size, or, with `z_order_by`, near to rows like them.
+    """Compact the files of `table` to a good size, or order its rows along a Z curve with `z_order_by`.
 
-    `where` (SQL on partition columns) says which partitions. See `DeltaOptimizeOperator` for the meaning of each
+    `where` (SQL on partition columns) selects partitions. See `DeltaOptimizeOperator` for the meaning of each
     parameter.
     """
 
@@ -36,12 +36,14 @@ class OptimizeRequest(CommitRequest):
     def __post_init__(self) -> None:
         given: Any = self.z_order_by
         if isinstance(given, str):
-            raise InvalidRequestError(f"z_order_by is the text {given!r}.", remedy=f"Give a list: [{given!r}].")
+            raise InvalidRequestError(
+                f"z_order_by is the text {given!r}, not a list.", remedy=f"Give a list: [{given!r}]."
+            )
         object.__setattr__(self, "z_order_by", tuple(given or ()))
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.where is not None and not self.where.strip():
             yield "where is empty.", "Give a predicate on partition columns, or leave it out for the whole table."

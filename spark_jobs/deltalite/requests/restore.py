@@ -23,7 +23,7 @@ class RestoreRequest(CommitRequest):
     ignore_missing_files: bool = False
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.version is None and self.timestamp is None:
             yield "The request names neither a version nor a time to restore.", "Give `version` or `timestamp`."

@@ -1,8 +1,8 @@
-"""What tasks ask for that change rows where they stand: delete, update and merge.
+"""The requests that change rows of an existing table: delete, update and merge.
 
-Conditions and values are Spark SQL, whose meaning is the command's question; here is decided what no table could make
-sense of: an empty predicate, which is never taken for "every row", a clause without an action or out of its place, one
-that another one hides. Problems name a clause as its author would, `when_matched[1]`.
+Conditions and values are Spark SQL, which the commands parse. The classes here refuse what is wrong for every table: an
+empty predicate (it never means "every row"), a clause without an action, a clause of the wrong kind, and a clause that
+an earlier one hides. An error names a clause by its place in the DAG, such as `when_matched[1]`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Assignments = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsRequest(CommitRequest):
-    """A request that changes rows of a table that exists.
+    """A request that changes rows of an existing table.
 
-    `out_of_order` says what happens if runs of later data intervals have changed the same rows; None is `fail` for a
-    cleared task and `warn` for a first run.
+    `out_of_order` decides what happens if runs of later data intervals have changed the same rows. None means `fail`
+    for a cleared task and `warn` for a first run.
     """
 
     out_of_order: OutOfOrder | None = None
@@ -36,12 +36,12 @@ class RowsRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
-                f"on_rerun='replace' takes back an earlier append, and the operation is '{self.kind}'.",
-                "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+                f"on_rerun='replace' removes the files of an earlier append, and the operation is '{self.kind}'.",
+                "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
             )
 
 
@@ -58,7 +58,7 @@ class DeleteRequest(RowsRequest):
     confirm_all_rows: bool = False
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from RowsRequest.contradictions(self)
         yield from _empty_condition("condition", self.condition, "and set confirm_all_rows=True to delete every row")
         if self.condition is None and not self.confirm_all_rows:
@@ -70,9 +70,9 @@ class DeleteRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRequest(RowsRequest):
-    """Give the rows of `table` for which `condition` (SQL) is true other values; all of them where it is None.
+    """Update the rows of `table` for which `condition` (SQL) is true; every row if it is None.
 
-    `set` has an SQL expression for each column; it sees the row as it was.
+    `set` maps columns to SQL expressions over the old row.
     """
 
     kind: ClassVar[str] = "update"
@@ -81,7 +81,7 @@ class UpdateRequest(RowsRequest):
     condition: str | None = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from RowsRequest.contradictions(self)
         yield from _empty_condition("condition", self.condition, "to update every row")
         yield from _wrong_assignments("set", self.set)
@@ -89,9 +89,9 @@ class UpdateRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """What happens to a row: one of `update`, `insert` and `delete`, where `condition` (SQL) is true of it.
+    """One clause of a merge: exactly one of `update`, `insert` and `delete`, for rows that satisfy `condition` (SQL).
 
-    `update` and `insert` are expressions by column, or `"*"`: every column from the source's column of its name.
+    `update` and `insert` map columns to expressions, or are `"*"`: every column from the source's column of that name.
     """
 
     condition: str | None = None
@@ -105,16 +105,17 @@ class MergeClause:
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """The names of what is given of `update`, `insert` and `delete`: exactly one, in a clause that exists."""
+        """The names of the actions that are set; a valid clause has exactly one."""
         return tuple(name for name in ("update", "insert", "delete") if getattr(self, name) not in (None, False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest(RowsRequest):
-    """Merge the rows of `sources` (through `query`, where given), which are called `source`, into `table`, `target`.
+    """Merge the rows of `sources` (through `query`, if given) into `table`.
 
-    Of the clauses of a kind the first one whose condition holds decides; a row for which none does stays as it is.
-    `create_if_missing` makes a table that does not exist, with `partition_by` and `properties`.
+    SQL names the source rows `source` and the target rows `target`. Among the clauses of one kind, the first one whose
+    condition is true applies; a row that satisfies none stays as it is. `create_if_missing` creates a missing table,
+    with `partition_by` and `properties`.
     """
 
     kind: ClassVar[str] = "merge"
@@ -137,11 +138,11 @@ class MergeRequest(RowsRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from RowsRequest.contradictions(self)
         yield from query_contradictions(self.sources, self.query, self.query_params)
         if not self.on.strip():
-            yield "`on` is empty.", "Say when a row of source and a row of target match: 'target.id = source.id'."
+            yield "`on` is empty.", "Give the condition on which rows match: 'target.id = source.id'."
         kinds = {name: getattr(self, name) for name in _ACTIONS}
         if not any(kinds.values()):
             yield (
@@ -152,12 +153,12 @@ class MergeRequest(RowsRequest):
             yield from _wrong_clauses(name, clauses)
         if self.create_if_missing and not self.when_not_matched:
             yield (
-                "create_if_missing makes the table of the rows that the merge inserts, and no clause inserts a row.",
+                "create_if_missing creates the table from inserted rows, but no clause inserts a row.",
                 "Give when_not_matched, or leave create_if_missing out.",
             )
         if not self.create_if_missing and (self.partition_by is not None or self.properties):
             yield (
-                "partition_by and properties are for a table that the merge makes, and create_if_missing is not set.",
+                "partition_by and properties need create_if_missing: they are for a table that the merge creates.",
                 "Set create_if_missing=True, or leave them out.",
             )
 
@@ -180,7 +181,7 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
-    """What a clause cannot mean, wherever it stands."""
+    """The faults of a clause that do not depend on its kind."""
     if len(clause.actions) != 1:
         yield (
             f"The clause has {' and '.join(clause.actions) or 'no action'}.",
@@ -202,15 +203,18 @@ def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
 
 
 def _wrong_clauses(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
-    """What the clauses of a kind cannot mean; they are numbered as in the list that the author wrote."""
+    """The faults of the clauses of one kind, numbered as in the DAG."""
     allowed = _ACTIONS[name]
     for number, clause in enumerate(clauses):
         if not set(clause.actions) <= set(allowed):
             (action,) = clause.actions
-            yield f"{name}[{number}] is {action}, and only {' or '.join(allowed)} can be there.", "Move or change it."
+            yield (
+                f"{name}[{number}] is {action}, and only {' or '.join(allowed)} is allowed there.",
+                "Move or change the clause.",
+            )
         if name == "when_not_matched_by_source" and clause.update == ALL_COLUMNS:
             yield (
-                f"{name}[{number}] updates every column from the source, which has no row for it.",
+                f"{name}[{number}] updates every column from the source, but such a row has no source row.",
                 "Name the columns and their values.",
             )
         if clause.condition is None and number < len(clauses) - 1:

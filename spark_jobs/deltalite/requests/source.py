@@ -17,9 +17,9 @@ _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Source:
     """One input: any Spark data source, a Delta table at a version or time, or the changes of a Delta table.
 
-    `version_as_of` and `timestamp_as_of` (ISO 8601) belong to format `delta` only, and exclude each other. So do
-    `changes_from_version` and `changes_to_version` (both inclusive; to the newest where None), which ask for the change
-    data feed. `schema` is Spark DDL text. A Delta source needs no `options`.
+    `version_as_of` and `timestamp_as_of` (ISO 8601) need the format `delta` and exclude each other.
+    `changes_from_version` and `changes_to_version` (both inclusive; None is the newest) need it too, and read the
+    change data feed. `schema` is Spark DDL text. A Delta source takes no `options`.
     """
 
     format: str
@@ -33,7 +33,9 @@ class Source:
 
     def __post_init__(self) -> None:
         if not self.format:
-            raise InvalidRequestError("A source has no format.", remedy="Give one: 'csv', 'parquet', 'delta', ...")
+            raise InvalidRequestError(
+                "The source has no format.", remedy="Give a format: 'csv', 'parquet', 'delta', ..."
+            )
         versioned = self.version_as_of is not None or self.timestamp_as_of is not None
         self._check_changes(versioned=versioned)
         if self.version_as_of is not None and self.timestamp_as_of is not None:
@@ -67,7 +69,8 @@ class Source:
             )
         if versioned:
             raise InvalidRequestError(
-                "The source asks for the table at a version or time and for its changes.", remedy="Keep one of them."
+                "The source asks for the table at a version or time and for its changes.",
+                remedy="Keep one of them.",
             )
         if first is None:
             raise InvalidRequestError(
@@ -75,34 +78,34 @@ class Source:
             )
         if first < 0 or (last is not None and last < first):
             raise InvalidRequestError(
-                f"The source asks for changes from version {first} to {'the newest' if last is None else last}.",
-                remedy="Give versions from 0 on, in order.",
+                f"Invalid range of changes: from version {first} to {'the newest' if last is None else last}.",
+                remedy="Give versions of 0 or more, the lower one first.",
             )
 
 
 def query_contradictions(
     sources: Mapping[str, Source], query: str | None, query_params: Mapping[str, object]
 ) -> Iterator[Contradiction]:
-    """What cannot be meant by these sources, this query, and the values of its parameters."""
+    """The faults of the sources, the query and its parameters, each with its remedy."""
     if not sources:
         yield "The request has no source.", "Give `source` or `sources`."
     if len(sources) > 1 and query is None:
         yield (
-            f"There are {len(sources)} sources and no query that joins them.",
-            "Give `query`, naming the views by the keys of `sources`.",
+            f"The request has {len(sources)} sources but no query that joins them.",
+            "Give a `query` that names the views by the keys of `sources`.",
         )
     if len({name.lower() for name in sources}) < len(sources):
         yield (
             f"Two sources differ only in case: {', '.join(sources)}.",
-            "Name them apart: Spark's views do not tell them by case.",
+            "Rename one of them: Spark ignores the case of view names.",
         )
     if query is not None and not query.strip():
         yield "`query` is empty.", "Leave it out to take the rows of the source."
     if query_params and query is None:
-        yield "There are query_params and no query.", "Give `query`, with a `:name` for each, or leave them out."
+        yield "The request has query_params but no query.", "Give a `query` with a `:name` for each, or leave them out."
     for name, value in query_params.items():
         if not _PARAMETER.fullmatch(name):
-            yield f"{name!r} in query_params is no name.", "Use letters, digits and underscores."
+            yield f"Invalid name {name!r} in query_params.", "Use letters, digits and underscores."
         if not isinstance(value, str | int | float | None):
             yield (
                 f"The value of '{name}' in query_params is a {type(value).__name__}.",
@@ -111,5 +114,5 @@ def query_contradictions(
 
 
 def sources_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
-    """The sources of a request's JSON."""
+    """Build the sources from a request's JSON."""
     return {name: Source(**source) for name, source in body.items()}

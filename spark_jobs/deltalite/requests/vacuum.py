@@ -1,8 +1,8 @@
-"""What a vacuum task asks for.
+"""The request of a vacuum task.
 
-A retention that is shorter than the table's can break queries, streams and time travel of others, so it is confirmed by
-the table's name: what is confirmed for one table says nothing about the next one of a mapped task. Whether it is
-shorter is the command's question, who knows the table.
+A retention shorter than the table's can break queries, streams and time travel of other users, so the author confirms
+it by the table's name. A confirmation for one table then does not apply to the other tables of a mapped task. The
+command compares the retention with the table's property.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, choos
 
 
 class VacuumMode(StrEnum):
-    """Where the files to delete are looked for: in the table's folder, or in its log alone."""
+    """Where a vacuum looks for files to delete: in the table's folder, or in its log alone."""
 
     FULL = "full"
     LITE = "lite"
@@ -26,7 +26,7 @@ class VacuumMode(StrEnum):
 class VacuumRequest(CommitRequest):
     """Delete the files below `table` that no version inside the retention needs.
 
-    `retention_hours` counts back from now, and is the table's `delta.deletedFileRetentionDuration` where None.
+    `retention_hours` counts back from now; None means the table's `delta.deletedFileRetentionDuration`.
     See `DeltaVacuumOperator` for the meaning of each parameter.
     """
 
@@ -42,19 +42,22 @@ class VacuumRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.retention_hours is not None and self.retention_hours < 0:
-            yield f"retention_hours is {self.retention_hours}.", "Give 0 or more, or leave it out for the table's own."
+            yield (
+                f"retention_hours is {self.retention_hours}, which is negative.",
+                "Give 0 or more, or leave it out to use the table's retention.",
+            )
         if self.confirm_short_retention is not None and self.confirm_short_retention not in self._names:
             yield (
-                f"confirm_short_retention names '{self.confirm_short_retention}', and the table is {self.table}.",
+                f"confirm_short_retention names '{self.confirm_short_retention}', but the table is {self.table}.",
                 f"Give '{self._names[-1]}' to confirm a short retention for this table, or leave it out.",
             )
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
-                "on_rerun='replace' takes back an earlier append, and the operation is 'vacuum'.",
-                "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+                "on_rerun='replace' removes the files of an earlier append, and the operation is 'vacuum'.",
+                "Use on_rerun='write' to run the vacuum again, or 'skip'.",
             )
 
     @property

@@ -1,4 +1,4 @@
-"""What a write task asks for."""
+"""The request of a write task."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WriteRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What cannot be meant, most telling first."""
+        """The faults of the request, each with its remedy; the most important first."""
         yield from CommitRequest.contradictions(self)
         yield from query_contradictions(self.sources, self.query, self.query_params)
         yield from _contradictions(self)
@@ -81,7 +81,7 @@ class WriteRequest(CommitRequest):
 
 
 def _contradictions(request: WriteRequest) -> list[Contradiction]:
-    """What a write cannot mean."""
+    """The faults of the combination of parameters, each with its remedy."""
     overwrites = request.mode is WriteMode.OVERWRITE
     dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
     found: list[Contradiction] = []
@@ -117,17 +117,17 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
     )
     refuse(
         request.overwrite_schema and (dynamic or request.replace_where is not None),
-        "overwrite_schema replaces the whole table's schema, and only a part of the rows is replaced.",
+        "overwrite_schema replaces the schema of the whole table, but the request replaces only a part of the rows.",
         "Leave out overwrite_schema, or overwrite the whole table.",
     )
     refuse(
         request.max_records_per_file is not None and request.max_records_per_file < 1,
-        f"max_records_per_file is {request.max_records_per_file}.",
+        f"max_records_per_file is {request.max_records_per_file}, which is not positive.",
         "Give a positive number, or leave it out.",
     )
     refuse(
         not request.data_change and not overwrites,
-        "data_change=False says that the rows are only rearranged, and that needs mode 'overwrite'.",
+        "data_change=False declares that the write only rearranges rows, which needs mode 'overwrite'.",
         "Set mode='overwrite', or leave data_change out.",
     )
     duplicates = [
@@ -137,7 +137,7 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
     replaces = request.identity is not None and request.identity.on_rerun is OnRerun.REPLACE
     refuse(
         replaces and request.mode is not WriteMode.APPEND,
-        f"on_rerun='replace' takes back an earlier append, and the mode is '{request.mode}'.",
-        "Use on_rerun='write': an overwrite replaces its rows anyway.",
+        f"on_rerun='replace' removes the files of an earlier append, and the mode is '{request.mode}'.",
+        "Use on_rerun='write': an overwrite replaces the rows of the earlier run anyway.",
     )
     return found

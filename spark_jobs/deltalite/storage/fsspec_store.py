@@ -120,7 +120,7 @@ class FsspecLogStore:
 
     def _refuse_writing(self, name: str) -> NoReturn:
         raise UnsupportedStorageError(
-            f"{name} of {self._root} would be changed without Spark, where that storage is only read.",
+            f"Could not change {name} of {self._root}: without Spark this storage is read-only.",
             remedy=_READ_ONLY,
         )
 

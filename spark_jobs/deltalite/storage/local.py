@@ -143,10 +143,10 @@ class LocalLogStore:
             if self._single_writer:
                 return _rename_if_absent(temporary, target)
             raise UnsupportedStorageError(
-                f"The file system of {self.root} cannot create hard links ({error.strerror}), so two writers could "
-                "both believe that they made one commit.",
-                remedy="Move the table to a file system with hard links. Where nobody else writes to it, "
-                "single_writer=True accepts the risk.",
+                f"Could not commit to {self.root}: its file system has no hard links ({error.strerror}), so two "
+                "concurrent writers could overwrite each other's commit.",
+                remedy="Move the table to a file system with hard links, or set single_writer=True if no other process "
+                "writes to the table.",
             ) from error
         return True
 
@@ -177,5 +177,5 @@ def _refuse(error: OSError, doing: str) -> NoReturn:
             remedy="Give the user that runs the task access to the table's folder.",
         ) from error
     raise StorageError(
-        f"Could not {doing}: {error}.", remedy="Check the disk and the mount; the task may be retried."
+        f"Could not {doing}: {error}.", remedy="Check the disk and the mount, then retry the task."
     ) from error

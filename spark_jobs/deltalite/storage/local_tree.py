@@ -141,4 +141,4 @@ def _typed(error: OSError, doing: str) -> DeltaLiteError:
             f"No permission to {doing}: {error}.",
             remedy="Give the user that runs the task access to the table's folder.",
         )
-    return StorageError(f"Could not {doing}: {error}.", remedy="Check the disk and the mount; the task may be retried.")
+    return StorageError(f"Could not {doing}: {error}.", remedy="Check the disk and the mount, then retry the task.")

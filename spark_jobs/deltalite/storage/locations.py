@@ -83,7 +83,7 @@ def parse_location(address: str) -> TableLocation:
     if _PASSWORD.match(address):
         raise InvalidTableAddressError(
             f"The table's address {_redacted(address)!r} holds a password.",
-            remedy="Leave user and password out, and put them into the connection that `storage_conn_id` names.",
+            remedy="Remove user and password, and put them into the connection that `storage_conn_id` names.",
         )
     if not address.strip():
         raise InvalidTableAddressError(f"The table's address is {address!r}.", remedy=_HELP)
@@ -94,7 +94,7 @@ def parse_location(address: str) -> TableLocation:
         )
     if "{{" in address or "{%" in address:
         raise InvalidTableAddressError(
-            f"The table's address {address!r} still holds a template.", remedy="Check the quoting of the template."
+            f"The table's address {address!r} still contains a template.", remedy="Check the quoting of the template."
         )
     if address.startswith("file:"):
         return TableLocation(scheme="file", path=_local(unquote(_file_path(address))))
@@ -119,7 +119,7 @@ def refuse_climbing(address: str) -> None:
     """
     if climbs(address):
         raise InvalidTableAddressError(
-            f"The address {_redacted(address)!r} climbs to another folder by '..'.",
+            f"The address {_redacted(address)!r} contains '..', which leads to another folder.",
             remedy="Write the folder itself; of what comes from elsewhere take one name, as the filter path_part does.",
         )
 

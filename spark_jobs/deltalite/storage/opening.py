@@ -56,7 +56,8 @@ def listed_tree(store: LogStore) -> ListedTree:
     if isinstance(store, FsspecLogStore):
         return FsspecTree(store)
     raise UnsupportedStorageError(
-        f"{store.root} cannot be listed without Spark.", remedy="Open the table by its address."
+        f"Could not list {store.root}: this kind of store is not listed without Spark.",
+        remedy="Open the table by its address.",
     )
 
 
@@ -85,6 +86,8 @@ def unreadable(location: TableLocation, reason: str) -> UnsupportedStorageError:
     """What is raised where nothing that is installed here reads a storage, and what would."""
     extra = _EXTRAS.get(fsspec_scheme(location))
     return UnsupportedStorageError(
-        f"{location.path} is on '{location.scheme}', which cannot be read here without Spark: {reason}.",
-        remedy=f"Install airflow-provider-deltalite[{extra}]." if extra else "Set up its client for fsspec.",
+        f"Could not open {location.path} without Spark: no client for '{location.scheme}' works here: {reason}.",
+        remedy=f"Install airflow-provider-deltalite[{extra}]."
+        if extra
+        else "Install and configure an fsspec client for this scheme.",
     )

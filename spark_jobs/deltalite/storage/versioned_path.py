@@ -34,7 +34,7 @@ def parse_versioned_path(address: str) -> VersionedPath:
     """
     if not isinstance(address, str):
         raise InvalidTableAddressError(
-            f"The table's address is {address!r}, which is not a str.", remedy="Give a path or a URI."
+            f"The table's address is {address!r}, which is not text.", remedy="Give a path or a URI."
         )
     if match := _VERSION.fullmatch(address):
         return VersionedPath(path=match["path"], version=int(match["version"]))
@@ -44,7 +44,7 @@ def parse_versioned_path(address: str) -> VersionedPath:
             whole = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         except ValueError as error:
             raise InvalidRequestError(
-                f"The address {address!r} ends with digits that are no time: {error}.",
+                f"Invalid time at the end of the address {address!r}: {error}.",
                 remedy="Write @yyyyMMddHHmmssSSS in UTC, or @v and a version.",
             ) from error
         return VersionedPath(path=match["path"], timestamp_ms=int(whole.timestamp()) * 1000 + int(digits[14:]))
@@ -99,7 +99,7 @@ def parse_moment_ms(moment: str | datetime) -> int:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError as error:
             raise InvalidRequestError(
-                f"The time {moment!r} cannot be read: {error}.", remedy="Write it as 2026-01-01T00:00:00Z."
+                f"Invalid time {moment!r}: {error}.", remedy="Write it as 2026-01-01T00:00:00Z."
             ) from error
     if not isinstance(moment, datetime):
         raise InvalidRequestError(

@@ -123,8 +123,9 @@ def _put_until_settled(
         earliest = earliest_ms(store, proposal, below)
         pause(random.uniform(0, min(0.01 * 2 ** min(attempt, 6), _LONGEST_PAUSE)))  # noqa: S311  jitter, not a secret
     raise ConcurrentWriteException(
-        f"{max_attempts} attempts to commit to {store.root} were all lost, the last for version {version}.",
-        remedy="Run the task again, or let fewer tasks write to the table at once.",
+        f"Could not commit to {store.root}: other writers won all {max_attempts} attempts, the last one for version "
+        f"{version}.",
+        remedy="Run the task again, or let fewer tasks write to the table at the same time.",
     )
 
 
@@ -148,14 +149,16 @@ def _check_base(store: LogStore, version: int) -> None:
         log = list_log(store, 0)
         if log.newest < 0 or 0 in log.commits:
             return
-        problem = "showed no version to this operation, and has some, though not version 0: a listing was incomplete."
+        problem = (
+            "was empty when this operation read it, and now has versions but not version 0: a listing was incomplete."
+        )
     else:
         if _has_version(store, version):
             return
-        problem = f"no longer has version {version}, which was read: it was cleaned up, or the table was removed."
+        problem = f"no longer has version {version}, which this operation read: log cleanup or a drop removed it."
     raise ConcurrentWriteException(
-        f"The log of {store.root} {problem}",
-        remedy="Run the task again: it will start from the table as it is now.",
+        f"Could not commit: the log of {store.root} {problem}",
+        remedy="Run the task again: it starts from the newest version.",
     )
 
 
@@ -171,8 +174,9 @@ def _check_on_top_of(store: LogStore, version: int) -> None:
         return
     store.delete(commit_name(version))
     raise ConcurrentWriteException(
-        f"Log cleanup overtook this operation in {store.root}: version {version} was free because it had been deleted.",
-        remedy="Run the task again: it will start from the table as it is now.",
+        f"Could not commit version {version} of {store.root}: log cleanup had deleted that version, so its name was "
+        "free.",
+        remedy="Run the task again: it starts from the newest version.",
     )
 
 

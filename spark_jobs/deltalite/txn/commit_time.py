@@ -49,8 +49,9 @@ def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> in
     file = commit_file(store, version)
     if file is None:
         raise VersionGapError(
-            f"{commit_name(version)} of {store.root} is gone, and the next commit has to carry a later time.",
-            remedy="Restore the file, or make a new table of the rows.",
+            f"Could not commit to {store.root}: {commit_name(version)} is missing, and the next in-commit timestamp "
+            "must be later than the one in that file.",
+            remedy="Restore the file, or write the rows to a new table.",
         )
     return (time_in(store, file) if began_before else file.modified_ms) + 1
 

@@ -219,14 +219,14 @@ def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> Non
         return
     if earlier.run.has_digest:
         _log.warning(
-            "This retry renders another request than the commit that it resumes, %s. These parameters differ: %s.",
+            "Resuming %s, though this retry asks for something else than that commit. These parameters differ: %s.",
             earlier,
             ", ".join(own.differing_parameters(earlier.run)),
         )
     else:
         _log.warning(
-            "%s holds a commit of this task that does not say which request it was made of, because an earlier release "
-            "made it or the log no longer holds it. The task resumes that commit (transaction %s, version %s).",
+            "Resuming a commit of this task in %s without comparing the requests: an earlier release made the commit, "
+            "or the log no longer holds it (transaction %s, version %s).",
             earlier.table,
             earlier.txn.version,
             earlier.version,
@@ -244,8 +244,9 @@ def result_of_version(store: LogStore, version: int, app_id: str, metadata: Meta
     found = run_commit_of(store, version, app_id)
     if found is None:
         raise CommitStateUnknownError(
-            f"Another try of this run committed version {version} of {store.root}, and it is no longer there.",
-            remedy="Look at the table's history before the task is run again.",
+            f"Another task attempt of this run committed version {version} of {store.root}, but that commit is no "
+            "longer in the log.",
+            remedy="Check the table's history before you run the task again.",
         )
     return _skipped_result(found, found.txn, store.root, metadata)
 

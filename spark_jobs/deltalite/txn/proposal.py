@@ -90,9 +90,8 @@ class Proposal:
         paths = Counter(add.path for add in self.adds)
         if len(paths) < len(self.adds):
             raise CorruptLogError(
-                f"The commit would add the file {paths.most_common(1)[0][0]} twice, which no commit may; it was not "
-                "made.",
-                remedy="This is a fault of the library; please report it.",
+                f"Nothing was committed: the commit would add the file {paths.most_common(1)[0][0]} twice.",
+                remedy="This is a bug in the library; please report it.",
             )
 
     @property

@@ -44,15 +44,19 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
     found = _looked(store, name)
     if isinstance(found, bytes):
         return found
-    unseen = "it is not shown" if found is None else f"it cannot be read ({found.problem})"
+    unseen = "storage does not show it" if found is None else f"it could not be read ({found.problem})"
     if is_taken:  # perhaps by ourselves: a client below us may have put twice, and been refused by its own first try
-        raise _unknown(f"Version {version} of {store.root} was taken when this run put its commit, and {unseen}.")
+        raise _unknown(
+            f"Could not find out whether this run committed version {version} of {store.root}: the version exists, and "
+            f"{unseen}."
+        )
     unanswered = next((error for error in failed if isinstance(error, CommitStateUnknownError)), None)
     if found is None and unanswered is None:
         raise failed[0]
     why = unanswered or failed[0]
     raise _unknown(
-        f"The commit of version {version} to {store.root} was not answered ({why.problem}), and {unseen}."
+        f"Could not find out whether this run committed version {version} of {store.root}: storage did not answer the "
+        f"write ({why.problem}), and {unseen}."
     ) from why
 
 
@@ -65,5 +69,5 @@ def _looked(store: LogStore, name: str) -> bytes | StorageError | None:
 
 def _unknown(problem: str) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        problem, remedy="Look whether the table's history shows this run before it is run again."
+        problem, remedy="Check whether the table's history shows this run before you run the task again."
     )

@@ -90,8 +90,8 @@ def refuse_moved_item(identity: RunIdentity, sibling: EarlierCommit) -> None:
     own = RunProvenance.from_values(identity.provenance)
     if own.asks_the_same(sibling.run):
         raise RerunDiffersError(
-            f"The mapped items of this task moved: {own} asks for what was committed as {sibling}. "
-            "Nothing was written, because the rows are in the table already.",
+            f"Nothing was written: the items of this mapped task changed their positions. {own} asks for what "
+            f"{sibling} has committed.",
             remedy=_KEY_REMEDY,
         )
 
@@ -128,11 +128,11 @@ def _differs(identity: RunIdentity, own: RunProvenance, earlier: EarlierCommit) 
     ways = (
         _KEY_REMEDY
         if identity.is_mapped_by_position
-        else "To write the rows of the new request, set on_rerun='write', or 'replace' for an append; to keep the "
-        "commit, make the request what it was."
+        else "To write the rows of the new request, set on_rerun='write', or 'replace' for an append. To keep the "
+        "commit, restore the earlier request."
     )
     return RerunDiffersError(
-        f"This task has committed {earlier}, and now asks for something else ({own}). "
-        f"These parameters differ: {names}. Nothing was written.",
+        f"Nothing was written: this task has committed {earlier}, and now asks for something else ({own}). "
+        f"These parameters differ: {names}.",
         remedy=ways,
     )

@@ -52,7 +52,7 @@ _LENIENT: Mapping[str, Mapping[str, Any]] = {
 }
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
 """The operations by which a vacuum says when it deletes."""
-_RETRY = "Run the task again: it will start from the table as it is now."
+_RETRY = "Run the task again: it starts from the newest version."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
             return AlreadyDone(app_id=theirs.app_id)
         else:
             who = "An earlier try of this run"
-        return ConcurrentTransactionException(f"{who} committed {winner} while this one was at work.", remedy=_RETRY)
+        return ConcurrentTransactionException(f"{who} committed {winner} while this task was running.", remedy=_RETRY)
     # Case 3: the rules of the table, its rows or its files are not those that ours rests on.
     contradiction = _vacuumed(ours, winner) or _rules(ours, winner) or _appended(ours, winner)
     return contradiction or _removed(ours, winner)
@@ -203,7 +203,9 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
             else contradiction_in_protocol(ours.read_protocol, protocol, ours.read_metadata, metadata)
         )
         if why is not None:
-            return ProtocolChangedException(f"The table's protocol was changed by {winner}: {why}.", remedy=_RETRY)
+            return ProtocolChangedException(
+                f"The winning commit, {winner}, changed the table's protocol: {why}.", remedy=_RETRY
+            )
     if metadata is not None:
         why = (
             "this operation sets it too"
@@ -211,17 +213,21 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
             else contradiction_in_metadata(ours.read_metadata, metadata)
         )
         if why is not None:
-            return MetadataChangedException(f"The table's metadata was changed by {winner}: {why}.", remedy=_RETRY)
+            return MetadataChangedException(
+                f"The winning commit, {winner}, changed the table's metadata: {why}.", remedy=_RETRY
+            )
     theirs = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
     both = sorted(theirs & {domain.domain for domain in ours.domains})
     if both:
         return MetadataChangedException(
-            f"The table's metadata was changed by {winner}: this operation sets the domain {both[0]} too.",
+            f"The winning commit, {winner}, changed the domain metadata {both[0]}, which this operation sets too.",
             remedy=_RETRY,
         )
     if ours.adds and CLUSTERING_DOMAIN in theirs:
         # Our files may lack the statistics of a new clustering column; delta-spark lets them in.
-        return MetadataChangedException(f"The table's clustering columns were changed by {winner}.", remedy=_RETRY)
+        return MetadataChangedException(
+            f"The winning commit, {winner}, changed the table's clustering columns.", remedy=_RETRY
+        )
     return None
 
 
@@ -229,7 +235,7 @@ def _vacuumed(ours: Proposal, winner: Winner) -> ConcurrentModificationException
     """Whether a vacuum has begun that may have files on its list that ours brings back."""
     if ours.revives_files and winner.info.get("operation") == VACUUM_START:
         return ConcurrentWriteException(
-            f"A vacuum has begun in {winner}, and may delete files that come back.", remedy=_RETRY
+            f"A vacuum started in {winner}, and may delete files that this operation brings back.", remedy=_RETRY
         )
     return None
 
@@ -247,8 +253,8 @@ def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException
     if added is None:
         return None
     return ConcurrentAppendException(
-        f"{ours.operation.name} read the table at version {ours.read_version}, and {winner} added {_place(added)} "
-        f"that it would have read.",
+        f"{ours.operation.name} read the table at version {ours.read_version}, and the winning commit, {winner}, added "
+        f"{_place(added)} that it would have read.",
         remedy=_RETRY,
     )
 
@@ -267,13 +273,14 @@ def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException 
         key = file_key(remove.path, remove.deletion_vector)
         if key in mine:
             return ConcurrentDeleteDeleteException(
-                f"{ours.operation.name} was to remove the file {remove.path}, and {winner} removed it first.",
+                f"{ours.operation.name} removes the file {remove.path}, but the winning commit, {winner}, removed it "
+                "first.",
                 remedy=_RETRY,
             )
         if remove.data_change and not ours.row_level and (ours.reads.whole_table or key in ours.reads.keys):
             return ConcurrentDeleteReadException(
-                f"{ours.operation.name} had read the file {remove.path} at version {ours.read_version}, and {winner} "
-                f"removed it.",
+                f"{ours.operation.name} read the file {remove.path} at version {ours.read_version}, and the winning "
+                f"commit, {winner}, removed it.",
                 remedy=_RETRY,
             )
         moved_rows = moved_rows or key in ours.reads.keys

@@ -174,7 +174,7 @@ def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
         raise CorruptLogError(
             f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold {adds} files instead of "
             f"{expected}; it was not published.",
-            remedy="This is a fault of the library; please report it with the table's log.",
+            remedy="This is a bug in the library; please report it with the table's log.",
         )
 
 

@@ -132,7 +132,7 @@ def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
     try:
         named = {name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)}
     except CorruptCheckpointError as error:
-        _log.warning("%s Sidecars of %s are not cleaned up while it is there.", error.problem, store.root)
+        _log.warning("Keeping all sidecars of %s: %s", store.root, error.problem)
         return 0
     unnamed = [sidecar.name for sidecar in stored if sidecar.name not in named]
     for name in unnamed:

@@ -37,4 +37,4 @@ def advance_last_vacuum(store: LogStore, version: int | None) -> None:
         if version is not None and version >= 0 and (known is None or known < version):
             store.write(LAST_VACUUM, json.dumps({_KEY: version}, separators=(",", ":")).encode())
     except DeltaLiteError as error:
-        _log.warning("%s Where the next lite vacuum of %s begins was not recorded.", error, store.root)
+        _log.warning("Could not record the start version of the next lite vacuum: %s Table: %s.", error, store.root)

@@ -50,30 +50,36 @@ def after_commit(
 ) -> None:
     """Do what is due after `version` was committed; `tree` opens the folder of a table by its address. Never raises."""
     now_ms = clock_ms()
-    with _only_warning("What follows", store, version):
+    with _only_warning("Post-commit work", store, version):
         snapshot = Snapshot.load(store, version)
         since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
         is_due = version > 0 and since_checkpoint == 0
-        with _only_warning("The checksum of", store, version):
+        with _only_warning("Writing the checksum", store, version):
             write_checksum(snapshot, count_all=is_due and estimated_files(snapshot) <= LARGE_FILES)
         if props.SYMLINK_MANIFESTS.of(snapshot.configuration):
-            with _only_warning("The symlink manifests after", store, version):
+            with _only_warning("Updating the symlink manifests", store, version):
                 update_manifests(store, tree(store.root), version)
         if is_due:
-            with _only_warning("The checkpoint after", store, version):
+            with _only_warning("Writing the checkpoint", store, version):
                 checkpoint(snapshot, now_ms)
-            with _only_warning("The log cleanup after", store, version):
+            with _only_warning("Cleaning the log", store, version):
                 if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
                     clean_log(snapshot, now_ms=now_ms, at_most=_MOST_DELETIONS)
         elif since_checkpoint % _COMPACTED_COMMITS == 0 and since_checkpoint > 0:
-            with _only_warning("The log compaction after", store, version):
+            with _only_warning("Writing the log compaction", store, version):
                 write_compaction(store, version - _COMPACTED_COMMITS + 1, version)
 
 
 @contextmanager
 def _only_warning(step: str, store: LogStore, version: int) -> Iterator[None]:
-    """The commit is there: an error now would make Airflow run the task again."""
+    """Log an error of the block as a warning, since the commit is done: a failed task would run again."""
     try:
         yield
     except Exception:  # noqa: BLE001  whatever it is
-        _log.warning("%s version %s of %s failed; the commit stands.", step, version, store.root, exc_info=True)
+        _log.warning(
+            "%s failed after version %s of %s was committed. The commit is not affected; a later commit does the work.",
+            step,
+            version,
+            store.root,
+            exc_info=True,
+        )
