@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from deltalite.protocol.actions import Protocol
-from deltalite.txn.absorbed import files_stay_right
+from deltalite.txn.compatible_changes import files_stay_right
 from tests.unit.builders import PROTOCOL, metadata, struct
 
 OLD = metadata({"delta.isolationLevel": "Serializable", "k": "v"})

@@ -61,7 +61,7 @@ def test_a_checkpoint_that_fails_only_warns(caplog, fault, operation):
         assert record.exc_info[1] is fault
 
 
-@pytest.mark.parametrize(("fails", "says"), [("write_if_absent", "checkpoint"), ("delete", "log cleanup")])
+@pytest.mark.parametrize(("fails", "says"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")])
 def test_a_step_that_fails_warns_by_its_own_name_and_the_others_are_taken(caplog, fails, says):
     store = appended(create(new_store()), 10)
     after_commit(store, 10, clock_ms=lambda: NOON_MS)
@@ -74,7 +74,7 @@ def test_a_step_that_fails_warns_by_its_own_name_and_the_others_are_taken(caplog
     store.before = before
     after_commit(store, 20, clock_ms=lambda: NOON_MS + 60 * DAY_MS)
     (record,) = caplog.records
-    assert f"The {says} after version 20 of" in record.getMessage()
+    assert f"{says} failed after version 20 of" in record.getMessage()
     assert (checkpoint_name(20) in store.files) is (fails == "delete")
     assert (commit_name(0) in store.files) is (fails == "delete")
 

@@ -131,8 +131,8 @@ def test_the_refusal_names_both_requests_and_the_parameters_that_differ(store):
     with pytest.raises(RerunDiffersError) as refused:
         outcome(store, identity("b", index=2, generation=1))
     assert refused.value.problem == (
-        "Nothing was written: this task has committed version 1 of t (d.t[2], run r, generation 0, request a), and now asks for something "
-        "else (d.t[2], run r, generation 1, request b). These parameters differ: sources."
+        "Nothing was written: this task has committed version 1 of t (d.t[2], run r, generation 0, request a), and now "
+        "asks for something else (d.t[2], run r, generation 1, request b). These parameters differ: sources."
     )
     assert "idempotency_key" in refused.value.remedy and not refused.value.retryable
 

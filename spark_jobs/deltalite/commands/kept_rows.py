@@ -17,7 +17,7 @@ from deltalite.commands.written_files import WrittenFiles
 from deltalite.protocol.schema import StructType
 from deltalite.spark.folders import TableFolder
 from deltalite.spark.staging import StagedWrite, WriteLayout
-from deltalite.txn.absorbed import files_stay_right
+from deltalite.txn.compatible_changes import files_stay_right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.errors import reading_table
 from deltalite.spark.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.absorbed import files_stay_right
+from deltalite.txn.compatible_changes import files_stay_right
 from deltalite.txn.proposal import Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:

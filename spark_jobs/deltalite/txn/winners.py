@@ -1,10 +1,14 @@
-"""What a commit of another writer means for ours: the conflict rules.
+"""The conflict rules: whether the current transaction may commit on top of a winning commit.
 
-`judge` takes our proposal and one winner and says what follows; it does no I/O. A winner that changed rules, added rows
-we would have read, or removed files we rest on ends the attempt, with the error that says who won; any other winner
-stands below us. Files that a winner merely rearranged hold the rows that were there before, so they are no news, unless
-they are the very files that we remove; what we have read of the old files we then rest on in the new ones.
-delta-spark: ConflictChecker, which is stricter where `_appended`, `_removed` and `absorbed` say so.
+`judge` compares our proposal with one winning commit and does no I/O. The attempt fails if the winning commit changed
+the table's rules, added rows that we would have read, or removed files that we depend on. The error names the winning
+commit. Otherwise our commit goes on top of it.
+
+Files that a winning commit only rearranged hold the same rows as before. They do not conflict, unless we remove the
+same files. Our read set then follows the rows to their new files.
+
+delta-spark: ConflictChecker. It is stricter than `_append_conflict`, `_judge_removes` and `compatible_changes`, as
+their docstrings say.
 """
 
 from __future__ import annotations
@@ -40,27 +44,27 @@ from deltalite.protocol.actions import (
 from deltalite.protocol.clustering import CLUSTERING_DOMAIN
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunProvenance
-from deltalite.txn.absorbed import contradiction_in_metadata, contradiction_in_protocol
+from deltalite.txn.compatible_changes import conflict_in_metadata, conflict_in_protocol
 from deltalite.txn.isolation import IsolationLevel
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.resuming import resumes_concurrent_commit
 
-# What a snapshot forgives a writer to leave out; here it counts as a change of rows.
+# Fields that a snapshot accepts as missing. Here a missing `dataChange` counts as a change of rows.
 _LENIENT: Mapping[str, Mapping[str, Any]] = {
     AddFile.action: {**LENIENT, "dataChange": True},
     RemoveFile.action: {"dataChange": True},
 }
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
-"""The operations by which a vacuum says when it deletes."""
+"""The operations that a vacuum commits before and after it deletes."""
 _RETRY = "Run the task again: it starts from the newest version."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A commit that took the version we wanted.
+    """A winning commit: it took the version that we wanted.
 
-    Each question about files iterates `actions` again. So a large commit can be parsed anew each time, and its files
-    are never held. The winner holds the other actions, and knows which kinds there are.
+    Each property about files iterates `actions` again, so that the files of a large commit are parsed again each time
+    and never held in memory. The winner holds only the other actions, and which kinds of actions there are.
     """
 
     version: int
@@ -81,41 +85,41 @@ class Winner:
 
     @property
     def info(self) -> dict[str, Any]:
-        """Its provenance, empty where it gave none."""
+        """The provenance of the commit; empty if it has none."""
         return next((dict(a.values) for a in self.small_actions if isinstance(a, CommitInfo)), {})
 
     @property
     def protocol(self) -> Protocol | None:
-        """The protocol it set."""
+        """The protocol that the commit set, if any."""
         return next((a for a in self.small_actions if isinstance(a, Protocol)), None)
 
     @property
     def metadata(self) -> Metadata | None:
-        """The metadata it set."""
+        """The metadata that the commit set, if any."""
         return next((a for a in self.small_actions if isinstance(a, Metadata)), None)
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether it says that it added files without reading any."""
+        """Whether the commit declares that it added files without reading any."""
         return self.info.get("isBlindAppend") is True
 
     @property
     def new_rows(self) -> Iterator[AddFile]:
-        """The files it added whose rows were not there before."""
+        """The added files that hold new rows."""
         return (a for a in self.adds if a.data_change)
 
     @property
     def adds(self) -> Iterator[AddFile]:
-        """The files it added."""
+        """The added files."""
         return (a for a in self._actions_with(AddFile) if isinstance(a, AddFile))
 
     @property
     def removes(self) -> Iterator[RemoveFile]:
-        """The files it removed."""
+        """The removed files."""
         return (a for a in self._actions_with(RemoveFile) if isinstance(a, RemoveFile))
 
     def _actions_with(self, kind: type[Action]) -> Iterable[Action]:
-        """All actions, or none where none is of the kind."""
+        """All actions, or none if the commit has no action of the kind."""
         return self.actions if kind in self._kinds else ()
 
     def __str__(self) -> str:
@@ -125,13 +129,13 @@ class Winner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stands:
-    """Our commit is right on top of the winner. `reads` is what it rests on from there on."""
+    """Our commit may go on top of the winning commit. `reads` is our read set from there on."""
 
     reads: ReadSet
 
 
 def read_winner(version: int, data: bytes) -> Winner:
-    """The winner from its commit file. What some writers leave out is filled in so that it counts as a change of rows.
+    """Parse the commit file of a winner. A missing `dataChange` counts as a change of rows.
 
     Raises:
         CorruptLogError: the commit is malformed.
@@ -141,19 +145,19 @@ def read_winner(version: int, data: bytes) -> Winner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ParsedActions:
-    """The actions of a commit file. Each iteration parses its content anew, a block at a time, and holds no action."""
+    """The actions of a commit file. Each iteration parses the content again in blocks, and holds no action."""
 
     data: bytes
     name: str
 
     def __iter__(self) -> Iterator[Action]:
         for kind, body in actions_in(self.data, self.name):
-            action = parse_action(kind, _filled(kind, body), self.name)
+            action = parse_action(kind, _with_data_change(kind, body), self.name)
             if action is not None:
                 yield action
 
 
-def _filled(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_data_change(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     lenient = _LENIENT.get(kind)
     if lenient is None or all(body.get(key) is not None for key in lenient):
         return body
@@ -161,12 +165,12 @@ def _filled(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class IsOurs:
-    """The winner is our own commit, whose answer was lost."""
+    """The winner is our own commit: the put succeeded, but storage did not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyDone:
-    """The winner is another try of the same run: there is nothing left to do."""
+    """The winner is another attempt of the same run, so nothing is left to do."""
 
     app_id: str
 
@@ -175,32 +179,32 @@ Verdict = Stands | IsOurs | AlreadyDone | ConcurrentModificationException
 
 
 def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
-    """Decide on one winner; an error is returned, not raised."""
-    # Case 1: the put succeeded and its answer was lost.
+    """Decide whether our proposal may go on top of one winner; a conflict is returned, not raised."""
+    # Case 1: the put succeeded, but storage did not answer.
     if winner.info.get("txnId") == txn_id:
         return IsOurs()
     # Case 2: the same run has committed meanwhile, such as an orphaned job of an earlier try.
-    theirs = _same_app(ours, winner)
-    if theirs is not None and ours.txn is not None:
+    winner_txn = _txn_of_same_app(ours, winner)
+    if winner_txn is not None and ours.txn is not None:
         if not _is_of_our_run(ours, winner):
             who = "Another run of the same idempotency key"
-        elif theirs.version >= ours.txn.version:
-            return AlreadyDone(app_id=theirs.app_id)
+        elif winner_txn.version >= ours.txn.version:
+            return AlreadyDone(app_id=winner_txn.app_id)
         else:
-            who = "An earlier try of this run"
+            who = "An earlier attempt of this run"
         return ConcurrentTransactionException(f"{who} committed {winner} while this task was running.", remedy=_RETRY)
-    # Case 3: the rules of the table, its rows or its files are not those that ours rests on.
-    contradiction = _vacuumed(ours, winner) or _rules(ours, winner) or _appended(ours, winner)
-    return contradiction or _removed(ours, winner)
+    # Case 3: the winner changed rules, rows or files that our proposal depends on.
+    conflict = _vacuum_conflict(ours, winner) or _rule_conflict(ours, winner) or _append_conflict(ours, winner)
+    return conflict or _judge_removes(ours, winner)
 
 
-def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
     protocol, metadata = winner.protocol, winner.metadata
     if protocol is not None:
         why = (
             "this operation sets it too"
             if ours.protocol is not None or ours.read_protocol is None or ours.read_metadata is None
-            else contradiction_in_protocol(ours.read_protocol, protocol, ours.read_metadata, metadata)
+            else conflict_in_protocol(ours.read_protocol, protocol, ours.read_metadata, metadata)
         )
         if why is not None:
             return ProtocolChangedException(
@@ -210,20 +214,21 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
         why = (
             "this operation sets it too"
             if ours.metadata is not None or ours.read_metadata is None
-            else contradiction_in_metadata(ours.read_metadata, metadata)
+            else conflict_in_metadata(ours.read_metadata, metadata)
         )
         if why is not None:
             return MetadataChangedException(
                 f"The winning commit, {winner}, changed the table's metadata: {why}.", remedy=_RETRY
             )
-    theirs = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
-    both = sorted(theirs & {domain.domain for domain in ours.domains})
-    if both:
+    winner_domains = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
+    shared_domains = sorted(winner_domains & {domain.domain for domain in ours.domains})
+    if shared_domains:
         return MetadataChangedException(
-            f"The winning commit, {winner}, changed the domain metadata {both[0]}, which this operation sets too.",
+            f"The winning commit, {winner}, changed the domain metadata {shared_domains[0]}, which this operation "
+            "sets too.",
             remedy=_RETRY,
         )
-    if ours.adds and CLUSTERING_DOMAIN in theirs:
+    if ours.adds and CLUSTERING_DOMAIN in winner_domains:
         # Our files may lack the statistics of a new clustering column; delta-spark lets them in.
         return MetadataChangedException(
             f"The winning commit, {winner}, changed the table's clustering columns.", remedy=_RETRY
@@ -231,8 +236,8 @@ def _rules(ours: Proposal, winner: Winner) -> ConcurrentModificationException | 
     return None
 
 
-def _vacuumed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Whether a vacuum has begun that may have files on its list that ours brings back."""
+def _vacuum_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Return the conflict with a vacuum that started and may delete files that our commit brings back."""
     if ours.revives_files and winner.info.get("operation") == VACUUM_START:
         return ConcurrentWriteException(
             f"A vacuum started in {winner}, and may delete files that this operation brings back.", remedy=_RETRY
@@ -240,9 +245,12 @@ def _vacuumed(ours: Proposal, winner: Winner) -> ConcurrentModificationException
     return None
 
 
-def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Rows that we would have read. Statistics count beside partition values, which is more than delta-spark asks."""
-    if ours.metadata is None:  # else rows that nobody has read would stand under rules that they were not made for
+def _append_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Return the conflict with added rows that we would have read.
+
+    The check uses partition values and statistics. delta-spark uses partition values only.
+    """
+    if ours.metadata is None:  # a commit that changes the metadata must have read all rows that it applies to
         if ours.isolation is IsolationLevel.SNAPSHOT:
             return None
         if ours.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
@@ -254,24 +262,24 @@ def _appended(ours: Proposal, winner: Winner) -> ConcurrentModificationException
         return None
     return ConcurrentAppendException(
         f"{ours.operation.name} read the table at version {ours.read_version}, and the winning commit, {winner}, added "
-        f"{_place(added)} that it would have read.",
+        f"{_text_of_rows(added)} that it would have read.",
         remedy=_RETRY,
     )
 
 
-def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException | Stands:
-    """The verdict on the winner's removes, which is the last one: files that we rest on may be among them.
+def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationException | Stands:
+    """Decide on the files that the winner removed, which is the last check.
 
-    delta-spark also counts those whose rows a winner only moved to other files; here the read set follows such rows. To
-    an operation that judged each row by itself, rows that it left alone are no loss.
+    delta-spark also reports a conflict if the winner only moved rows to other files. Here the read set follows such
+    rows. A row-level operation does not conflict with the removal of rows that it did not change.
     """
-    mine = {file_key(r.path, r.deletion_vector) for r in ours.removes}
-    if not (mine or ours.reads.whole_table or ours.reads.keys):
+    our_removes = {file_key(r.path, r.deletion_vector) for r in ours.removes}
+    if not (our_removes or ours.reads.whole_table or ours.reads.keys):
         return Stands(reads=ours.reads)
     moved_rows = False
     for remove in winner.removes:
         key = file_key(remove.path, remove.deletion_vector)
-        if key in mine:
+        if key in our_removes:
             return ConcurrentDeleteDeleteException(
                 f"{ours.operation.name} removes the file {remove.path}, but the winning commit, {winner}, removed it "
                 "first.",
@@ -284,27 +292,27 @@ def _removed(ours: Proposal, winner: Winner) -> ConcurrentModificationException 
                 remedy=_RETRY,
             )
         moved_rows = moved_rows or key in ours.reads.keys
-    return Stands(reads=_followed(ours.reads, winner) if moved_rows else ours.reads)
+    return Stands(reads=_follow_moved_rows(ours.reads, winner) if moved_rows else ours.reads)
 
 
-def _followed(reads: ReadSet, winner: Winner) -> ReadSet:
-    """The read set with the files to which the winner moved rows that were read."""
+def _follow_moved_rows(reads: ReadSet, winner: Winner) -> ReadSet:
+    """The read set, extended by the files to which the winner moved rows that we have read."""
     moved_to = (a for a in winner.adds if not a.data_change)
     return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in moved_to})
 
 
-def _place(added: AddFile) -> str:
+def _text_of_rows(added: AddFile) -> str:
     where = ", ".join(f"{column}={value}" for column, value in sorted(added.partition_values.items()))
     return f"rows to the partition {where}" if where else "rows"
 
 
 def _is_of_our_run(ours: Proposal, winner: Winner) -> bool:
-    """Whether the winner, which has our app id, is another try of our run: several runs may share a key."""
+    """Whether a winner with our app id is another attempt of our run. Several runs may share an idempotency key."""
     own = RunProvenance.from_text(ours.operation.user_metadata)
     return resumes_concurrent_commit(own, RunProvenance.from_text(winner.info.get("userMetadata")))
 
 
-def _same_app(ours: Proposal, winner: Winner) -> SetTransaction | None:
+def _txn_of_same_app(ours: Proposal, winner: Winner) -> SetTransaction | None:
     if ours.txn is None:
         return None
     return next(

@@ -1,8 +1,9 @@
-"""Changes of a table's rules that a commit survives.
+"""Compatible changes: changes of a table's protocol and metadata that do not conflict with a concurrent commit.
 
-Files that were written for one protocol and metadata are right for another where the difference does not concern them:
-a protocol that supports more, a comment, a property that steers maintenance or belongs to its user. What is not known
-to be harmless is not. delta-spark absorbs fewer: ConflictChecker (protocol compatibility, metadata updates).
+Files that were written for one protocol and metadata stay valid under another if the difference does not concern them:
+a protocol with more features, a comment, a property for maintenance, or a custom property. A change that is not known
+to be compatible is a conflict. delta-spark accepts fewer changes: ConflictChecker (protocol compatibility, metadata
+updates).
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from deltalite.protocol.features import check_writable, is_in_force, supported_f
 from deltalite.protocol.identity_columns import HIGH_WATER_MARK
 from deltalite.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 
-# They decide when files are compacted, checkpointed or forgotten, or which statistics new files have; no writer has to
-# know of them for its rows to be right.
+# These properties control compaction, checkpoints, retention and statistics. Rows are valid without them.
 _HARMLESS = frozenset(
     {
         "delta.checkpoint.writeStatsAsJson",
@@ -45,12 +45,12 @@ _HARMLESS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
-_OF_NO_ROW = ("comment", HIGH_WATER_MARK)
-# In force, they ask nothing of a data file: they concern readers, maintenance, or what the commit itself sees to.
-_ASK_NOTHING = frozenset(
+_NOT_ABOUT_ROWS = ("comment", HIGH_WATER_MARK)
+# These features, when active, do not constrain data files: they concern readers, maintenance or the commit itself.
+_NOT_ABOUT_FILES = frozenset(
     {"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
 )
-# They decide what a commit may do or has to say of itself, and nothing about the files that it adds.
+# These properties constrain commits, and not the files that they add.
 _OF_COMMITS = frozenset(
     {
         "delta.appendOnly",
@@ -64,13 +64,11 @@ _OF_COMMITS = frozenset(
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
-def contradiction_in_protocol(
-    read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata | None
-) -> str | None:
-    """Why a commit that was made for `read` does not stand under `new`, or None.
+def conflict_in_protocol(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata | None) -> str | None:
+    """Return why a commit that was made under the protocol `read` conflicts with the protocol `new`, or None.
 
-    `metadata` was read, and `changed` is what the winner set, if any. A feature asks something of a writer where it is
-    in force: one that a property had asked for in vain is so as soon as the protocol supports it.
+    `metadata` is the metadata that was read, `changed` the metadata that the winner set, if any. A feature constrains
+    writers while it is active. A new protocol may activate a feature that a property had enabled before.
     """
     newest = changed or metadata
     dropped = supported_features(read) - supported_features(new)
@@ -80,28 +78,28 @@ def contradiction_in_protocol(
         check_writable(new, newest)
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
-    awake = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
-    woken = [n for n in awake if n not in _ASK_NOTHING and not is_in_force(n, read, metadata)]
-    return f"{', '.join(woken)} came into force" if woken else None
+    active = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
+    newly_active = [name for name in active if name not in _NOT_ABOUT_FILES and not is_in_force(name, read, metadata)]
+    return f"{', '.join(newly_active)} came into force" if newly_active else None
 
 
 def files_stay_right(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata) -> bool:
-    """Whether data files that were written for `read` and `metadata` are right under `new` and `changed`.
+    """Whether data files that were written under `read` and `metadata` are valid under `new` and `changed`.
 
-    More differences are harmless to them than to a commit, which has to heed rules that are none of its files'.
+    More changes are compatible with files than with a commit, which also has to follow the rules for commits.
     """
     old, now = _of_files(metadata), _of_files(changed)
-    return contradiction_in_protocol(read, new, old, now) is None and contradiction_in_metadata(old, now) is None
+    return conflict_in_protocol(read, new, old, now) is None and conflict_in_metadata(old, now) is None
 
 
 def _of_files(metadata: Metadata) -> Metadata:
-    """What of a table's metadata its data files depend on. An id names the table, whoever has made it."""
+    """The part of the metadata that data files depend on."""
     configuration = {key: value for key, value in metadata.configuration.items() if key not in _OF_COMMITS}
     return replace(metadata, id="", configuration=configuration)
 
 
-def contradiction_in_metadata(read: Metadata, new: Metadata) -> str | None:
-    """What was changed that a commit made for `read` depends on, or None."""
+def conflict_in_metadata(read: Metadata, new: Metadata) -> str | None:
+    """Return the change from `read` to `new` that conflicts with a commit made under `read`, or None."""
     if read.id != new.id:
         return "it is another table"
     if not _is_same_for_rows(read.schema_string, new.schema_string):
@@ -118,16 +116,16 @@ def _is_harmless(key: str) -> bool:
 
 
 def _is_same_for_rows(schema: str, other: str) -> bool:
-    """Whether two schemas (JSON) differ at most in comments, and in values that were given to other rows meanwhile.
+    """Whether two schemas (JSON) differ at most in comments and in the high-water marks of identity columns.
 
-    A commit that gives values itself sets the metadata too, and meets no other that does.
+    A commit that assigns identity values sets the metadata itself, so it conflicts with any other change of it.
     """
 
     def bare(members: dict[str, Any]) -> dict[str, Any]:
         about = members.get("metadata")
         if not isinstance(about, dict):
             return members
-        return {**members, "metadata": {key: value for key, value in about.items() if key not in _OF_NO_ROW}}
+        return {**members, "metadata": {key: value for key, value in about.items() if key not in _NOT_ABOUT_ROWS}}
 
     try:
         return bool(json.loads(schema, object_hook=bare) == json.loads(other, object_hook=bare))
