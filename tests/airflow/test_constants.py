@@ -80,7 +80,7 @@ def parsed(operator, *, dag=None, **parameters):
             {**MERGE, "when_matched": [{"update": {"a": "{{ b }}"}, "delete": True}]},
             "update and delete",
         ),
-        (DeltaMergeOperator, {**MERGE, "when_matched": [{"insert": "*"}]}, "can be there"),
+        (DeltaMergeOperator, {**MERGE, "when_matched": [{"insert": "*"}]}, "is allowed there"),
         (DeltaDeleteOperator, {"condition": "  "}, "condition is empty"),
         (DeltaUpdateOperator, {"set": {}}, "names no column"),
         (DeltaUpdateOperator, {"set": {"a": None}}, r"set\.a is None"),

@@ -46,7 +46,7 @@ def test_every_parameter_is_rendered(native):
     ("parameters", "problem"),
     [
         ({"partition_schema": " "}, "partition_schema is empty"),
-        ({"properties": {"delta.constraints.c": "id > 0"}}, "a rule for rows"),
+        ({"properties": {"delta.constraints.c": "id > 0"}}, "a constraint on rows"),
         ({"properties": ["a"]}, "not a mapping"),
         ({"table": "/lake/orders@v3"}, "names a version"),
         ({"table": " "}, "address"),

@@ -61,7 +61,9 @@ def test_a_checkpoint_that_fails_only_warns(caplog, fault, operation):
         assert record.exc_info[1] is fault
 
 
-@pytest.mark.parametrize(("fails", "says"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")])
+@pytest.mark.parametrize(
+    ("fails", "says"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")]
+)
 def test_a_step_that_fails_warns_by_its_own_name_and_the_others_are_taken(caplog, fails, says):
     store = appended(create(new_store()), 10)
     after_commit(store, 10, clock_ms=lambda: NOON_MS)

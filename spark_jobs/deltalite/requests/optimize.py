@@ -65,7 +65,7 @@ class OptimizeRequest(CommitRequest):
             yield f"max_deleted_rows_ratio is {self.max_deleted_rows_ratio}.", "Give a share, from 0 to 1."
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
-                "on_rerun='replace' takes back an earlier append, and the operation is 'optimize'.",
+                "on_rerun='replace' removes the files of an earlier append, and the operation is 'optimize'.",
                 "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
             )
 

@@ -35,6 +35,6 @@ class RestoreRequest(CommitRequest):
             yield "timestamp is empty.", "Write it as 2026-01-01T00:00:00Z."
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
-                "on_rerun='replace' takes back an earlier append, and the operation is 'restore'.",
+                "on_rerun='replace' removes the files of an earlier append, and the operation is 'restore'.",
                 "Use on_rerun='write' to restore again, or 'skip'.",
             )

@@ -126,5 +126,5 @@ def test_features_that_this_release_does_not_write_are_refused_by_name(folder):
         converted(folder, properties={"delta.enableRowTracking": "true"})
     with pytest.raises(InvalidTableAddressError):
         converted("{{ folder }}")
-    with pytest.raises(InvalidRequestError, match="a rule for rows"):
+    with pytest.raises(InvalidRequestError, match="a constraint on rows"):
         converted(folder, properties={"delta.constraints.positive": "id > 0"})
