@@ -105,7 +105,7 @@ def test_a_folder_that_holds_something_else_is_refused_untouched(folder, made, p
         (["day=1/a"], {"partition_schema": "day DECIMAL(5, 6)"}, "cannot partition"),
         (["day=1/a"], {"partition_schema": "day INT NOT NULL"}, "partition_schema is"),
         (["id=1/a"], {"partition_schema": "id INT"}, "names every column"),
-        (["a"], {"properties": {"delta.nonsense": "1"}}, "no table property delta.nonsense"),
+        (["a"], {"properties": {"delta.nonsense": "1"}}, "Unknown table property delta.nonsense"),
         (["a"], {"properties": {"delta.appendOnly": "maybe"}}, "appendOnly"),
         (["a"], {"properties": {"delta.columnMapping.mode": "id"}}, "can only change from 'none' to 'name'"),
         (["a"], {"properties": {"delta.dataSkippingStatsColumns": "missing"}}, "names the column 'missing'"),
