@@ -15,9 +15,33 @@ from deltalite.version import VERSION
 
 HERE = Path(__file__).resolve().parent
 CONTENTS = {
-    "Using it": ["operators", "sensor-and-events", "idempotency", "backfill", "maintenance", "python", "command-line"],
-    "Running it": ["deployment", "storage", "security", "lineage", "troubleshooting"],
-    "Deciding": ["comparison", "changelog", "decisions/index"],
+    "Get started": ["get-started"],
+    "How-to": [
+        "how-to/load-daily-files",
+        "how-to/upsert",
+        "how-to/correct-a-mistake",
+        "backfill",
+        "how-to/wait-for-a-table",
+        "how-to/follow-changes",
+        "how-to/maintain-a-lake",
+        "how-to/run-on-a-cluster",
+        "how-to/use-s3",
+        "how-to/alert",
+        "how-to/migrate",
+    ],
+    "Concepts": ["concepts", "idempotency", "storage", "security", "comparison"],
+    "Reference": [
+        "operators",
+        "sensor-and-events",
+        "lineage",
+        "maintenance",
+        "deployment",
+        "python",
+        "command-line",
+        "troubleshooting",
+        "changelog",
+    ],
+    "Decisions": ["decisions/index"],
 }
 
 project = "airflow-provider-deltalite"

@@ -19,7 +19,8 @@ DOCS = CHECKOUT / "docs"
 REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commit what it wrote."
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 # The longest that a page of the checkout's top may be, so that it stays an overview.
-MOST_LINES = {"ARCHITECTURE.md": 150}
+MOST_LINES = {"ARCHITECTURE.md": 150, "README.md": 100}
+MOST_LINES_OF_A_DAG = 15
 TOP_PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"]
 EXAMPLES = sorted((CHECKOUT / "example_dags").glob("*.py"))
 ERRORS = [name for name, it in vars(errors).items() if isinstance(it, type) and issubclass(it, DeltaLiteError)]
@@ -132,6 +133,7 @@ def test_the_code_in_the_readme_is_that_of_example_dags():
     assert shown
     for piece in shown:
         assert any(piece in example for example in examples), piece
+        assert len(piece.splitlines()) <= MOST_LINES_OF_A_DAG
 
 
 @pytest.mark.parametrize("name", TOP_PAGES)
@@ -203,3 +205,11 @@ def heading(page: Path) -> str:
 def test_a_decision_has_its_four_parts(page):
     parts = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
     assert parts == ["Context", "Decision", "Consequences", "Rejected alternatives"]
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_a_how_to_begins_with_when_you_need_it_and_ends_with_a_check(page):
+    title, begins, *_ = page.read_text("utf-8").split("\n\n")
+    assert title.startswith("# ")
+    assert begins.startswith("You need this when ")
+    assert re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)[-1] == "Check that it worked"

@@ -1,0 +1,48 @@
+"""The tutorial: what its pages promise of each step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from deltalite import DeltaTable
+from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def base(airflow_db, tmp_path, monkeypatch):
+    """The folder of files and tables, with the files of two days."""
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
+    orders = tmp_path / "landing" / "orders"
+    orders.mkdir(parents=True)
+    (orders / f"{FIRST}.csv").write_text("order_id,customer,amount\n1,ann,10.00\n2,bob,0.50\n")
+    (orders / f"{SECOND}.csv").write_text("order_id,customer,amount\n3,ann,4.00\n")
+    return tmp_path
+
+
+def test_a_second_run_of_a_day_appends_nothing_and_the_merged_table_has_all_orders(base):
+    first = run(example("tutorial"), FIRST)
+    assert (first.state, first.returned["load"]["version"], first.returned["load"]["skipped"]) == ("success", 0, False)
+
+    again = run(example("tutorial"), FIRST, at=timedelta(hours=30))
+    assert again.run_id != first.run_id
+    assert (again.returned["load"]["version"], again.returned["load"]["skipped"]) == (0, True)
+
+    assert run(example("tutorial"), SECOND).state == "success"
+    assert len(rows(base / "lake" / "orders")) == 3
+    assert rows(base / "lake" / "customers") == [
+        {"customer": "ann", "orders": 2, "spent": Decimal("14.00")},
+        {"customer": "bob", "orders": 1, "spent": Decimal("0.50")},
+    ]
+    report = run(example("tutorial_report"), SECOND)
+    assert report.returned["report"] == [{"customer": "ann", "orders": 2}, {"customer": "bob", "orders": 1}]
+    bad_day = SECOND + timedelta(days=1)
+    (base / "landing" / "orders" / f"{bad_day}.csv").write_text("order_id,customer,amount\n4,eve,-1.00\n")
+    assert run(example("tutorial"), bad_day).state == "failed"
+    assert DeltaTable(str(base / "lake" / "orders")).version == 1
+    assert report.returned["wait"]["version"] == DeltaTable(str(base / "lake" / "customers")).version
