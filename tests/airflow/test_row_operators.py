@@ -470,7 +470,7 @@ def test_a_merge_may_create_its_table():
     assert request.properties == {"delta.appendOnly": "false"}
     with pytest.raises(InvalidRequestError, match="no clause inserts a row"):
         rendered_request(DeltaMergeOperator, create_if_missing=True)
-    with pytest.raises(InvalidRequestError, match="create_if_missing is not set"):
+    with pytest.raises(InvalidRequestError, match="need create_if_missing"):
         rendered_request(DeltaMergeOperator, partition_by=["day"])
 
 

@@ -49,14 +49,14 @@ def test_an_invariant_inside_of_a_column_counts():
 
 @pytest.mark.parametrize("text", ["{}", "no json", "null", '{"expression": {"expression": ""}}', 5, "[" * 9999])
 def test_an_invariant_that_is_none_is_an_error_that_names_its_column(text):
-    with pytest.raises(CorruptLogError, match=r"'a' has a delta\.invariants"):
+    with pytest.raises(CorruptLogError, match=r"'a' has an invalid delta\.invariants"):
         rules(legacy(1, 2), with_metadata(delta__invariants=text))
 
 
 def test_an_expression_that_is_no_text_is_an_error_that_names_its_column():
-    with pytest.raises(CorruptLogError, match=r"'a' has a CURRENT_DEFAULT"):
+    with pytest.raises(CorruptLogError, match=r"'a' has an invalid CURRENT_DEFAULT"):
         rules(named("allowColumnDefaults"), with_metadata(CURRENT_DEFAULT=7))
-    with pytest.raises(CorruptLogError, match=r"'a' has a delta\.generationExpression"):
+    with pytest.raises(CorruptLogError, match=r"'a' has an invalid delta\.generationExpression"):
         rules(legacy(1, 4), with_metadata(delta__generationExpression=" "))
 
 

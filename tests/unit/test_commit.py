@@ -241,7 +241,7 @@ def test_the_same_run_wins_over_a_change_of_the_rules_in_the_same_commit(store):
 
 def test_an_older_generation_of_the_same_run_is_a_conflict(store):
     rival(store, [add("theirs"), txn("run", 0)])
-    with pytest.raises(ConcurrentTransactionException, match="earlier try of this run committed version 2"):
+    with pytest.raises(ConcurrentTransactionException, match="earlier attempt of this run committed version 2"):
         played(store, proposal(1, add("mine"), txn("run", 1)))
 
 

@@ -247,7 +247,7 @@ def test_a_table_goes_back_to_before_its_columns_were_mapped_and_forth(tmp_path)
     ("options", "error", "problem"),
     [
         ({"version": 9}, VersionNotFoundError, "9"),
-        ({"timestamp": "2001-01-01"}, TimestampOutOfRangeError, "no version of"),
+        ({"timestamp": "2001-01-01"}, TimestampOutOfRangeError, "no version at or before"),
         ({"timestamp": "2999-01-01"}, TimestampOutOfRangeError, "future"),
         ({"timestamp": "noon"}, InvalidRequestError, "Invalid time"),
         ({"version": 0, "table": "/nowhere/at/all"}, TableNotFoundError, "nowhere"),

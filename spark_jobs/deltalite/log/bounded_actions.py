@@ -203,8 +203,8 @@ class _LongLine:
                 body[field] = self._parsed(raw)
             elif is_needed:
                 raise CorruptLogError(
-                    f"Could not read {self._source}: the `{field}` of its {action} has more than "
-                    f"{_LONGEST_NEEDED_BYTES} bytes, the limit of a bounded read.",
+                    f"The `{field}` of the {action} in {self._source} has more than {_LONGEST_NEEDED_BYTES} bytes, "
+                    "the limit of a bounded read.",
                     remedy=_REMEDY,
                 )
             elif first[1] in _EMPTY and field in _REQUIRED.get(action, ()):
