@@ -102,7 +102,7 @@ def test_a_dotted_name_is_a_column_first_and_then_a_path_into_a_struct():
         ([("amount", "=", 1.5)], "'amount'"),
         ([("id", "=", None)], "true for no row"),
         ([("id", "in", [1, None])], "true for no row"),
-        ([("id", "in", 1)], "no list"),
+        ([("id", "in", 1)], "needs a list"),
         ([("tags", "=", ["a"])], "'tags'"),
         ([("id", "=")], "true for no row"),
         ([("id", "=", 1), "id"], "malformed"),
