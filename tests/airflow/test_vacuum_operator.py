@@ -60,7 +60,7 @@ def test_every_parameter_is_rendered(native):
         ({"retention_hours": "a week"}, "not a whole number"),
         ({"mode": "fast"}, "mode is 'fast'"),
         ({"dry_run": "maybe"}, "not true or false"),
-        ({"retention_hours": 1, "confirm_short_retention": "customers"}, "names 'customers', and the table is /lake"),
+        ({"retention_hours": 1, "confirm_short_retention": "customers"}, "names 'customers', but the table is /lake"),
         ({"confirm_short_retention": "true"}, "names 'true'"),
         ({"table": "/lake/orders@v3"}, "version"),
     ],

@@ -34,6 +34,7 @@ def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingested):
         "skipped": False,
         "app_id": "airflow/orders_ingest/load/-1/manual__2026-03-03T00:00:00+00:00",
         "txn_version": 0,
+        "partitions": [f"day={SECOND}"],
     }
     assert metrics["numOutputRows"] == len(expected_orders(SECOND))
 
