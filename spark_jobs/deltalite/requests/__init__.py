@@ -1,6 +1,7 @@
-"""The requests of operators to jobs: the one contract between Airflow and Spark, where each parameter is written once.
+"""The requests that operators send to jobs: the contract between Airflow and Spark, with each parameter declared once.
 
-Operators build requests, jobs and `commands` read them. Standard library only, since parsing a DAG must stay cheap.
+Operators build requests; jobs and `commands` read them. The package uses only the standard library, because parsing a
+DAG must stay cheap.
 Begin with `base.py` (what all requests have), then `write.py`.
 """
 

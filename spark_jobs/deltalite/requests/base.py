@@ -1,8 +1,8 @@
 """The base of all requests: a frozen dataclass whose constructor validates its fields, and its JSON form.
 
-The constructor checks what does not depend on the table; the command checks the rest. `to_json` and `from_json` are
-inverse to each other. The JSON carries a schema version, because the worker that writes a request and the job that
-reads it may run different releases.
+The constructor checks everything that does not depend on the table; the command checks the rest. `from_json` reads the
+output of `to_json`. The JSON carries a schema version, because the worker that writes a request and the job that reads
+it may run different releases.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from deltalite.errors import InvalidRequestError
 SCHEMA_VERSION = 1
 _SAME_RELEASE = "Install the same release of airflow-provider-deltalite on the workers and on Spark."
 Contradiction = tuple[str, str]
-"""A fault of a request, and its remedy."""
+"""A fault of a request and its remedy."""
 
 
 class OnRerun(StrEnum):
-    """The behavior of a cleared task. A retry always resumes, whatever the value."""
+    """The behavior of a cleared task. A retry always resumes the earlier attempt, with any value."""
 
     SKIP = "skip"
     WRITE = "write"
@@ -42,14 +42,14 @@ class RunIdentity:
     """The identity of a run: the key of idempotency, and the details that history shows.
 
     `app_id` is derived from the DAG run and the task, or is the author's `idempotency_key`. `txn_version` is the lowest
-    transaction version that the run may commit: the generation if the policy is to write again after a clear, else 0.
+    transaction version that the run may commit. It is the generation if a cleared task writes again, else 0.
     Protocol: Transaction Identifiers.
 
     `details` (DAG, task, run, try, map index, data interval), `generation` and the digests go to
     `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` has a short digest
     of each parameter. `sibling_ids` is the prefix and suffix of the app ids of the other mapped tasks in the DAG run;
-    None if the position does not identify the task. `is_of_cleared_run` is True if tasks of the DAG run may have been
-    cleared, after which an item may have another position.
+    None if the map index does not identify the task. `is_of_cleared_run` is True if tasks of the DAG run may have been
+    cleared. Mapped items may then have changed their map index.
     """
 
     app_id: str
@@ -73,7 +73,7 @@ class RunIdentity:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The content of `commitInfo.userMetadata` as JSON values; empty if nothing names the run."""
+        """The content of `commitInfo.userMetadata` as JSON values; empty without details and digest."""
         values: dict[str, Any] = dict(self.details)
         if self.request_digest is not None:
             values |= {"generation": self.generation, "request": self.request_digest}
@@ -82,7 +82,7 @@ class RunIdentity:
 
     @property
     def is_mapped_by_position(self) -> bool:
-        """Whether the app id names a mapped item by its position alone."""
+        """Whether the app id identifies a mapped item only by its map index."""
         index = self.details.get("map_index")
         return isinstance(index, int) and index >= 0 and "idempotency_key" not in self.details
 
@@ -91,8 +91,8 @@ class RunIdentity:
 class Request:
     """The base class of all requests. `table` is the table's address, and `kind` names the class in JSON.
 
-    `single_writer` asserts that no other process writes to the table, so that storage without atomic creation is
-    accepted.
+    With `single_writer`, the author asserts that no other process writes to the table. Storage without atomic creation
+    is then accepted.
     """
 
     kind: ClassVar[str]
@@ -114,7 +114,10 @@ class Request:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote. Raises `InvalidRequestError` for another schema version or an unknown field."""
+        """Parse the output of `to_json`.
+
+        Raises `InvalidRequestError` for invalid JSON, another kind or schema version, and an unknown or invalid field.
+        """
         try:
             body = json.loads(text)
         except ValueError as error:
@@ -122,7 +125,7 @@ class Request:
         if not isinstance(body, dict):
             raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE)
         version, kind = body.pop("schema_version", None), body.pop("kind", None)
-        body.pop("nonce", None)  # is read by `results.nonce_of`
+        body.pop("nonce", None)  # `results.nonce_of` reads it
         if (version, kind) != (SCHEMA_VERSION, cls.kind):
             raise InvalidRequestError(
                 f"This job reads {cls.kind} requests of schema version {SCHEMA_VERSION}, "
@@ -145,10 +148,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest(Request):
-    """A request that ends in a commit, which carries the identity of the run.
+    """A request that ends in a commit; the commit carries the identity of the run.
 
-    After a conflict, the operation is replanned up to `conflict_retries` times within the first `conflict_seconds`
-    seconds. `user_metadata` goes to `commitInfo`.
+    After a conflict, the command replans the operation up to `conflict_retries` times within the first
+    `conflict_seconds` seconds. `user_metadata` goes to `commitInfo`.
     """
 
     incidental: ClassVar[frozenset[str]] = frozenset(
@@ -163,7 +166,7 @@ class CommitRequest(Request):
             "confirm_all_rows",
         }
     )
-    """The fields that do not affect which rows are written. The digest of a request leaves them out."""
+    """The fields that do not affect the written rows. The digest of a request leaves them out."""
 
     identity: RunIdentity | None = None
     user_metadata: str | None = None
@@ -175,7 +178,7 @@ class CommitRequest(Request):
             raise InvalidRequestError(problem, remedy=remedy)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         if not self.table:
             yield "The request names no table.", "Give the table's address."
         for name in ("conflict_retries", "conflict_seconds"):
@@ -193,7 +196,10 @@ class CommitRequest(Request):
 
 
 def choose(record: Any, name: str, choices: type[StrEnum]) -> None:
-    """Convert the text in a field to its enum, since commands compare by identity."""
+    """Convert the text in a field to its enum, because commands compare members by identity.
+
+    Raises `InvalidRequestError` for a text that is not a member.
+    """
     value = getattr(record, name)
     try:
         object.__setattr__(record, name, choices(value))

@@ -10,7 +10,7 @@ from deltalite.requests.base import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequest(Request):
-    """Write the checkpoint of the newest version of `table`, and clean its log if `log_cleanup` is set.
+    """A request to write the checkpoint of the newest version of `table`; `log_cleanup` also cleans its log.
 
     See `DeltaCheckpointOperator` for the meaning of each parameter.
     """

@@ -11,9 +11,9 @@ from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertRequest(CommitRequest):
-    """Convert the folder of Parquet files at `table` to a Delta table, in place.
+    """A request to convert the folder of Parquet files at `table` to a Delta table, in place.
 
-    `partition_schema` names the columns of its `column=value` folders, in their order, with types: `day DATE, id INT`.
+    `partition_schema` lists the columns of the `column=value` folders in order, with types: `day DATE, id INT`.
     See `DeltaConvertOperator` for the meaning of each parameter.
     """
 
@@ -23,7 +23,7 @@ class ConvertRequest(CommitRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.partition_schema is not None and not self.partition_schema.strip():
             yield "partition_schema is empty.", "Write it as 'day DATE, country STRING', or leave it out."

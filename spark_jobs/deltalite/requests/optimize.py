@@ -1,7 +1,7 @@
 """The request of an optimize task.
 
-Sizes are bytes of stored files. If the request has no `target_file_size`, the table's `delta.targetFileSize` applies.
-The command checks that the columns of `z_order_by` and `where` exist and have suitable types.
+Sizes are bytes of stored files. Without `target_file_size`, the table's `delta.targetFileSize` applies. The command
+checks that the columns of `z_order_by` and `where` exist and have suitable types.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_BYTES = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest(CommitRequest):
-    """Compact the files of `table` to a good size, or order its rows along a Z curve with `z_order_by`.
+    """A request to compact small files of `table`, or to order its rows along a Z curve with `z_order_by`.
 
     `where` (SQL on partition columns) selects partitions. See `DeltaOptimizeOperator` for the meaning of each
     parameter.
@@ -43,7 +43,7 @@ class OptimizeRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.where is not None and not self.where.strip():
             yield "where is empty.", "Give a predicate on partition columns, or leave it out for the whole table."
@@ -71,6 +71,6 @@ class OptimizeRequest(CommitRequest):
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(OptimizeRequest, cls)._typed(body)  # a class with slots is made anew; `super()` knows the old one
+        body = super(OptimizeRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
         body["z_order_by"] = tuple(body.get("z_order_by", ()))
         return body

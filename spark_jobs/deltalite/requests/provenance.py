@@ -1,8 +1,8 @@
-"""What a commit says about the run that made it: the JSON object in `commitInfo.userMetadata`.
+"""The run behind a commit: the JSON object in `commitInfo.userMetadata`.
 
-`RunIdentity.provenance` writes the object, and `RunProvenance` reads it, so that a later run can compare itself with
-the run behind an earlier commit. The text comes from a table that others write to, so every value of another type than
-expected counts as absent. Protocol: Commit Provenance Information.
+`RunIdentity.provenance` writes the object, and `RunProvenance` reads it. With it, a run compares itself with the run
+behind an earlier commit. Other writers also set this field, so a value of an unexpected type counts as absent.
+Protocol: Commit Provenance Information.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ DIGEST_SCHEME = "1:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProvenance:
-    """The run behind a commit. A field is None where the commit does not say it, as earlier releases do.
+    """The run behind a commit. A field is None if the commit does not have it; earlier releases wrote fewer fields.
 
-    `generation` counts how often the task was cleared before it committed. `request` is the digest of what the task
-    asked for, `parameters` has a short digest of each parameter. `run_start` is the start of the DAG run, which
-    differs if the run was deleted and made again under the same id. `out_of_order` says that runs of later data
-    intervals had committed before.
+    `generation` counts how often the task was cleared before it committed. `request` is the digest of the task's
+    request, and `parameters` has a short digest of each parameter. `run_start` is the start of the DAG run; it differs
+    if the run was deleted and created again under the same id. `out_of_order` is True if runs of later data intervals
+    had committed before.
     """
 
     dag_id: str | None = None
@@ -43,7 +43,7 @@ class RunProvenance:
 
     @classmethod
     def from_text(cls, text: object) -> Self:
-        """The provenance in `commitInfo.userMetadata`; an empty one where the text is no JSON object."""
+        """Parse `commitInfo.userMetadata`; return an empty provenance if it is not a JSON object."""
         if not isinstance(text, str) or not text.startswith("{"):
             return cls()
         try:
@@ -54,7 +54,7 @@ class RunProvenance:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """The provenance in a parsed JSON object."""
+        """Return the provenance in a parsed JSON object."""
 
         def text(name: str) -> str | None:
             value = values.get(name)
@@ -83,19 +83,19 @@ class RunProvenance:
 
     @property
     def has_digest(self) -> bool:
-        """Whether the commit holds a digest that this release can compare."""
+        """Whether the commit has a digest that this release can compare."""
         return self.request is not None and self.request.startswith(DIGEST_SCHEME)
 
     def is_same_task_instance(self, other: RunProvenance) -> bool:
-        """Whether both name one mapped task of one DAG run."""
+        """Whether both name the same task instance: DAG, task, DAG run and map index."""
         return self._task_instance == other._task_instance
 
     def asks_the_same(self, other: RunProvenance) -> bool:
-        """Whether both have the same digest."""
+        """Whether both have the same request digest."""
         return self.has_digest and self.request == other.request
 
     def differing_parameters(self, other: RunProvenance) -> list[str]:
-        """The names of the parameters whose digests differ, sorted."""
+        """Return the sorted names of the parameters whose digests differ."""
         names = self.parameters.keys() | other.parameters.keys()
         return sorted(name for name in names if self.parameters.get(name) != other.parameters.get(name))
 
@@ -110,7 +110,7 @@ class RunProvenance:
 
 
 def moment(text: str | None) -> datetime | None:
-    """The time that an ISO 8601 text of a provenance means, in UTC; None where it means none."""
+    """Parse an ISO 8601 time of a provenance to UTC; return None if it is absent or invalid."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a restore task asks for."""
+"""The request of a restore task."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest(CommitRequest):
-    """Make `table` what it was at `version`, or at `timestamp` (ISO 8601, UTC where it names no zone).
+    """A request to restore `table` to `version`, or to the version at `timestamp` (ISO 8601, UTC without a zone).
 
-    Exactly one of both is given. See `DeltaRestoreOperator` for the meaning of each parameter.
+    Exactly one of the two is set. See `DeltaRestoreOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "restore"
@@ -23,7 +23,7 @@ class RestoreRequest(CommitRequest):
     ignore_missing_files: bool = False
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.version is None and self.timestamp is None:
             yield "The request names neither a version nor a time to restore.", "Give `version` or `timestamp`."

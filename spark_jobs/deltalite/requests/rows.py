@@ -1,8 +1,8 @@
 """The requests that change rows of an existing table: delete, update and merge.
 
-Conditions and values are Spark SQL, which the commands parse. The classes here refuse what is wrong for every table: an
-empty predicate (it never means "every row"), a clause without an action, a clause of the wrong kind, and a clause that
-an earlier one hides. An error names a clause by its place in the DAG, such as `when_matched[1]`.
+Conditions and values are Spark SQL, which the commands parse. The classes here reject faults that do not depend on the
+table: an empty predicate (it never means "every row"), a clause without an action, an action that its kind of clause
+does not allow, and a clause after one without a condition. An error names a clause as in the DAG: `when_matched[1]`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltalite.requests.source import Source, query_contradictions, sources_of
 
 ALL_COLUMNS = "*"
 Assignments = Mapping[str, str]
-"""SQL expressions by the column that each is for; `a.b` is the member `b` of the struct `a`."""
+"""SQL expressions by target column; `a.b` is the field `b` of the struct `a`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class RowsRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
@@ -47,9 +47,9 @@ class RowsRequest(CommitRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRequest(RowsRequest):
-    """Delete the rows of `table` for which `condition` (SQL) is true.
+    """A request to delete the rows of `table` for which `condition` (SQL) is true.
 
-    `confirm_all_rows` confirms a delete of every row: one without a condition, or with one that is always true.
+    `confirm_all_rows` confirms a delete of every row: without a condition, or with one that is always true.
     """
 
     kind: ClassVar[str] = "delete"
@@ -58,7 +58,7 @@ class DeleteRequest(RowsRequest):
     confirm_all_rows: bool = False
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from RowsRequest.contradictions(self)
         yield from _empty_condition("condition", self.condition, "and set confirm_all_rows=True to delete every row")
         if self.condition is None and not self.confirm_all_rows:
@@ -70,7 +70,7 @@ class DeleteRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRequest(RowsRequest):
-    """Update the rows of `table` for which `condition` (SQL) is true; every row if it is None.
+    """A request to update the rows of `table` for which `condition` (SQL) is true, or every row if it is None.
 
     `set` maps columns to SQL expressions over the old row.
     """
@@ -81,7 +81,7 @@ class UpdateRequest(RowsRequest):
     condition: str | None = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from RowsRequest.contradictions(self)
         yield from _empty_condition("condition", self.condition, "to update every row")
         yield from _wrong_assignments("set", self.set)
@@ -111,11 +111,11 @@ class MergeClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest(RowsRequest):
-    """Merge the rows of `sources` (through `query`, if given) into `table`.
+    """A request to merge the rows of `sources`, or of the `query` over them, into `table`.
 
-    SQL names the source rows `source` and the target rows `target`. Among the clauses of one kind, the first one whose
-    condition is true applies; a row that satisfies none stays as it is. `create_if_missing` creates a missing table,
-    with `partition_by` and `properties`.
+    In SQL, `source` and `target` name the rows of both sides. Among the clauses of one kind, the first one whose
+    condition is true applies. A target row that satisfies none stays as it is. `create_if_missing` creates a missing
+    table with `partition_by` and `properties`.
     """
 
     kind: ClassVar[str] = "merge"
@@ -138,7 +138,7 @@ class MergeRequest(RowsRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from RowsRequest.contradictions(self)
         yield from query_contradictions(self.sources, self.query, self.query_params)
         if not self.on.strip():
@@ -164,7 +164,7 @@ class MergeRequest(RowsRequest):
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(MergeRequest, cls)._typed(body)  # a class with slots is made anew, and `super()` knows the old one
+        body = super(MergeRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
         body["sources"] = sources_of(body["sources"])
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
@@ -181,7 +181,7 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
-    """The faults of a clause that do not depend on its kind."""
+    """Yield the faults of a clause that do not depend on its kind."""
     if len(clause.actions) != 1:
         yield (
             f"The clause has {' and '.join(clause.actions) or 'no action'}.",
@@ -203,7 +203,7 @@ def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
 
 
 def _wrong_clauses(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
-    """The faults of the clauses of one kind, numbered as in the DAG."""
+    """Yield the faults of the clauses of one kind, numbered as in the DAG."""
     allowed = _ACTIONS[name]
     for number, clause in enumerate(clauses):
         if not set(clause.actions) <= set(allowed):

@@ -1,4 +1,4 @@
-"""The inputs of a request, and the query over them."""
+"""The sources of a request and the query over them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One input: any Spark data source, a Delta table at a version or time, or the changes of a Delta table.
+    """One source: any Spark data source, a Delta table at a version or time, or the changes of a Delta table.
 
     `version_as_of` and `timestamp_as_of` (ISO 8601) need the format `delta` and exclude each other.
-    `changes_from_version` and `changes_to_version` (both inclusive; None is the newest) need it too, and read the
-    change data feed. `schema` is Spark DDL text. A Delta source takes no `options`.
+    `changes_from_version` and `changes_to_version` also need it, and read the change data feed. Both are inclusive, and
+    without the second one the newest version is the end. `schema` is Spark DDL. A Delta source takes no `schema` and no
+    `options`.
     """
 
     format: str
@@ -86,7 +87,7 @@ class Source:
 def query_contradictions(
     sources: Mapping[str, Source], query: str | None, query_params: Mapping[str, object]
 ) -> Iterator[Contradiction]:
-    """The faults of the sources, the query and its parameters, each with its remedy."""
+    """Yield the faults of the sources, the query and its parameters, each with its remedy."""
     if not sources:
         yield "The request has no source.", "Give `source` or `sources`."
     if len(sources) > 1 and query is None:

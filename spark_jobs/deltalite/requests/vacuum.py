@@ -1,7 +1,7 @@
 """The request of a vacuum task.
 
-A retention shorter than the table's can break queries, streams and time travel of other users, so the author confirms
-it by the table's name. A confirmation for one table then does not apply to the other tables of a mapped task. The
+A retention shorter than the table's can break queries, streams and time travel of other users. The author therefore
+confirms it with the table's name, so that the confirmation does not apply to the other tables of a mapped task. The
 command compares the retention with the table's property.
 """
 
@@ -16,7 +16,7 @@ from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, choos
 
 
 class VacuumMode(StrEnum):
-    """Where a vacuum looks for files to delete: in the table's folder, or in its log alone."""
+    """The place where a vacuum searches for files to delete: `full` the table's folder, `lite` only its log."""
 
     FULL = "full"
     LITE = "lite"
@@ -24,7 +24,7 @@ class VacuumMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumRequest(CommitRequest):
-    """Delete the files below `table` that no version inside the retention needs.
+    """A request to delete the files below `table` that no version inside the retention needs.
 
     `retention_hours` counts back from now; None means the table's `delta.deletedFileRetentionDuration`.
     See `DeltaVacuumOperator` for the meaning of each parameter.
@@ -42,7 +42,7 @@ class VacuumRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         if self.retention_hours is not None and self.retention_hours < 0:
             yield (
@@ -62,10 +62,10 @@ class VacuumRequest(CommitRequest):
 
     @property
     def confirms_short_retention(self) -> bool:
-        """Whether a retention shorter than the table's was confirmed, by the table's name."""
+        """Whether the author confirmed a retention that is shorter than the table's."""
         return self.confirm_short_retention is not None
 
     @property
     def _names(self) -> tuple[str, str]:
-        """The table's address, and the last part of it."""
+        """The names that confirm: the table's address and its last part."""
         return self.table, self.table.rstrip("/").rpartition("/")[2]

@@ -12,7 +12,7 @@ from deltalite.requests.source import Source, query_contradictions, sources_of
 
 
 class WriteMode(StrEnum):
-    """What a write does with the rows that are already there."""
+    """The effect of a write on a table that exists."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -21,7 +21,7 @@ class WriteMode(StrEnum):
 
 
 class PartitionOverwrite(StrEnum):
-    """What `overwrite` replaces: everything, or the partitions that receive rows."""
+    """The rows that `overwrite` replaces: all (`static`), or those of the partitions that receive rows (`dynamic`)."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -29,10 +29,9 @@ class PartitionOverwrite(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest(CommitRequest):
-    """Write the rows of `sources` (through `query`, where given) to `table`.
+    """A request to write the rows of `sources`, or of the `query` over them, to `table`.
 
-    Sizes are in rows, durations in seconds; every name is a column of the rows to be written. See `DeltaWriteOperator`
-    for the meaning of each parameter.
+    Column names are those of the written rows. See `DeltaWriteOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "write"
@@ -66,14 +65,14 @@ class WriteRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """The faults of the request, each with its remedy; the most important first."""
+        """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         yield from query_contradictions(self.sources, self.query, self.query_params)
         yield from _contradictions(self)
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(WriteRequest, cls)._typed(body)  # a class with slots is made anew, and `super()` knows the old one
+        body = super(WriteRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
         body["sources"] = sources_of(body["sources"])
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
@@ -81,7 +80,7 @@ class WriteRequest(CommitRequest):
 
 
 def _contradictions(request: WriteRequest) -> list[Contradiction]:
-    """The faults of the combination of parameters, each with its remedy."""
+    """Return the faults of the combination of parameters, each with its remedy."""
     overwrites = request.mode is WriteMode.OVERWRITE
     dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
     found: list[Contradiction] = []
