@@ -1,7 +1,7 @@
-"""What a wait says of itself: a log line at its start and every five minutes, and the end of a timeout's message.
+"""The status of a wait: a log line at its start and every five minutes, and the end of a timeout's message.
 
-The sensor and its trigger use the same class. A line names the condition, the version that the wait begins after, the
-newest version of the table and the last poll that storage answered. A table that does not exist is named as that.
+The sensor and its trigger use the same class. The status names the condition, the version after which the wait begins,
+the newest version of the table, and the last poll that storage answered. It also tells if the table does not exist.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WaitStatus:
         self._last_poll: datetime | None = None
 
     def polled(self, hook: DeltaHook, *, answered: bool) -> None:
-        """Note a poll that found nothing, and log the status if it is due. Blocks for as long as storage does."""
+        """Record a poll without a match, and log the status if it is due. Blocks until storage answers."""
         if answered:
             self._last_poll = datetime.now(UTC)
         now = self._clock()
@@ -41,7 +41,7 @@ class WaitStatus:
             _log.info("%s", self.text(hook))
 
     def text(self, hook: DeltaHook) -> str:
-        """The status in words, after a look at the newest version."""
+        """Read the newest version of the table and return the status as text, with secrets redacted."""
         from deltalite.redaction import redacted, secret_values
 
         wait = self._wait
@@ -51,7 +51,7 @@ class WaitStatus:
             f"Waiting for a commit to {wait.table} {wait.condition}, after {begin}. {_newest(hook)} "
             f"Last poll: {last_poll}."
         )
-        # The triggerer logs this line too, and its masker knows none of the task's secrets.
+        # The triggerer also logs this line, and its secrets masker does not know the task's secrets.
         return redacted(status, secret_values(wait.as_dict()))
 
 

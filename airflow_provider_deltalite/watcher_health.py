@@ -1,8 +1,8 @@
-"""The health of a watcher: metrics of Airflow, and log lines for errors that repeat.
+"""The health of a watcher: Airflow metrics, and log lines for repeated failures.
 
-A watcher never ends, so an error that lasts shows up nowhere but here. The metrics carry the name of the asset as a
-tag. An error is logged when it first occurs and then at growing intervals, the 2nd, 4th, 8th, ... time in a row, as an
-error with the name of the asset; the end of a series of errors is logged too.
+A watcher never ends, so this module alone reports a lasting failure. The metrics carry the name of the asset as a tag.
+The first failure is logged as a warning; the 2nd, 4th, 8th, ... in a row are logged as errors. The first success after
+failures is logged too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAG = "deltalite.watcher.lag_versions"
 
 
 class WatcherHealth:
-    """Reports what one watcher does; `asset` is the name of the asset that it watches."""
+    """The health of one watcher; `asset` is the name of the watched asset."""
 
     def __init__(self, asset: str) -> None:
         self._asset = asset
@@ -33,13 +33,13 @@ class WatcherHealth:
         self.recovered()
 
     def recovered(self) -> None:
-        """End a series of failures, if there is one."""
+        """Reset the number of failures in a row, and log the recovery if there were any."""
         if self._failures:
             _log.info("Watching %s again after %s failures.", self._asset, self._failures)
         self._failures = 0
 
     def failed(self, action: str, error: Exception) -> int:
-        """Count a failure of `action`, log it if it is due, and return how many there were in a row."""
+        """Count a failure of `action`, log it if it is due, and return the number of failures in a row."""
         self._report("incr", _FAILURES)
         self._failures += 1
         if self._failures & (self._failures - 1) == 0:
@@ -56,18 +56,18 @@ class WatcherHealth:
         return self._failures
 
     def behind(self, versions: int) -> None:
-        """Report how many versions were seen that this watcher has not handled yet."""
+        """Report how many known versions this watcher has not handled yet."""
         self._report("gauge", _LAG, max(0, versions))
 
     def _report(self, method: str, metric: str, *value: int) -> None:
         try:
             _metrics(method)(metric, *value, tags={"asset": self._asset})
-        except Exception:  # noqa: BLE001  a metric is not worth a watcher
+        except Exception:  # noqa: BLE001  a failed metric must not end the watcher
             _log.debug("Could not report the metric %s of %s.", metric, self._asset, exc_info=True)
 
 
 def _metrics(method: str) -> Callable[..., Any]:
-    """A function of the metrics that the triggerer has set up; the copy in the task SDK is not set up there."""
+    """Return a function of Airflow's metrics; the task SDK's own copy is not initialized in the triggerer."""
     try:
         stats: Any = import_module("airflow.observability.stats")
     except ImportError:  # before Airflow 3.3

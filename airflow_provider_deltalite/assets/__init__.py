@@ -1,5 +1,5 @@
-"""Tables as Airflow assets: their URI, their watcher and their events.
+"""Delta tables as Airflow assets: URI, watcher and events.
 
-Users' DAGs call it, and the provider's operators and triggers.
+Users' DAGs and the provider's operators and triggers call it.
 Begin with `delta.py`.
 """

@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 def wants_partition_events(context: Context, *, partition_events: bool | None) -> bool:
     """Whether the task's events name partitions; if `partition_events` is None, the DAG's timetable decides.
 
-    Airflow starts no DAG with a plain asset schedule by an event that has a partition key, so events have keys only if
-    an author asks for them. `PartitionedAtRuntime` says that tasks name the partitions.
+    An event with a partition key does not start a DAG that has a plain asset schedule, so events have keys only on
+    request. The timetable `PartitionedAtRuntime` is such a request.
     """
     if partition_events is not None:
         return partition_events
@@ -26,9 +26,9 @@ def wants_partition_events(context: Context, *, partition_events: bool | None) -
 
 
 def name_partitions(event: Any, result: OperationResult) -> None:
-    """Add the touched partitions to the outlet event of an asset, and log it if the result names none.
+    """Add the touched partitions to the outlet event of an asset, and log if the result names none.
 
-    Before Airflow 3.2 an event has no partitions, and nothing happens.
+    Does nothing before Airflow 3.2, whose events have no partitions.
     """
     if not hasattr(event, "add_partitions"):
         return

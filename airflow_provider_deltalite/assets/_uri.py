@@ -1,7 +1,7 @@
-"""One URI for a table, however it is addressed, and the same on every version of Airflow.
+"""The asset URI of a table: the same for every spelling of its address and on every version of Airflow.
 
-Airflow normalises the schemes of the providers that happen to be installed, and leaves others alone; what comes from
-here is left as it is by all of them. The address itself is checked as an operator checks it. Standard library only.
+Airflow normalizes the URI schemes of the installed providers. None of them changes a URI from this module. The address
+is validated as in an operator. The module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from deltalite.storage.locations import parse_location
 
-# Several names of one storage, as engines spell them.
+# Alternative schemes of a storage, by the one that the URI has.
 SAME_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
 _NOT_ASCII = re.compile(r"[^\x21-\x7e]+")
 
 
 def asset_uri(table: str) -> str:
-    """The URI of the table at an address: `file:///lake/orders`, `s3://lake/orders`.
+    """Return the asset URI of a table's address, such as `file:///lake/orders` or `s3://lake/orders`.
 
     Raises ``InvalidTableAddressError``.
     """

@@ -1,9 +1,11 @@
-"""Tables as Airflow assets: one URI for a table, a watcher for commits from anywhere, and one reading of all events.
+"""Delta tables as Airflow assets: the asset of a table, its watcher, and its events.
 
-Two things make events of a table's asset: a task of ours that has it among its outlets, with the task's result as the
-event's `extra`, and a watcher, with a range of versions as the payload. `delta_events` reads both into one form.
-Airflow may merge events into one run, repeat them, and start a run without any; the range of all events of a run is
-what a consumer should work on, and working on a version again should change nothing.
+An asset has two sources of events. A task of this provider with the asset among its outlets sends an event with the
+task's result as `extra`. A watcher sends an event with a range of versions as the payload. `delta_events` converts both
+to `DeltaEvent`.
+
+Airflow may merge several events into one DAG run, repeat an event, and start a run without one. A consumer should
+process the range of all events of its run, and be idempotent for each version.
 """
 
 from __future__ import annotations
@@ -32,15 +34,15 @@ def delta_asset(
     extra: Mapping[str, Any] | None = None,
     **trigger: Any,
 ) -> Asset:
-    """The asset of a Delta table; name and URI are the same, whichever way the table is addressed.
+    """Return the asset of a Delta table; every spelling of the address gives the same name and URI.
 
-    A DAG that is scheduled on it starts when a task has it among its ``outlets``, and with ``watch`` when anybody at
-    all commits to the table. Give one of the two: a task's commit to a watched table is two events.
+    A DAG that is scheduled on the asset starts after a task that has the asset among its ``outlets``. With ``watch`` it
+    starts after a commit of any writer. Use only one of the two: a task's commit to a watched table sends two events.
 
-    :param table: The table's address, as operators take it, known when the DAG file is parsed (no template).
-    :param watch: Have the triggerer watch the table, as long as a DAG that is scheduled on the asset is not paused.
+    :param table: The table's address as in an operator, but not a template.
+    :param watch: Let the triggerer watch the table while a DAG that is scheduled on the asset is active (not paused).
     :param group: The asset's group in Airflow.
-    :param extra: Information on the asset itself.
+    :param extra: The ``extra`` of the asset.
     :param trigger: With ``watch``, the parameters of ``DeltaTableTrigger``: ``operations``, ``poke_interval``,
         ``storage_conn_id``, ...
     """
@@ -62,11 +64,14 @@ def delta_asset(
 class DeltaEvent:
     """An event of a table's asset: the versions from `from_version` to `version`, both inclusive.
 
-    `operations` and `commit_timestamp` (milliseconds UTC) are those of the commits that count; `data_changed` is None
-    where a task of ours did not say it. `reset`: the table was made again, and `from_version` is its first version.
-    `gap`: log cleanup took some of the commits away before they were seen. `watched`: sent by a watcher, not a task.
-    `partitions`: the partitions whose rows changed, such as `day=2026-03-01/country=DE`; None if the event does not
-    name them.
+    - `operations`: the operations of the commits that count
+    - `commit_timestamp`: the newest time of these commits, in milliseconds UTC
+    - `data_changed`: whether one of these commits adds or removes rows; None in the event of a task
+    - `reset`: whether the table was dropped and created again; `from_version` is then its first version
+    - `gap`: whether log cleanup deleted commits before the watcher read them
+    - `watched`: whether a watcher sent the event; false for the event of a task
+    - `partitions`: the partitions whose rows changed, such as `day=2026-03-01/country=DE`; None if the event does not
+      name them
     """
 
     table: str
@@ -83,13 +88,13 @@ class DeltaEvent:
 
 
 class DeltaEvents(tuple[DeltaEvent, ...]):
-    """The events of one asset that started a DAG run, oldest first; none where the run was started in another way."""
+    """The events of one asset that started a DAG run, oldest first; empty if the run was started in another way."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, events: Iterable[DeltaEvent]) -> Self:
-        """The events of the table as it is now: those before it was last made again are of another table."""
+        """Keep the events since the table was last dropped and created again; earlier ones belong to the old table."""
         kept: list[DeltaEvent] = []
         for event in events:
             if event.reset:
@@ -99,22 +104,22 @@ class DeltaEvents(tuple[DeltaEvent, ...]):
 
     @property
     def from_version(self) -> int | None:
-        """The first version that is new."""
+        """The first version of all events; None without events."""
         return min((event.from_version for event in self), default=None)
 
     @property
     def version(self) -> int | None:
-        """The last version that is new."""
+        """The last version of all events; None without events."""
         return max((event.version for event in self), default=None)
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """All operations, in the order of their names."""
+        """The operations of all events, sorted by name."""
         return tuple(sorted({operation for event in self for operation in event.operations}))
 
     @property
     def partitions(self) -> tuple[str, ...] | None:
-        """The partitions whose rows changed, by name; None if there is no event, or if one does not name them."""
+        """The partitions whose rows changed, sorted by name; None without events, or if an event does not name them."""
         names: set[str] = set()
         for event in self:
             if event.partitions is None:
@@ -124,26 +129,26 @@ class DeltaEvents(tuple[DeltaEvent, ...]):
 
     @property
     def reset(self) -> bool:
-        """Whether the table was made again, so that whatever was taken from it before is void."""
+        """Whether the table was dropped and created again, so that results from the old table are obsolete."""
         return any(event.reset for event in self)
 
     @property
     def gap(self) -> bool:
-        """Whether not all commits of the range can be read any more."""
+        """Whether log cleanup has deleted commits of the range."""
         return any(event.gap for event in self)
 
 
 def delta_events(context: Context, asset: Asset | AssetAlias | str) -> DeltaEvents:
-    """The events of a table's asset that have started this DAG run.
+    """Return the events of a table's asset that started this DAG run.
 
     :param context: The task's context.
-    :param asset: What ``delta_asset`` returned, another asset or alias with the events of one table, or the table's
+    :param asset: The asset from ``delta_asset``, another asset or alias with the events of one table, or the table's
         address.
     """
     wanted = delta_asset(asset) if isinstance(asset, str) else asset
     triggering = context.get("triggering_asset_events")
     try:
-        received = list(triggering[wanted]) if triggering else []  # Airflow 3.1 has assets that a dict does not take
+        received = list(triggering[wanted]) if triggering else []  # in Airflow 3.1 some assets are not hashable
     except KeyError:
         received = []
     received.sort(key=lambda event: event.timestamp)
@@ -151,7 +156,7 @@ def delta_events(context: Context, asset: Asset | AssetAlias | str) -> DeltaEven
 
 
 def _read(extra: Mapping[str, Any]) -> DeltaEvent | None:
-    """An event in either of its forms, None where it is somebody else's, or a task's that made no version."""
+    """Parse the event of a watcher or a task; return None for another event, or if the task made no commit."""
     match extra:
         case {
             "payload": {"table": str() as table, "from_version": int() as first, "version": int() as last} as payload

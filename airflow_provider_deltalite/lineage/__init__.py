@@ -1,5 +1,5 @@
-"""What OpenLineage learns about a task: datasets, edges and facets.
+"""OpenLineage metadata of a task: datasets, edges and facets.
 
-The operators call it when OpenLineage's listener asks; it is not imported otherwise.
-Begin with `edges.py` (what a request reads and writes), then `facets.py`.
+The operators call it if OpenLineage's listener asks for lineage; otherwise nothing imports it.
+Begin with `edges.py` (the inputs and outputs of a request), then `facets.py`.
 """

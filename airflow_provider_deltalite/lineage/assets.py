@@ -1,9 +1,8 @@
-"""From Airflow's assets to OpenLineage's datasets.
+"""Conversion of Airflow assets to OpenLineage datasets.
 
-An asset whose URI is an address of storage is named as a table there would be, so that the asset of a table and the
-table are one dataset. Any other is left to the converter that the provider of its scheme has registered. This provider
-registers none: the schemes of storage belong to the providers of these storages, and two converters of one scheme
-would depend on which is loaded last.
+An asset whose URI is a storage address gets the name of a table at that address, so that a table and its asset are one
+dataset. For any other URI, the converter of the provider that owns the scheme applies. This provider registers no
+converter: the storage schemes belong to other providers, and of two converters for one scheme the last loaded wins.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _STORAGE = frozenset({"file", "s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs",
 
 
 def asset_dataset(asset: Asset, named: Container[DatasetName]) -> Any:
-    """The dataset of an asset; None where it is `named` already, or where nobody knows what it is."""
+    """Return the dataset of an asset; None if `named` has it already, or if no converter knows the URI."""
     name = asset_name(asset.uri)
     if name is None:
         from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset
@@ -33,7 +32,7 @@ def asset_dataset(asset: Asset, named: Container[DatasetName]) -> Any:
 
 
 def asset_name(uri: str) -> DatasetName | None:
-    """The name of what lies at the URI of an asset, None where it is no address of storage."""
+    """Return the dataset name for the URI of an asset; None if the URI is not a storage address."""
     scheme, colon, _ = uri.partition(":")
     if not uri.startswith("/") and (not colon or scheme.lower() not in _STORAGE):
         return None

@@ -1,10 +1,10 @@
-"""What a task reads and writes, as values: from its request, and from its result once there is one.
+"""The inputs and outputs of a task, from its request and, once it is known, its result.
 
-The table of a request is an output where the operation makes a version of it, and an input where it only looks at it (a
-checkpoint, manifests, a dry run). A table that is changed in place is no input as well: the graph would be a circle,
-and the version that was read stands in the facet of the run. Sources are inputs, Delta tables with the version that was
-read where it is known. Statistics are only said of a commit that was made now: a run that found its earlier commit
-names the version, and does not count its rows a second time.
+The table of a request is an output if the operation commits to it, and an input if the operation only reads it (a
+checkpoint, manifests, a dry run). A table that is changed in place is not also an input, which would make the graph
+circular; the run facet has the version that was read. Sources are inputs, and a Delta source has the version that was
+read if it is known. Only a new commit has statistics. A run that found its earlier commit names the version without
+them, so that its rows do not count twice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DatasetVersion = tuple[DatasetName, int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What was written into new files; None where the operation does not count it."""
+    """The rows, bytes and files that a commit wrote; None if the operation does not count them."""
 
     rows: int | None = None
     size_bytes: int | None = None
@@ -47,7 +47,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One dataset that a task reads or writes. `file_format` is `delta` for tables, else the format of a source."""
+    """One dataset that a task reads or writes. `file_format` is `delta` for a Delta table, else the source's format."""
 
     name: DatasetName
     address: str
@@ -59,13 +59,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edges:
-    """All that a task reads and writes."""
+    """The inputs and outputs of a task."""
 
     inputs: tuple[Edge, ...] = ()
     outputs: tuple[Edge, ...] = ()
 
 
-# By kind of request: the metrics that count rows, bytes and files of what was written.
+# By kind of request: the metrics with the written rows, bytes and files.
 _COUNTED: Mapping[str, tuple[Sequence[str], str, str]] = {
     "write": (("numOutputRows",), "numOutputBytes", "numFiles"),
     "merge": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
@@ -78,7 +78,7 @@ _COUNTED: Mapping[str, tuple[Sequence[str], str, str]] = {
 
 
 def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
-    """What `request` reads and writes; with what is known of it since it came to `result`."""
+    """Return the inputs and outputs of `request`, with versions and statistics from `result` if there is one."""
     inputs = _sources(request, result)
     table = _table(request, result)
     if _only_looks(request):
@@ -87,7 +87,7 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
 
 
 def table_edge(address: str, *, version: int | None = None) -> Edge:
-    """A Delta table, at a version or at none in particular."""
+    """Return the edge of a Delta table, optionally at a version."""
     return Edge(name=dataset_name(address), address=address, version=version)
 
 
@@ -128,7 +128,7 @@ def _statistics(kind: str, result: OperationResult) -> Statistics | None:
 
 
 def _lifecycle(request: Request, result: OperationResult) -> str | None:
-    """What the commit did to the table as a whole, in OpenLineage's words."""
+    """Return OpenLineage's lifecycle change (`CREATE` or `OVERWRITE`) of the commit, or None."""
     if not result.committed:
         return None
     if result.read_version is None:
@@ -154,7 +154,7 @@ def _sources(request: Request, result: OperationResult | None) -> tuple[Edge, ..
 
 
 def _source(source: Source, read_version: int | None) -> Edge | None:
-    """A source that lies at a path; what is read from a service has no address to go by."""
+    """Return the edge of a source with a path; None for other sources, which have no dataset name."""
     if not source.path:
         return None
     if source.format.lower() == _DELTA:

@@ -1,8 +1,9 @@
-"""From edges to what OpenLineage sends. Loads OpenLineage's client, so it is imported where lineage is asked for.
+"""Conversion of edges to OpenLineage datasets and facets.
 
-An input that is a Delta table says the version that was read. An output says version, schema, where it is stored, and
-what was written. The run has one facet of our own, `deltalite`: the result of the task, so that a skipped run can be
-told from a commit, and a commit be found in the table's history. Values in, values out.
+The module loads OpenLineage's client, so import it only if lineage is requested. A Delta input has the version that was
+read. An output has the version, the schema, the storage and the written rows, bytes and files. The run has the facet
+`deltalite` with the task's result. It distinguishes a skipped run from a commit, and leads to the commit in the
+table's history.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ _DATA_FILES = "parquet"
 
 @attrs.define(kw_only=True)
 class DeltaliteRunFacet(RunFacet):
-    """What a task came to, with the names of its XCom."""
+    """The result of a task, with the field names of its XCom."""
 
     operation: str
     version: int | None = None
-    readVersion: int | None = None  # noqa: N815  facets are spelled like this
+    readVersion: int | None = None  # noqa: N815  OpenLineage uses camel case
     committed: bool = False
     skipped: bool = False
     appId: str | None = None  # noqa: N815  as above
@@ -62,7 +63,7 @@ def operator_lineage(
     query: str | None = None,
     schemas: Mapping[DatasetVersion, Sequence[Column]] | None = None,
 ) -> Any:
-    """The `OperatorLineage` of a task; `schemas` are the columns that are known."""
+    """Return the `OperatorLineage` of a task; `schemas` has the columns of the known table versions."""
     known = schemas or {}
     return OperatorLineage(
         inputs=[_input(edge, known.get((edge.name, edge.version), ())) for edge in edges.inputs],
@@ -73,7 +74,7 @@ def operator_lineage(
 
 
 def plain_dataset(edge: Edge) -> Any:
-    """A dataset by its name alone."""
+    """Return a dataset that has only a name."""
     return Dataset(namespace=edge.name.namespace, name=edge.name.name)
 
 

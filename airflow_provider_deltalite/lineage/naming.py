@@ -1,9 +1,9 @@
-"""Names of datasets, by OpenLineage's rules: one table is one dataset, however its address is spelled.
+"""Dataset names by OpenLineage's rules: every spelling of a table's address gives the same name.
 
-The namespace is the storage (`s3://bucket`, `file`), the name is the path in it, so that what this provider says of a
-table meets what Spark's own integration and other tools say of it. Keys of object stores begin without a slash, paths
-of file systems with one. What is read by a pattern is named by the folder in front of the pattern. Standard library
-only. Specification: OpenLineage, Naming.md.
+The namespace is the storage (`s3://bucket`, `file`), and the name is the path in it. OpenLineage's Spark integration
+and other tools use the same names, so their lineage joins with this provider's. Keys of object stores begin without a
+slash, paths of file systems with one. A source with a glob pattern has the name of the folder before the pattern. The
+module uses only the standard library. Specification: OpenLineage, Naming.md.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from airflow_provider_deltalite.assets._uri import SAME_STORAGE
 from deltalite.storage.locations import parse_location
 
 _HAS_KEYS = frozenset({"s3", "gs", "wasbs"})
-_HAS_CONTAINERS = frozenset({"abfss", "wasbs"})  # what stands before the `@` there is no user
-_PASSWORD = re.compile(r"://[^/@]*:[^/]*@")  # with the user in front; the address of a source may have one
+_HAS_CONTAINERS = frozenset({"abfss", "wasbs"})  # the part before the `@` is a container, not a user
+_PASSWORD = re.compile(r"://[^/@]*:[^/]*@")  # user and password in the address of a source
 _PATTERN = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetName:
-    """What identifies a dataset for OpenLineage."""
+    """The identity of a dataset in OpenLineage."""
 
     namespace: str
     name: str
 
 
 def dataset_name(address: str) -> DatasetName:
-    """The name of what lies at an address.
+    """Return the dataset name of an address.
 
     Raises:
-        InvalidTableAddressError: it is no address.
+        InvalidTableAddressError: the address is invalid.
     """
     location = parse_location(_PASSWORD.sub("://", address, count=1))
     if location.is_local:
@@ -47,6 +47,6 @@ def dataset_name(address: str) -> DatasetName:
 
 
 def folder_before_pattern(path: str) -> str:
-    """The path, or the folder in front of the first of its parts that is a pattern."""
+    """Return the path, or the folder before its first part that is a glob pattern."""
     found = _PATTERN.search(path)
     return path if found is None else path[: path.rfind("/", 0, found.start()) + 1]

@@ -1,4 +1,4 @@
-"""The buttons of a task in Airflow's interface, such as the link to Spark's interface.
+"""The links of a task in Airflow's UI: the Spark application and the commit.
 
 Airflow calls it through the operators.
 Begin with `delta.py`.

@@ -1,9 +1,8 @@
-"""The buttons of a task: the Spark application that did its work, and the commit that came of it.
+"""The links of a task in Airflow's UI: the Spark application that ran it, and the commit that it made.
 
-A link is a text that the worker stores with the task. It is stored as soon as it is known, so that a task that runs, or
-whose worker is killed, has it too; Airflow asks again when the task ends, and is told what is still true then. The UI
-of a driver dies with its job: afterwards the link leads to Spark's history server or YARN's ResourceManager where one
-is known, and else there is none.
+The worker stores a link with the task as soon as it knows the address, so a running or killed task has its links too.
+When the task ends, Airflow asks for the links again. The driver's UI ends with the job. The link to the application
+then opens Spark's history server or YARN's ResourceManager if one is known; otherwise it is empty.
 """
 
 from __future__ import annotations
@@ -23,33 +22,33 @@ if TYPE_CHECKING:
     from deltalite.results import JobStarted
 
 _log = logging.getLogger(__name__)
-# Airflow's UI shows no button for an address of another scheme.
+# Airflow's UI shows no link with another scheme.
 _SHOWN_SCHEMES = frozenset({"http", "https"})
 
 
 class _StoredLink(BaseOperatorLink):
-    """A link that the operator has found while it ran."""
+    """A link whose address the operator learns while it runs."""
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002  Airflow's signature
-        """The link at the end of the task; empty where there is none: Airflow would show None as a text."""
+        """Return the link at the end of the task; empty if there is none, because Airflow would show None as text."""
         links: TaskLinks | None = getattr(operator, "_links", None)
         return (links.at_end.get(self.xcom_key) if links else None) or ""
 
 
 class SparkApplicationLink(_StoredLink):
-    """The driver's UI while the job runs; then the history server's or YARN's page of the application."""
+    """The link to the driver's UI while the job runs; later to the application in the history server or in YARN."""
 
     name = "Spark application"
 
 
 class DeltaCommitLink(_StoredLink):
-    """The web page of the commit's file in the table's log, where ``[deltalite] commit_link`` names one."""
+    """The link to the commit's file in the table's log, if ``[deltalite] commit_link`` is set."""
 
     name = "Delta commit"
 
 
 class TaskLinks:
-    """The links of one try of a task. Nothing that goes wrong here may fail the task."""
+    """The links of one task attempt. An error here is logged and does not fail the task."""
 
     def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
         self.at_end: dict[str, str | None] = {}
@@ -58,22 +57,22 @@ class TaskLinks:
     def application(
         self, job: JobStarted, *, history: str | None, resource_manager: str | None, hosts: Collection[str]
     ) -> None:
-        """Remember where a Spark application is shown: its UI while it runs, and the page that lasts for later.
+        """Store the link to a Spark application: the driver's UI now, and the lasting page for the end of the task.
 
-        The UI is left out where its address is not on one of `hosts`.
+        The link skips the driver's UI if its address is not on one of `hosts`.
         """
         lasting = application_page(job.application_id, history=history, resource_manager=resource_manager)
         now = job.ui_url if job.ui_url is not None and is_web_page_on(job.ui_url, hosts) else lasting
         self._store(SparkApplicationLink().xcom_key, now=now, at_end=lasting)
 
     def commit(self, table: str, version: int | None) -> None:
-        """Store the web page of a commit; there is none without `commit_link`, or if the operation made no commit."""
+        """Store the link to a commit; do nothing without `commit_link`, or if the operation made no commit."""
         template = conf.get("deltalite", "commit_link", fallback=None)
         if version is None or not template:
             return
         try:
             page = commit_page(table, version, template=template)
-        except (LookupError, ValueError, AttributeError) as error:  # as `str.format` refuses a template
+        except (LookupError, ValueError, AttributeError) as error:  # raised by `str.format`
             _log.warning("Omitting the link to the commit: [deltalite] commit_link is %r: %r", template, error)
             return
         if urlsplit(page).scheme.lower() not in _SHOWN_SCHEMES:
@@ -91,12 +90,12 @@ class TaskLinks:
             return
         try:
             self._ti.xcom_push(key=key, value=now)
-        except Exception:  # noqa: BLE001  a button is not worth a task
+        except Exception:  # noqa: BLE001  a missing link must not fail the task
             _log.warning("The link %s could not be stored.", now, exc_info=True)
 
 
 def application_page(application_id: str, *, history: str | None, resource_manager: str | None) -> str | None:
-    """Where an application can be looked at after its end, None where nobody keeps it."""
+    """Return the address of a finished application; None without a history server or a YARN ResourceManager."""
     if history:
         return f"{_http(history)}/history/{application_id}/"
     if resource_manager and application_id.startswith("application_"):
@@ -105,7 +104,7 @@ def application_page(application_id: str, *, history: str | None, resource_manag
 
 
 def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
-    """Whether an address that somebody else wrote is http(s) on one of these hosts, and nothing that only looks so."""
+    """Whether an untrusted address is a plain http(s) address on one of these hosts."""
     if not address.isascii() or not address.isprintable() or set(address) & set(" \\<>\"'"):
         return False
     try:
@@ -117,7 +116,7 @@ def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
 
 
 def host_of(address: str) -> str | None:
-    """The host in an address with or without a scheme; None where there is none."""
+    """Return the host in an address with or without a scheme; None if there is none."""
     try:
         return urlsplit(address.removeprefix("k8s://") if "://" in address else f"//{address}").hostname
     except ValueError:
@@ -125,10 +124,10 @@ def host_of(address: str) -> str | None:
 
 
 def commit_page(table: str, version: int, *, template: str) -> str:
-    """The web page that the deployment has for the file of a commit.
+    """Fill in the deployment's template for the web page of a commit file.
 
     Raises:
-        LookupError, ValueError, AttributeError: the template cannot be filled in.
+        LookupError, ValueError, AttributeError: the template is invalid.
     """
     location = parse_location(table)
     root = f"file://{quote(location.path)}" if location.is_local else location.path
@@ -139,7 +138,7 @@ def commit_page(table: str, version: int, *, template: str) -> str:
 
 
 def _http(address: str) -> str:
-    """The address with a scheme, and without a user and password: links are stored and shown."""
+    """Return the address with a scheme and without user and password, because links are stored and shown."""
     scheme, _, rest = (address if "://" in address else f"http://{address}").rstrip("/").partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

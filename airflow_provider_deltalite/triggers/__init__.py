@@ -1,5 +1,5 @@
-"""Triggers for the triggerer: one waits for a version, one watches a table for asset events.
+"""Triggers that wait for a version of a table, or watch a table for asset events.
 
-Airflow, the sensor and users' asset watchers call `delta.py`; the other modules are private.
+Airflow, the sensor and users' asset watchers import `delta.py`; the other modules are private.
 Begin with `_version.py`, then `_table.py`.
 """

@@ -1,8 +1,9 @@
-"""How triggers call what blocks: in threads of their own, from where Airflow can be asked for a connection.
+"""Run the blocking calls of triggers in a thread pool of this provider.
 
-Not by `asyncio.to_thread`. In a thread that asgiref has not started, Airflow 3.1 asks its supervisor from a second
-event loop: the answer is lost, and the next one ends the triggerer with all that runs in it. And the threads of that
-function are few and everybody's, for DNS too: storage that hangs would hold up triggers that never asked it.
+`asyncio.to_thread` does not fit, for two reasons. In a thread that asgiref did not start, Airflow 3.1 asks its
+supervisor for a connection from a second event loop. The answer is lost, and the next one ends the triggerer with all
+its triggers. Also, asyncio's default pool is small and serves the whole process, DNS lookups included, so storage that
+hangs would delay unrelated triggers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _MOST_THREADS = 32
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `call` returns, while the event loop goes on."""
-    from asgiref.sync import sync_to_async  # a triggerer has it; parsing a DAG need not load it
+    """Run `call` in a thread without blocking the event loop, and return its result."""
+    from asgiref.sync import sync_to_async  # not needed to parse a DAG
 
     return await sync_to_async(call, thread_sensitive=False, executor=_threads())(*args, **kwargs)
 

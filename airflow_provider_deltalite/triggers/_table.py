@@ -1,13 +1,14 @@
 """The trigger of an `AssetWatcher`: it sends an event for the asset if the table has commits that count.
 
-The trigger never ends. If storage or Airflow fails, it tries again after growing pauses. Polls run in threads, so they
-do not block the triggerer's event loop. The triggers of one table share their polls (Airflow 3.3). Each trigger decides
-for itself what counts, and reads the log itself if it joins later or has missed a batch.
+The trigger never ends. If storage or Airflow fails, it retries after growing pauses. Polls run in threads, so they do
+not block the triggerer's event loop. The triggers of one table share their polls (Airflow 3.3). Each trigger applies
+its own condition, and reads the log itself if it joins later or has missed a batch.
 
-Airflow 3.3 keeps the trigger's position with the asset. The trigger reads it before the first poll, and stores it some
-seconds after an event, when Airflow has stored the event. So a restart may repeat an event and does not lose one.
-Nothing is kept before Airflow 3.3, or if one trigger serves several assets. Then a restart begins at `start`, and so it
-does if the stored position is unreadable; the log then names the commits that may be left out.
+Airflow 3.3 stores the trigger's position with the asset. The trigger reads it before the first poll. After an event it
+waits until Airflow has stored the event, and then stores the position. A restart can therefore repeat an event, but
+never loses one. A restart begins at `start` in three cases: before Airflow 3.3, if several assets share the trigger and
+none of them is `delta_asset(...)` of the table, and if the stored position is unreadable. In the last case the trigger
+logs which commits may be left out.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ if TYPE_CHECKING:
     from deltalite.watch import Step
 
 _LATEST: Literal["latest"] = "latest"
-# A batch holds at most this many commits, so that the position is stored now and then if the table is far ahead.
+# A batch holds at most this many commits, so that a trigger far behind still stores its position regularly.
 _MOST_STEPS = 1000
-# The summaries in a batch hold about this much memory, since a commit may have many partitions.
+# A batch ends at about this much memory, because the summary of a commit may have many partitions.
 _MOST_HELD_BYTES = 16 * 1024 * 1024
-# The length of an unreadable value in a warning; a readable position has half of it.
+# A warning shows this much of an unreadable value; a valid position is about half as long.
 _MOST_SHOWN = 300
-# A triggerer sends its events once a second to the process that stores them, and loses them if it ends before that.
+# A triggerer sends its events once a second to the process that stores them. It loses unsent events if it ends.
 _STORING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The steps that one poll has read, from `base` to `position`; `more` is true if it stopped before the end."""
+    """The steps that one poll has read, from `base` to `position`; `more` is true if the log has further commits."""
 
     base: LogPosition
     steps: tuple[Step, ...]
@@ -58,7 +59,7 @@ class Batch:
 
 
 class DeltaTableTrigger(BaseEventTrigger):
-    """Send an event if a Delta table has commits that count; made for an ``AssetWatcher``.
+    """Send an event if a Delta table has commits that count, for an ``AssetWatcher``.
 
     The payload of an event is ``{table, table_id, from_version, version, operations, data_changed, commit_timestamp,
     reset, gap, partitions}``:
@@ -100,7 +101,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         poke_interval: float = 60.0,
         storage_conn_id: str | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # as Airflow has it
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.table = parse_location(table).path
         self.start = _checked_start(start)
         self.condition = CommitCondition(
@@ -115,7 +116,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         self._health = WatcherHealth(asset_uri(self.table))
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class at its public address, and its arguments; triggers with equal arguments are one trigger."""
+        """Return the class at its public address, and its arguments; Airflow merges triggers with equal arguments."""
         condition = {name: value for name, value in self.condition.as_dict().items() if name != "app_id"}
         return (
             "airflow_provider_deltalite.triggers.delta.DeltaTableTrigger",
@@ -129,12 +130,12 @@ class DeltaTableTrigger(BaseEventTrigger):
         )
 
     def shared_stream_key(self) -> Hashable | None:
-        """Return the key of triggers that share their polls: the same table, connection and interval."""
+        """Return the key by which triggers share their polls: table, connection and interval."""
         return ("deltalite", self.table, self.storage_conn_id, self.poke_interval)
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Batch]:
-        """Poll forever: yield the table's position first, and then the batches of its new commits."""
+        """Poll forever: yield an empty batch at the table's position first, and then its new commits in batches."""
         trigger, position = cls(**kwargs), None
         while True:
             if position is None:
@@ -148,7 +149,7 @@ class DeltaTableTrigger(BaseEventTrigger):
                 await asyncio.sleep(trigger.poke_interval)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
-        """Yield the events of this trigger; if a batch does not begin at its position, it reads the log itself."""
+        """Yield the events of this trigger; read the log if a batch does not begin at the trigger's position."""
         position = await self._restore()
         async for shared in _after_an_empty_batch(shared_stream):
             batch = shared
@@ -167,21 +168,21 @@ class DeltaTableTrigger(BaseEventTrigger):
                     await asyncio.sleep(_STORING_SECONDS)
                 if batch.steps:
                     await self._save(position)
-                if batch is shared or not batch.more:  # the shared stream continues a shared batch that stopped early
+                if batch is shared or not batch.more:  # the shared stream itself continues an incomplete shared batch
                     break
                 batch = await self._ask(_next_batch, position.log_position)
             self._health.behind(0)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield the same events without sharing, for Airflow before 3.3."""
+        """Yield the same events from polls that are not shared, for Airflow before 3.3."""
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
             yield event
 
     async def _restore(self) -> WatchPosition:
-        """Return the stored position, or else the first one, which is stored at once: the first event may come late.
+        """Return the stored position, or else store and return that of `start`.
 
-        An unreadable position, such as that of another release, is ignored. An error would end the trigger, and Airflow
-        would create it again each second.
+        It is stored at once, because the first event may come late. An unreadable position, such as that of another
+        release, is logged and ignored. An error would end the trigger, and Airflow would create it again each second.
         """
         saved, unreadable = await self._saved(), None
         if saved is not None:
@@ -215,11 +216,11 @@ class DeltaTableTrigger(BaseEventTrigger):
         return table_id
 
     async def _ask(self, question: Any, *arguments: Any) -> Any:
-        """Call a blocking function with the table's store, again and again until it returns, and return the answer."""
+        """Call a blocking function with the table's store, retry until it succeeds, and return the answer."""
         while True:
             try:
                 answer = await in_thread(self._hook.ask, lambda store: question(store, *arguments))
-            except Exception as error:  # noqa: BLE001  Airflow would create a trigger that ends again each second
+            except Exception as error:  # noqa: BLE001  if the trigger ended, Airflow would create it again each second
                 failures = self._health.failed("read the log", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
@@ -230,12 +231,12 @@ class DeltaTableTrigger(BaseEventTrigger):
 
     @property
     def _cursor_key(self) -> str:
-        """The key of the position; a trigger with another `start` or condition has another key."""
+        """The key of the stored position; it depends on the table, `start` and the condition."""
         request = json.dumps([asset_uri(self.table), self.start, self.condition.as_dict()], sort_keys=True)
         return f"deltalite:position:{hashlib.sha256(request.encode()).hexdigest()[:32]}"
 
     async def _saved(self) -> object:
-        """Return the stored value, or None; ask Airflow until it answers, because a guess could leave commits out."""
+        """Return the stored value, or None; retry until Airflow answers, because a guess could skip commits."""
         while True:
             try:
                 saved: object = await self._in_state_store("get", self._cursor_key)
@@ -247,7 +248,7 @@ class DeltaTableTrigger(BaseEventTrigger):
                 return saved
 
     async def _save(self, position: WatchPosition) -> None:
-        """Store the position; if that fails, a restart repeats events."""
+        """Store the position. A failure is logged; a restart then repeats events."""
         try:
             await self._in_state_store("set", self._cursor_key, position.as_dict())
         except Exception as error:  # noqa: BLE001  as in `_ask`
@@ -260,7 +261,7 @@ class DeltaTableTrigger(BaseEventTrigger):
             return None
         try:
             return await _called(stores, method, *arguments)
-        except ValueError:  # several assets share this trigger; the asset of `delta_asset` has the table's name
+        except ValueError:  # several assets share this trigger; use the one that `delta_asset` created
             from airflow.sdk import Asset
 
             try:
@@ -278,7 +279,7 @@ class DeltaTableTrigger(BaseEventTrigger):
 
 
 async def _called(store: Any, method: str, *arguments: Any) -> Any:
-    """Call the asynchronous method of Airflow 3.3.2 and later, or else the blocking one in a thread."""
+    """Call the asynchronous method (Airflow 3.3.2 and later), or else the blocking one in a thread."""
     if hasattr(store, f"a{method}"):
         return await getattr(store, f"a{method}")(*arguments)
     return await in_thread(getattr(store, method), *arguments)
@@ -296,14 +297,18 @@ def _shortened(text: str) -> str:
 
 
 def _is_at(position: LogPosition, base: LogPosition) -> bool:
-    """Whether a batch with this base begins at a position; an unknown commit digest equals any."""
+    """Whether a batch with this base begins at a position; a missing commit digest matches any."""
     if not position.commit_digest or not base.commit_digest:
         return position.version == base.version
     return (position.version, position.commit_digest) == (base.version, base.commit_digest)
 
 
 async def _after_an_empty_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
-    """Yield a batch that begins nowhere before the shared ones, which may have begun before this trigger joined."""
+    """Yield an empty batch with an impossible base, and then the shared ones.
+
+    The first batch makes the trigger read the log from its own position. The shared stream may be ahead of it, because
+    it may have begun before this trigger joined.
+    """
     nowhere = LogPosition(version=-2)
     yield Batch(base=nowhere, steps=(), position=nowhere)
     async for batch in shared_stream:
@@ -332,7 +337,7 @@ def _next_batch(store: LogStore, position: LogPosition) -> Batch:
 
 
 def _held_bytes(step: Step) -> int:
-    """Estimate the memory that a step holds: a dictionary or a text has 300 bytes beside its characters."""
+    """Estimate the memory of a step in bytes: 300 for each dictionary and text, plus the characters."""
     summary = getattr(step, "summary", None)
     if summary is None:
         return 300
@@ -358,7 +363,7 @@ def _table_id(store: LogStore) -> str | None:
 
 
 def _partition_names(store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None) -> list[str] | None:
-    """Name the partitions of an event; a table without partitions, whose only values are `{}`, has no names."""
+    """Return the names of an event's partitions; an empty list for a table without partitions (only `{}`)."""
     if partitions is not None and not any(partitions):
         return []
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not

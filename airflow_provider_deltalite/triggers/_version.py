@@ -1,8 +1,8 @@
 """The triggers of the sensor: they poll a table from the triggerer's event loop without blocking it.
 
-Each poll runs in a thread. If storage does not answer, the next poll follows after a growing pause; Airflow watches the
-sensor's timeout. A trigger yields one event and ends: the result, or the error that ends the wait. Its arguments are
-plain JSON.
+Each poll runs in a thread. If storage does not answer, the next poll follows after a growing pause. Airflow enforces
+the sensor's timeout. A trigger yields one event, the result or the error that ends the wait, and then ends. Its
+arguments are plain JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_provider_deltalite.waiting import (
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import DeltaLiteError, InvalidRequestError
 
-# A scheduler handles the reports of its executor about once a second; a busy one needs several seconds.
+# A scheduler handles the reports of its executor about once a second, and a busy one less often.
 _SETTLING_SECONDS = 10.0
 
 
@@ -43,7 +43,7 @@ class DeltaVersionTrigger(BaseTrigger):
     :param table: The table's address.
     :param after_version: Only commits after this version count; -1 for any.
     :param condition: ``CommitCondition`` as a dictionary.
-    :param place: ``LogPosition`` as a dictionary: the last position of the log that was read.
+    :param place: ``LogPosition`` as a dictionary: the last log position that the sensor has read.
     :param poke_interval: Seconds between two polls.
     :param storage_conn_id: The Airflow connection that opens the table's storage.
     """
@@ -58,7 +58,7 @@ class DeltaVersionTrigger(BaseTrigger):
         poke_interval: float,
         storage_conn_id: str | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # as Airflow has it
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.wait = VersionWait(
             table=table,
             after_version=after_version,
@@ -83,7 +83,7 @@ class DeltaVersionTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll until there is a result or an error, and send it, but not within ten seconds after the deferral.
+        """Poll until there is a result or an error, and send it, at least ten seconds after the deferral.
 
         Airflow's executor reports the exit of the worker that deferred under the same key as the resumed task. If the
         scheduler handles that report after it has queued the resumed task, it fails the task ("finished with state
@@ -101,8 +101,8 @@ class DeltaVersionTrigger(BaseTrigger):
 class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
     """Start and finish the wait of a ``DeltaVersionSensor`` that has ``start_from_trigger=True``.
 
-    The scheduler stores the arguments as the DAG file has them, and the triggerer renders the templates in them. The
-    event is that of ``DeltaVersionTrigger``, with the rendered ``request``.
+    The scheduler stores the arguments unrendered, and the triggerer renders their templates. The event is that of
+    ``DeltaVersionTrigger``, with the rendered ``request``.
 
     :param table: The table's address, or a template of it.
     :param after_version: Only commits after this version count; -1 for any.
@@ -128,7 +128,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
         made_by: Mapping[str, Any] | None = None,
         storage_conn_id: str | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # as Airflow has it
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         # Airflow renders the attributes that have the names of the sensor's template fields.
         self.table = table
         self.after_version = after_version
@@ -158,7 +158,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
         )
 
     def get_template_env(self, dag: Any = None) -> Any:
-        """Return Airflow's environment, in which an unknown name is an error, as it is in an operator's templates."""
+        """Return Airflow's template environment with undefined names as errors, as in an operator's templates."""
         from jinja2 import StrictUndefined
 
         environment = super().get_template_env(dag)
@@ -204,7 +204,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
 
 async def _event_of(wait: VersionWait, position: LogPosition, poll_interval: float, log: Any) -> dict[str, Any]:
     """Poll until a commit satisfies the condition or an error ends the wait, and return the payload of the event."""
-    hook = DeltaHook(wait.table, wait.storage_conn_id)  # one for all polls: each new hook asks Airflow for a connection
+    hook = DeltaHook(wait.table, wait.storage_conn_id)  # for all polls, because a new hook requests the connection
     status = WaitStatus(wait)
     failed_polls = 0
     while True:
@@ -213,7 +213,7 @@ async def _event_of(wait: VersionWait, position: LogPosition, poll_interval: flo
         except DeltaLiteError as error:
             return _error_event(error)
         except AirflowNotFoundException as error:
-            # The sensor had the connection, so Airflow's store of connections did not answer.
+            # The sensor got the connection before, so this is a temporary failure of Airflow's connection store.
             log.warning("Could not get the connection of %s; retrying at the next poll: %s", wait.table, error)
             poll = Poll(position=position, answered=False)
         if poll.xcom is not None:
@@ -229,6 +229,6 @@ def _error_event(error: DeltaLiteError) -> dict[str, Any]:
 
 
 def _report(status: WaitStatus, hook: DeltaHook, poll: Poll) -> None:
-    """Note a poll without a match. Blocks; the next poll reports an error of Airflow's connections."""
+    """Record a poll without a match. Blocks. Ignores a missing connection, because the next poll logs it."""
     with suppress(AirflowNotFoundException):
         status.polled(hook, answered=poll.answered)

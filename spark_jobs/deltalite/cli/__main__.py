@@ -1,4 +1,4 @@
-"""`python -m deltalite.cli`, where the console script is not on the path."""
+"""The command line as `python -m deltalite.cli`, if the console script is not on the PATH."""
 
 from deltalite.cli.main import entry
 

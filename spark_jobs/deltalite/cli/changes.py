@@ -1,6 +1,6 @@
 """`deltalite changes`: the change data feed from one version to another, both inclusive.
 
-A line of JSON is a changed row: the table's columns, `_change_type`, `_commit_version` and `_commit_timestamp`.
+JSON has one object per changed row: the table's columns, `_change_type`, `_commit_version` and `_commit_timestamp`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a command of the command line is: its name, its arguments and what runs.
+"""The description of a command (name, arguments, function), and the arguments that commands share.
 
-Each lives in a file of its own under this package, and `main.py` has the list. `run` gets the parsed arguments, writes
-to its output and gives the exit code; what goes wrong it raises as a `DeltaLiteError`. All commands take the address of
-a table and the options of its storage; those that look at one version take that too. `doctor` needs no table.
+Each command has a module in this package, and `main.py` lists them. The function `run` takes the parsed arguments and
+an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. All commands take a table's address
+and its storage options. Commands that read one version also take the version. `doctor` needs no table.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Arguments = argparse.Namespace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command. `at_version` says that it looks at one version, which the address may name too.
+    """One command of the command line.
 
-    `needs_table` is False for a command whose table may be left out. `description` is what its help says: the docstring
-    of its file, which documents the fields of its JSON.
+    `at_version` is True if the command reads one version; the address may then contain the version. `needs_table` is
+    False if the table is optional. `description` is the help text: the docstring of the module, with the JSON fields.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Command:
 
 
 def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, needs_table: bool = True) -> None:
-    """The arguments that all commands have."""
+    """Add the arguments that all commands have."""
     parser.add_argument(
         "table",
         nargs=None if needs_table else "?",
@@ -61,14 +61,14 @@ def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, ne
 
 
 def add_limit(parser: argparse.ArgumentParser, what: str, default: int, *, all_as_json: bool = True) -> None:
-    """How many lines: people get `default` of them unless they ask for more, programs all if `all_as_json`."""
+    """Add `--limit`. The default is `default` lines for people; for JSON it is no limit if `all_as_json`."""
     usual = f"{default}; all with --json" if all_as_json else f"{default}"
     parser.add_argument("-n", "--limit", type=int, metavar="N", help=f"the most {what} to show ({usual})")
     parser.set_defaults(limit_for_people=default, limit_as_json=None if all_as_json else default)
 
 
 def limit_of(args: Arguments) -> int | None:
-    """The most lines that are wanted, None for all. Raises `InvalidRequestError` for a negative number."""
+    """Return the maximum number of lines, None for all. Raises `InvalidRequestError` for a negative number."""
     limit: int | None = args.limit
     if limit is not None and limit < 0:
         raise InvalidRequestError(f"--limit is {limit}, which is negative.", remedy="Give 0 or more, or leave it out.")
@@ -77,14 +77,14 @@ def limit_of(args: Arguments) -> int | None:
 
 
 def open_table(args: Arguments) -> DeltaTable:
-    """The table at the version that the arguments name. Raises as `DeltaTable` does."""
+    """Open the table at the version in the arguments. Raises the errors of `DeltaTable`."""
     return DeltaTable(
         args.table, version=args.version, timestamp=args.timestamp, storage_options=storage_options(args) or None
     )
 
 
 def open_log(args: Arguments) -> LogStore:
-    """The table's storage. Raises `InvalidRequestError` where the address names a version."""
+    """Open the table's storage. Raises `InvalidRequestError` if the address contains a version."""
     given = parse_versioned_path(args.table)
     if given.version is not None or given.timestamp_ms is not None:
         raise InvalidRequestError(
@@ -95,7 +95,7 @@ def open_log(args: Arguments) -> LogStore:
 
 
 def storage_options(args: Arguments) -> dict[str, str]:
-    """What `--storage-option` says."""
+    """Return the `--storage-option` pairs as a dictionary. Raises `InvalidRequestError` for another form."""
     options = {}
     for given in args.storage_option:
         key, sign, value = given.partition("=")

@@ -1,6 +1,6 @@
-"""`deltalite detail`: what DESCRIBE DETAIL says of a version, with Spark's names.
+"""`deltalite detail`: the details of a version, with the fields of Spark's DESCRIBE DETAIL.
 
-JSON is one object: `version`, and the fields that Spark gives; times are ISO 8601.
+JSON is one object: `version` and Spark's fields. Times are ISO 8601.
 """
 
 from __future__ import annotations

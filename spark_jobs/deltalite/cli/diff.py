@@ -1,8 +1,12 @@
-"""`deltalite diff`: what differs between two versions: files, rows, schema, properties, protocol.
+"""`deltalite diff`: the differences between two versions: files, rows, schema, properties, protocol.
 
-JSON is one object: `fromVersion`, `toVersion`, `isEmpty`; `files` with counts and bytes, and with the paths under
-`--files`; `rows`, null where statistics do not say; and the lists `schema`, `properties`, `protocol` and `metadata` of
-objects with `kind` (added, removed, renamed, changed), `subject`, `aspect`, `before` and `after`.
+JSON is one object:
+
+- `fromVersion`, `toVersion` and `isEmpty` (no differences)
+- `files`: counts and bytes; with `--files` also the paths
+- `rows`: counts; null if a file has no statistics
+- `schema`, `properties`, `protocol` and `metadata`: lists of changes with `kind` (added, removed, renamed, changed),
+  `subject`, `aspect`, `before` and `after`
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """`deltalite doctor`: checks the installation of this machine, and a table's storage if you name a table.
 
-It checks Python, Java, Spark and its Python files, the versions against those that were tested, the clients and
-connectors of object stores, the Airflow connection, and whether the storage answers. Run it where tasks run: on a
-worker, and on the triggerer for deferrable sensors and watchers.
+It checks Python, Java, Spark and its Python files, package versions against the tested ones, the clients and connectors
+of object stores, the Airflow connection, and whether the storage answers. Run it where tasks run: on a worker, and on
+the triggerer for deferrable sensors and watchers.
 
-It ends with 3 where a check found an error, with 0 where there are only warnings. JSON is one object a check: `check`,
-`status` (`ok`, `warning`, `error` or `skipped`), `message`, and `remedy`, which is empty if nothing is wrong.
+The exit code is 3 if a check found an error, and 0 if there are at most warnings. JSON has one object per check:
+`check`, `status` (`ok`, `warning`, `error` or `skipped`), `message`, and `remedy`, which is empty if nothing is wrong.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _checks(args: Arguments) -> Iterator[Check]:
 
 
 def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
-    """The checks of another distribution; what it prints goes to standard error, since JSON may be on the other."""
+    """Run the checks of another distribution; its output goes to standard error, to keep JSON on standard output."""
     try:
         with redirect_stdout(sys.stderr):
             function: CheckFunction = entry.load()
@@ -74,7 +74,7 @@ def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
     except ImportError as error:
         message = f"These checks need a package that is not installed: {error}."
         return [Check(name=entry.name, status=Status.SKIPPED, message=message)]
-    except Exception as error:  # noqa: BLE001  one distribution's fault must not hide the other checks
+    except Exception as error:  # noqa: BLE001  a failing distribution must not hide the other checks
         return [
             Check(
                 name=entry.name,

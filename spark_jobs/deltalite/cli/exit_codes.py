@@ -1,4 +1,4 @@
-"""The exit codes of the command line, with their meaning: `--help` and the documentation show this table."""
+"""The exit codes of the command line and their meanings, which `--help` and the documentation show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deltalite.errors import DeltaLiteError
 UNEXPECTED = 1
 WRONG_USAGE = 2
 FOUND_ERRORS = 3
-"""The exit code of `verify` and `doctor` if they found errors; no class of the error tree has it."""
+"""The exit code of `verify` and `doctor` if they found errors; no error class has this code."""
 INTERRUPTED = 128 + signal.SIGINT
 BROKEN_PIPE = 128 + signal.SIGPIPE
 

@@ -1,7 +1,7 @@
 """`deltalite files`: the data files of a version.
 
-A line of JSON has the fields path (decoded), partitionValues (physical names where columns are mapped), sizeInBytes,
-modificationTime, numRecords, stats (an object, null where the log has none) and deletionVector.
+JSON has one object per file: `path` (decoded), `partitionValues` (with physical names if the table has column mapping),
+`sizeInBytes`, `modificationTime`, `numRecords`, `stats` (an object; null if the log has none) and `deletionVector`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 
 def _object(stats: str | None) -> Any:
-    """The statistics as JSON, None where they are none."""
+    """Parse the statistics; return None if they are missing or not JSON."""
     try:
         return json.loads(stats, parse_constant=str) if stats else None
     except (ValueError, RecursionError):

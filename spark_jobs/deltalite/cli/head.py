@@ -1,4 +1,4 @@
-"""`deltalite head`: rows of a version, 20 unless more are asked for. A line of JSON is a row."""
+"""`deltalite head`: rows of a version, 20 by default. JSON has one object per row."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """`deltalite history`: the commits, newest first.
 
-The column `by` shows the task that made the commit: DAG and task, run, and try. For other writers it shows the user and
-the engine.
+The column `by` shows the task that made the commit: DAG, task, run and try. For other writers it shows the user and the
+engine.
 
-A line of JSON is the commit's provenance as its writer gave it, with `version` and `timestamp`, the time that time
-travel goes by. `run` is added: `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and `tryNumber` of
-the task, or null for a commit of another writer.
+JSON has one object per commit: the provenance that the writer recorded, with `version`, `timestamp` (the time that time
+travel uses) and `run`. `run` has `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and `tryNumber`
+of the task; it is null for a commit of another writer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _pairs(values: Any) -> str:
-    """`mode=Append numFiles=1`; empty and null entries are left out."""
+    """Format entries as `mode=Append numFiles=1`, without empty and null ones."""
     if not isinstance(values, Mapping):
         return ""
     said = ((key, value if isinstance(value, str) else json_text(value)) for key, value in values.items())

@@ -1,8 +1,8 @@
-"""The console script `deltalite`: parses, runs one command, and turns what went wrong into one line and an exit code.
+"""The console script `deltalite`: it parses the arguments, runs one command, and reports an error in one line.
 
-1 The exit codes stand in `exit_codes.py`. 2 A reader that closed the pipe, or Ctrl-C, ends it without a message, as
-shells expect. 3 Errors go to standard error, as one line: under `--json` an object with `error`, `problem`, `remedy`
-and `exitCode`. The traceback of an error that is no typed one is shown where DELTALITE_TRACEBACK is set.
+`exit_codes.py` lists the exit codes. An error goes to standard error; with `--json` it is an object with `error`,
+`problem`, `remedy` and `exitCode`. With DELTALITE_TRACEBACK set, an unexpected error (not a `DeltaLiteError`) also
+shows its traceback. Ctrl-C and a closed pipe end the program without a message, as shells expect.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ _TRACEBACK = "DELTALITE_TRACEBACK"
 
 
 def entry() -> None:
-    """What the console script calls: warnings of the library become lines, and the process ends with the code."""
+    """Run the console script: log the library's warnings as lines, and end the process with the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot encode a character shows an escape
     logging.basicConfig(format="deltalite: %(levelname)s: %(message)s", level=logging.WARNING, stream=sys.stderr)
     code = main(sys.argv[1:])
     if code == BROKEN_PIPE:
-        # Python flushes what is left when it ends; there is nobody to take it.
+        # Python flushes standard output at exit, which would fail again on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a command line, without the program's name, and give its exit code."""
+    """Run a command line (without the program's name), and return its exit code."""
     try:
         args = _parser().parse_args(argv)
-    except SystemExit as ended:  # argparse has said what is wrong, or shown its help
+    except SystemExit as ended:  # argparse has printed the error or the help
         return ended.code if isinstance(ended.code, int) else UNEXPECTED
     command: Command = args.of
     try:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  whatever it is, a person gets a line
+    except Exception as error:  # noqa: BLE001  report every error in one line
         if os.environ.get(_TRACEBACK):
             traceback.print_exc()
         remedy = f"This is a fault of deltalite; set {_TRACEBACK}=1 to see where, and report it."

@@ -1,8 +1,7 @@
-"""Where a command's answer goes: tables and facts for people, JSON for programs.
+"""The output of a command: tables and facts for people, JSON for programs.
 
-A command hands over what it found and how it looks as a table; which of both is written is decided here. JSON goes out
-line by line as it comes, one object a line. For people, columns are as wide as the terminal lets them; where the output
-is no terminal nothing is cut or wrapped. Texts are never taken for markup.
+JSON is written as it arrives, one object per line. A table for people fits the width of the terminal; if the output is
+not a terminal, nothing is cut or wrapped. Text is never interpreted as markup.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from rich.text import Text
 
 from deltalite.cli.values import cell, json_text
 
-# Where nobody's terminal sets a width.
+# The width of an output that is not a terminal.
 _WIDE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people; numbers stand to the right. A column that folds takes several lines."""
+    """A column of a table for people. Numbers are aligned to the right; a column that folds wraps its text."""
 
     name: str
     is_number: bool = False
@@ -42,16 +41,16 @@ class Output:
         self._console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
     def record(self, value: Mapping[str, Any]) -> None:
-        """One line of JSON."""
+        """Write one JSON object as a line."""
         self._stream.write(json_text(value, self._encoding) + "\n")
 
     def records(self, values: Iterable[Mapping[str, Any]]) -> None:
-        """A line of JSON each."""
+        """Write JSON objects, one per line."""
         for value in values:
             self.record(value)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
-        """A table of plain values under its headings."""
+        """Write a table of plain values with headings."""
         shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in columns:
             shown.add_column(
@@ -65,7 +64,7 @@ class Output:
         self._console.print(shown)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Names and their values, one below the other."""
+        """Write names and their values, one pair per line."""
         shown = Table.grid(padding=(0, 2))
         shown.add_column(no_wrap=True)
         shown.add_column(overflow="fold")
@@ -74,15 +73,15 @@ class Output:
         self._console.print(shown)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """A line of text; long ones are left to the terminal."""
+        """Write a line of text, which only the terminal wraps."""
         self._console.print(Text(cell(text), style=style), soft_wrap=True)
 
 
 def sized(size_bytes: int | None) -> str:
-    """A number of bytes as people say it: `1.5 MiB`."""
+    """Format a number of bytes for people, such as `1.5 MiB`."""
     if size_bytes is None:
         return "?"
     size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:  # noqa: PLR2004  the step from each unit to the next
+    while size >= 1024 and len(units) > 1:  # noqa: PLR2004  bytes per KiB
         size, units = size / 1024, units[1:]
     return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

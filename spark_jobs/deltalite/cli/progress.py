@@ -1,4 +1,4 @@
-"""How far long work is, on standard error, and only where that is a terminal. It is gone when the work is done."""
+"""A progress bar on standard error, if that is a terminal. The bar disappears when the work is done."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 Report = Callable[[str, int, int | None], None]
-"""Takes the name of a step, how much of it is done, and how much there is (None where that is not known)."""
+"""A function that takes the name of a step, the amount done, and the total amount (None if unknown)."""
 
 
 @contextmanager
 def shown_progress(stream: TextIO) -> Iterator[Report]:
-    """What reports progress while the block runs."""
+    """Yield a function that reports progress while the block runs."""
     if not stream.isatty():
         yield lambda _step, _done, _of: None
         return

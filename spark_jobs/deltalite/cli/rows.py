@@ -1,7 +1,7 @@
-"""Rows of record batches, as JSON lines or as a table.
+"""Output of the rows of record batches, as JSON lines or as a table.
 
-For people the rows are gathered first, since a table's columns are as wide as their widest cell; so they are few. As
-JSON they go out batch by batch, in constant memory.
+A table needs all its rows in memory to compute the widths of its columns. JSON is written batch by batch, in constant
+memory.
 """
 
 from __future__ import annotations

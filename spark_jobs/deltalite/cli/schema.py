@@ -1,6 +1,6 @@
 """`deltalite schema`: the columns of a version, in the table's order.
 
-JSON is one object: `version`, `partitionColumns`, and `schema`, which is the schema as the log has it.
+JSON is one object: `version`, `partitionColumns`, and `schema` as in the log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _rows(table: DeltaTable) -> Iterator[tuple[str, ...]]:
 
 
 def _column(field: StructField, indent: str, place: str) -> Iterator[tuple[str, ...]]:
-    """A line for the column, and one below it for each member of a struct."""
+    """Yield a line for the column, and one for each field of a struct."""
     rules = [f"{name}: {field.metadata[key]}" for key, name in _RULES.items() if key in field.metadata]
     comment = "; ".join([str(field.metadata.get("comment") or ""), *rules]).removeprefix("; ")
     is_struct = isinstance(field.type, StructType)

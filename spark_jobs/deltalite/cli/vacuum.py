@@ -1,8 +1,8 @@
-"""`deltalite vacuum --dry-run`: what a vacuum would delete, and where most of it lies; nothing is changed.
+"""`deltalite vacuum --dry-run`: lists the files that a vacuum would delete and the largest directories among them.
 
-Deleting is `DeltaVacuumOperator`'s. A line of JSON is a file that would go (path, sizeInBytes); the last line
-has `numFilesToDelete`, `sizeOfDataToDelete`, `numDirectoriesToDelete` and `largestDirectories` (name, files,
-sizeInBytes; the table's own folder has an empty name).
+It deletes nothing; use `DeltaVacuumOperator` to delete. JSON has one object per file: `path` and `sizeInBytes`. The
+last object is a summary: `numFilesToDelete`, `sizeOfDataToDelete`, `numDirectoriesToDelete` and `largestDirectories`
+(`name`, `files`, `sizeInBytes`; the name of the table's root directory is empty).
 """
 
 from __future__ import annotations

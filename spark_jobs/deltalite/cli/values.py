@@ -1,10 +1,15 @@
-"""Values of tables as JSON and as text of a terminal.
+"""Conversion of table values to JSON and to terminal text.
 
-JSON is lossless where it can be and stable: times are ISO 8601, with `Z` where the type has a zone; decimals are texts
-with all their digits; binaries are Base64; a float that JSON cannot say is the text `NaN`, `Infinity` or `-Infinity`; a
-map with texts for keys is an object, any other a list of objects with `key` and `value`. Values go from Arrow to text
-without Python's calendar, so that every year a table may hold is shown. What a table holds may be hostile to a
-terminal: characters that do not print are escaped.
+The JSON form is stable, and lossless where JSON allows it:
+
+- times: ISO 8601, with `Z` if the type has a zone
+- decimals: strings with all digits
+- binaries: Base64
+- floats without a JSON number: the strings `NaN`, `Infinity` and `-Infinity`
+- maps: an object if the keys are distinct strings, else a list of objects with `key` and `value`
+
+Times are formatted by Arrow, because Python's calendar ends at the year 9999. A table may contain control sequences for
+a terminal, so characters that are not printable are escaped.
 """
 
 from __future__ import annotations
@@ -22,9 +27,9 @@ from pyarrow import types
 
 
 def json_text(value: Any, encoding: str = "utf-8") -> str:
-    """One line of JSON of a plain value: of what `plain` gives, of records of the library, of both inside of one.
+    """Serialize a value to one line of JSON: a value from `plain`, a record of the library, or a nesting of both.
 
-    What `encoding` cannot say is escaped, as halves of characters are in any.
+    If `encoding` cannot encode the text, for example because of a lone surrogate, all non-ASCII characters are escaped.
     """
     given = _plain_python(value)
     text = json.dumps(given, ensure_ascii=False, allow_nan=False)
@@ -36,7 +41,7 @@ def json_text(value: Any, encoding: str = "utf-8") -> str:
 
 
 def plain(scalar: pa.Scalar) -> Any:
-    """The value as JSON has it."""
+    """Convert an Arrow scalar to a JSON value."""
     if not scalar.is_valid:
         return None
     kind = scalar.type
@@ -58,21 +63,21 @@ def plain(scalar: pa.Scalar) -> Any:
 
 
 def cell(value: Any) -> str:
-    """What of a plain value stands in a table for people."""
+    """Format a plain value for a cell of a table for people."""
     if value is None:
         return "null"
     return printable(value if isinstance(value, str) else json_text(value))
 
 
 def printable(text: str) -> str:
-    """The text with an escape for each character that a terminal would act upon or not show."""
+    """Escape each character of the text that is not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _moment(scalar: pa.Scalar) -> str:
-    """`2026-01-01T10:20:30.5Z`: no more digits than it has."""
+    """Format a timestamp as `2026-01-01T10:20:30.5Z`, without trailing zeros."""
     text: str = scalar.cast(pa.string()).as_py().replace(" ", "T")
     whole, dot, fraction = text.removesuffix("Z").partition(".")
     fraction = fraction.rstrip("0")

@@ -1,10 +1,15 @@
-"""`deltalite verify`: the whole log and all footers, held against each other.
+"""`deltalite verify`: checks the whole log of a table, and compares it with the data files and their footers.
 
-It ends with 3 where it found an error, with 0 where there are only warnings. JSON is one object: `table`,
-`newestVersion`, `ok`, `errors`, `warnings`; `rebuildable` (what the log leads to) and `readable` (whose files are there
-too) as lists of `[first, last]`, both inclusive; `checked` and `counts` (findings by kind); and `findings`, at most a
-thousand of a kind, with `severity`, `kind`, `file`, `versions` (ranges again) and `message`. Kinds are those of
-`inspection/findings.py`.
+The exit code is 3 if it found an error, and 0 if there are at most warnings. JSON is one object:
+
+- `table`, `newestVersion`, `ok`, `errors` and `warnings`
+- `rebuildable`: the versions that the log can rebuild, as a list of ranges `[first, last]`, both inclusive
+- `readable`: the rebuildable versions with readable data files, as ranges
+- `checked`: the number of checked commits, files and so on
+- `counts`: the number of findings of each kind
+- `findings`: at most 1000 of each kind, with `severity`, `kind`, `file`, `versions` (as ranges) and `message`
+
+`inspection/findings.py` lists the kinds.
 """
 
 from __future__ import annotations
@@ -102,7 +107,7 @@ def _show(out: Output, report: VerifyReport) -> None:
 
 
 def _headline(finding: Finding) -> str:
-    """`error wrong-size, versions 3-5: part-0.parquet`."""
+    """Format the first line of a finding: `error wrong-size, versions 3-5: part-0.parquet`."""
     one = len(finding.versions) == 1 and finding.versions[0][0] == finding.versions[0][1]
     versions = f", version{'s' * (not one)} {spelled(finding.versions)}" if finding.versions else ""
     file = f": {finding.file}" if finding.file is not None else ""

@@ -1,9 +1,9 @@
-"""`--where`: one comparison as text, such as `day >= 2026-01-01`.
+"""The parser of `--where`: one comparison as text, such as `day >= 2026-01-01`.
 
 The forms are `COLUMN OP VALUE` with one of = != < <= > >=, `COLUMN in (A, B)`, `COLUMN not in (A, B)`, `COLUMN is null`
-and `COLUMN is not null`. Given several times, all must hold. A value is read as the type of its column, in the spelling
-of partition values, and may stand in quotes; a column with blanks in its name stands in backticks. It is no SQL: it
-becomes the filter of `DeltaTable`.
+and `COLUMN is not null`. If `--where` is repeated, all comparisons must hold. A value has the type of its column and
+the format of partition values, and may be quoted. Backticks enclose a column name with blanks. The result is a filter
+for `DeltaTable`, not SQL.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _TERM = re.compile(
 _ITEM = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,'"]*)\s*(,|$)""")
 _FORM = 'Write it as COLUMN OP VALUE, such as "day >= 2026-01-01", or COLUMN in (A, B), or COLUMN is null.'
 
-# A comparison of dates would ignore a time of day.
+# Parsing a date would drop a time of day, so it is rejected.
 _HAS_TIME = re.compile(r"\d[ T]+\S")
 
 Term = tuple[str, str, Any]
 
 
 def parse_where(texts: Sequence[str], schema: StructType) -> list[Term] | None:
-    """The filter of `DeltaTable.to_batches` that the texts mean; None where there are none.
+    """Parse the texts to a filter for `DeltaTable.to_batches`; return None without texts.
 
     Raises:
-        InvalidRequestError: a text has another form, names no column, or its value is none of the column's type.
+        InvalidRequestError: a text has another form, its column does not exist, or its value does not fit the column.
     """
     return [_term(text, schema) for text in texts] or None
 

@@ -10,6 +10,9 @@ from deltalite.requests.base import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateManifestRequest(Request):
-    """A request to write the symlink manifests of the newest version of `table`; see `DeltaGenerateManifestOperator`."""
+    """A request to write the symlink manifests of the newest version of `table`.
+
+    See `DeltaGenerateManifestOperator`.
+    """
 
     kind: ClassVar[str] = "generate_manifest"
