@@ -1,8 +1,8 @@
 """The refusal of operations that change or remove rows of an append-only table.
 
-DELETE, UPDATE and an overwrite are refused by what they ask for, before a row is read, so that a task does not pass on
-one day and fail on the next one. A merge, a restore and `on_rerun="replace"` also have outcomes that only add rows, so
-they are refused when they would remove a file. Protocol: Append-only Tables. delta-spark: DeltaLog.assertRemovable.
+DELETE, UPDATE and overwrite are refused before a row is read, whatever rows they match. So a task does not pass on one
+day and fail on the next one. A merge, a restore and `on_rerun="replace"` can also only add rows, so they are refused
+only if they would remove a file. Protocol: Append-only Tables. delta-spark: DeltaLog.assertRemovable.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from deltalite.snapshot import Snapshot
 
 
 def refuse_append_only(base: Snapshot, effect: str, *, remedy: str) -> None:
-    """Raise `AppendOnlyError` if the table is append-only; `effect` says what the operation does to its rows."""
+    """Raise `AppendOnlyError` if the table is append-only; `effect` describes the operation in the message."""
     if is_in_force("appendOnly", base.protocol, base.metadata):
         raise AppendOnlyError(f"{base.store.root} is append-only (delta.appendOnly), and {effect}.", remedy=remedy)

@@ -1,9 +1,9 @@
-"""The change data files of a write that keeps some rows of a file and replaces others.
+"""The change data files of a write that replaces only some rows of a file.
 
-Where a commit has change files they are all that readers of the feed see of it, so they hold every row that came and
-every row that went. Commits that only add and remove whole files need none: their files say it. Rows that came are read
-back from the files that were just written, since a query may give others when it runs again. Protocol: Change Data
-Files, Writer Requirements for AddCDCFile.
+If a commit has change data files, readers of the feed read nothing else of it. So these files hold every inserted and
+every deleted row. A commit that adds and removes only whole files needs no change data files. The inserted rows are
+read from the new data files, because the query may return other rows when it runs again.
+Protocol: Change Data Files, Writer Requirements for AddCDCFile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def change_files(
     new: WrittenFiles,
     replaced: Replacement,
 ) -> tuple[AddCDCFile, ...]:
-    """Write and publish them; none where the table has no feed, or no file is replaced in part."""
+    """Write and publish the change data files; none if the table has no feed or no file is partly replaced."""
     if replaced.deleted is None or replaced.partly.num_rows == 0:
         return ()
     if not is_in_force("changeDataFeed", target.protocol, target.metadata):

@@ -1,8 +1,8 @@
-"""The frame of delete, update and merge: from the snapshot that one of them is planned on to its commit.
+"""The common course of delete, update and merge: from the snapshot of the plan to the commit.
 
-A run that has committed is not run again. What another writer contradicts is planned again, on the table as it is then.
-A run that finds nothing to do commits its transaction identifier alone, so that a retry finds it. delta-spark records
-no transaction for a DELETE that matches nothing.
+A run that has committed does not run again. A conflict with another writer makes the command plan again on the newest
+snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. delta-spark
+records no transaction for a DELETE that matches no row.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
-"""Plans the operation on a snapshot; what the plan's rows need is there until the block is left."""
+"""Plans the operation on a snapshot; the resources that the plan's rows need are released when the block ends."""
 Describer = Callable[[RowChange, CarriedOut | None], Operation]
-"""What history shows of the operation, but for its times; None is for a run that found nothing to do."""
+"""Builds the operation for the table's history, without times; it gets None from a run that changes no row."""
 
 
 def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
-    """Change rows, or report what an earlier try of the same run did (`skipped`).
+    """Change rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     Raises:
         TableNotFoundError: there is no table.
-        AppendOnlyError: the table is append-only, and rows would go or change.
-        DeltaLiteError: of the class that says what is wrong; the table is then as it was (`CommitStateUnknownError` is
-            the one exception, and says so).
+        AppendOnlyError: the table is append-only, and the operation would change or remove rows.
+        DeltaLiteError: the operation failed; the class says why. The table is unchanged, except perhaps after a
+            `CommitStateUnknownError`.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
@@ -61,7 +61,7 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
 def _attempt(
     spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
 ) -> OperationResult:
-    """One plan, and its commit."""
+    """Plan and commit once."""
     base = Snapshot.load(store)
     done = done_before(base, request)
     if done is not None:
@@ -92,7 +92,7 @@ def _attempt(
 
 
 def _is_empty(change: RowChange, done: CarriedOut | None) -> bool:
-    """Whether a commit would say nothing."""
+    """Whether a commit would have neither files nor metadata."""
     has_files = done is not None and bool(done.adds or done.removes)
     return not has_files and change.target.changed_metadata is None
 
@@ -118,7 +118,7 @@ def _proposal(
 
 
 def _check_may_remove(base: Snapshot, change: RowChange) -> None:
-    """Refuse, before a row is written, to take rows from a table that is append-only."""
+    """Refuse to remove rows from an append-only table, before a row is written."""
     if change.gone.num_rows > 0 or change.touched is not None:
         refuse_append_only(
             base, "this operation would change or remove rows", remedy="Only insert rows, or unset the property."

@@ -1,7 +1,7 @@
-"""The checkpoint command: the newest version gets its checkpoint and its checksum, and the log is cleaned.
+"""The checkpoint command: writes the checkpoint and the checksum of the newest version, and cleans the log.
 
-Nothing is committed, so there is no identity to record: a version that has its checkpoint already is left as it is, and
-a second run does nothing. Unlike after a commit, what goes wrong here is the task's failure.
+It commits nothing, so it records no run. A version that has a checkpoint keeps it, so a second run writes nothing.
+After a commit, a failed checkpoint is only logged; here it fails the task.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResult:
-    """Write the checkpoint of the newest version, or report that it is there (`skipped`).
+    """Write the checkpoint of the newest version, or report that it exists (`skipped`).
 
-    The log is cleaned in both cases, where the request and the table want it.
+    Clean the log in both cases, if the request and the table ask for it.
 
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table has features that this release does not write.
-        DeltaLiteError: the log cannot be read, or storage failed; the table is as it was.
+        DeltaLiteError: the log cannot be read, or storage failed; the table is unchanged.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)

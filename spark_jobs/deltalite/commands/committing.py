@@ -1,4 +1,4 @@
-"""The end of every command that commits: the commit, what becomes of the files, what follows, and the result."""
+"""The last step of every command that commits: the commit, the cleanup of files, the upkeep and the result."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class Files(Protocol):
-    """Files that were made for a commit, and are removed unless one of these is called."""
+    """Files that were written for a commit. They are removed unless `keep` or `leave` is called."""
 
     def keep(self) -> None:
-        """They are committed."""
+        """Keep the files, because they are committed."""
 
     def leave(self) -> None:
-        """Nobody knows whether they are."""
+        """Keep the files, because it is unknown whether they are committed."""
 
 
 def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | None:
-    """What an earlier try of the run did; None where there is none, and the log below a new commit is whole.
+    """Check that the log is complete, and return the result of an earlier attempt of the run, or None.
 
     Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
     """
@@ -50,7 +50,7 @@ def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | Non
 def committed(
     spark: SparkSession, store: LogStore, request: CommitRequest, proposal: Proposal, files: Sequence[Files] = ()
 ) -> OperationResult:
-    """Commit, do what is due after it, and say what came of it.
+    """Commit the proposal, run the post-commit upkeep and return the result.
 
     Raises: as `txn.commit.commit`.
     """
@@ -61,7 +61,7 @@ def committed(
     except BaseException as error:
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
             for own in files:
-                own.leave()  # any other error of ours says that the commit is not in the log
+                own.leave()  # any other DeltaLiteError means that the commit is not in the log
         raise
     if isinstance(outcome, DoneByAnotherTry):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.read_metadata)
@@ -97,7 +97,7 @@ def operation_result(
     source_versions: Mapping[str, int] | None = None,
     txn_version: int | None = None,
 ) -> OperationResult:
-    """What this run has done to the table; `txn_version` is the committed one, else that of the request."""
+    """Return the result of this run; `txn_version` is the committed one, by default that of the request."""
     identity = request.identity
     return OperationResult(
         table=store.root,
@@ -115,5 +115,5 @@ def operation_result(
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970 (UTC)."""
+    """Return the milliseconds since 1970 (UTC)."""
     return time.time_ns() // 1_000_000

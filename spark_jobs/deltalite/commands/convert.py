@@ -1,9 +1,16 @@
-"""The convert command: a folder of Parquet files becomes a Delta table, in place and in one commit.
+"""The convert command: turns a folder of Parquet files into a Delta table, in place and in one commit.
 
-1 Is it a table already? Then only the run is recorded. 2 The files are listed, and their folders understood. 3 Footers
-are read: schema, rows, statistics. 4 What is asked of the new table is checked. 5 The folder is listed again: what has
-changed meanwhile would be missing, or wrong. 6 One commit. No row is read and no file is touched, so whatever fails
-leaves the folder as it was. delta-spark: ConvertToDeltaCommand.
+The steps:
+
+1. If the folder is a Delta table already, record only the run.
+2. List the files, and parse the partition values of their folders.
+3. Read the footers: schema, number of rows, statistics.
+4. Check the request against the new table.
+5. List the folder again, because a file that changed after step 2 would be missing or wrong.
+6. Commit.
+
+The command reads no row and changes no data file, so a failure leaves the folder unchanged.
+delta-spark: ConvertToDeltaCommand.
 """
 
 from __future__ import annotations
@@ -48,15 +55,15 @@ _log = logging.getLogger(__name__)
 
 
 def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
-    """Convert, or report what an earlier try of the same run did (`skipped`).
+    """Convert the folder, or return the result of an earlier attempt of the same run (`skipped`).
 
-    A folder that is a Delta table already has nothing committed but the run's `txn`.
+    If the folder is a Delta table already, commit only the run's `txn` action.
 
     Raises:
-        SourceError: the folder holds no Parquet files, or also something else, or changed meanwhile.
-        SchemaMismatchError: the files contradict each other, or have columns that no table can have.
-        InvalidRequestError: the folders do not spell the partition columns, or a property is wrong.
-        DeltaLiteError: of the class that says what is wrong; the folder is then as it was.
+        SourceError: the folder has no Parquet files, has foreign files, or changed during the conversion.
+        SchemaMismatchError: the schemas of the files differ in conflicting ways, or a column cannot be in a table.
+        InvalidRequestError: the folder names do not match the partition columns, or a property is wrong.
+        DeltaLiteError: the conversion failed; the class says why. The folder is unchanged.
     """
     refuse_version(request.table)
     partitions = StructType(())
@@ -74,7 +81,7 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
 
 
 def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> OperationResult:
-    """One plan, and its commit."""
+    """Plan and commit once."""
     try:
         base = Snapshot.load(store)
     except TableNotFoundError:
@@ -85,7 +92,7 @@ def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, part
 def _left_alone(
     spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
 ) -> OperationResult:
-    """What was done before, or only the run."""
+    """Return the result of an earlier attempt, or commit only the run, on a folder that is a Delta table."""
     done = done_before(base, request)
     if done is not None:
         return done
@@ -108,7 +115,7 @@ def _left_alone(
 
 
 def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:
-    """The first version of the table."""
+    """Return the proposal of the table's first version."""
     tree = tree_of(spark, store.root)
     listed = listed_files(tree)
     files = converted_files(store, listed, partitions, request.properties)
@@ -133,7 +140,7 @@ def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, par
 def _target(request: ConvertRequest, files: ConvertedFiles, partitions: StructType) -> WriteTarget:
     _check_names(request, files.schema)
     target = new_target(files.schema, partitions.names, request.properties, now_ms=now_ms(), has_files=True)
-    indexed_columns(target.table, target.metadata.configuration)  # which may name columns that no file has
+    indexed_columns(target.table, target.metadata.configuration)  # raises if a property names a missing column
     return target
 
 

@@ -1,10 +1,10 @@
-"""The Parquet files of a folder that is to become a table, and what its `column=value` folders say.
+"""The Parquet files of a folder to convert, and the partition values in the names of its `column=value` folders.
 
-Names that begin with `_` or `.` are hidden, as they are from Spark, unless they are a partition's folder. What would
-make the files mean something else than their rows is refused before one is opened: another table inside, the marks of
-other table formats, links, folders that do not spell the partition columns. Files without a byte hold no row and stay
-outside. Folders are escaped as Hive does it, and their values checked and spelled as the log wants them. Protocol:
-Partition Value Serialization; delta-spark: ConvertUtils.
+Names that begin with `_` or `.` are hidden, as in Spark, unless they are partition folders. The listing refuses any
+folder whose files are not plain rows, before it opens a file: another Delta table inside, the metadata of another
+table format, links, or folder names that do not match the partition columns. Empty files hold no row and are left out.
+Folder names are escaped as in Hive; their values are checked and written as the log requires.
+Protocol: Partition Value Serialization; delta-spark: ConvertUtils.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType, Stru
 from deltalite.storage.trees import Folder, ListedTree, walk
 
 LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("time_ms", pa.int64())])
-# Folders that say what the files beside them are.
+# Folders that identify another table format.
 _FOREIGN = {
     "_spark_metadata": "a stream of Spark's, whose own list says which of the files count",
     ".hoodie": "a Hudi table",
 }
 _ICEBERG = ".metadata.json"
-# Spark's CAST drops a time of day from a date, and a zone from a time without one.
+# Spark's CAST silently drops a time of day from a date, and a time zone from a timestamp_ntz.
 _TIME_OF_DAY = re.compile(r"\d[ T]+\S", re.ASCII)
 _ZONE = re.compile(r"\d[ T].*[^\d:.\s]", re.ASCII | re.DOTALL)
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
@@ -41,10 +41,10 @@ _log = logging.getLogger(__name__)
 
 
 def listed_files(tree: ListedTree) -> pa.Table:
-    """The files that may hold rows, by name, with the columns of `LISTED`.
+    """Return the files that may hold rows, sorted by name, with the columns of `LISTED`.
 
     Raises:
-        SourceError: there are none, or they belong to something else than a plain folder.
+        SourceError: there are none, or the folder belongs to another table format.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     found = _Found(tree.root)
@@ -68,10 +68,10 @@ def listed_files(tree: ListedTree) -> pa.Table:
 
 
 def check_unchanged(before: pa.Table, tree: ListedTree) -> None:
-    """Return where the folder still holds the files that were listed before, as they were.
+    """Check that the folder has the same files as in the earlier listing, with the same sizes and times.
 
     Raises:
-        SourceError: a file came, went or changed.
+        SourceError: a file was added, removed or changed.
     """
     after = listed_files(tree)
     if after.equals(before):
@@ -85,7 +85,7 @@ def check_unchanged(before: pa.Table, tree: ListedTree) -> None:
 
 @dataclass(slots=True)
 class _Found:
-    """Takes the folders of a walk."""
+    """Collects the files of a walk."""
 
     root: str
     tables: list[pa.Table] = field(default_factory=list)
@@ -135,17 +135,17 @@ def _is_hidden(base: str) -> bool:
 
 
 class FolderValues:
-    """The partition values of files by their folders. Without partition columns, folders mean nothing."""
+    """The partition values of files, by folder. Without partition columns, plain folder names are ignored."""
 
     def __init__(self, partitions: StructType) -> None:
         self._partitions = partitions
         self._known: dict[str, dict[str, str | None]] = {}
 
     def of(self, name: str) -> dict[str, str | None]:
-        """The values of a file, by its name below the root, as the log has them.
+        """Return the partition values of a file as the log spells them; `name` is its path below the root.
 
         Raises:
-            InvalidRequestError: its folders do not spell the partition columns, or a value is none of its type.
+            InvalidRequestError: the folder names do not match the partition columns, or a value does not fit its type.
         """
         folder = name.rpartition("/")[0]
         found = self._known.get(folder)
@@ -195,7 +195,7 @@ def _refuse(dropped: re.Pattern[str], text: str) -> None:
 
 
 def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
-    """The value as the log has it: one spelling for each, with a zone where the type has one."""
+    """Return the value as the log spells it: in one canonical form, and in UTC for a timestamp."""
     if text is None or text == "":
         return None
     try:
@@ -203,7 +203,7 @@ def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
         match data_type:
             case PrimitiveType(kind) if kind in _INTEGERS:
                 return str(int(text))
-            case DecimalType():  # with all digits of its scale, as some readers want it
+            case DecimalType():  # with all digits of its scale, which some readers require
                 return format(value.as_py(), "f")
             case PrimitiveType("boolean"):
                 return text.lower()

@@ -1,9 +1,9 @@
 """The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
 
-Footers are read once, in parallel, some hundred at a time, and what they say is kept in columns. While they come in,
-their schemas grow together, and each file's statistics are made of the columns that are known by then: a file can only
-lack a bound, which is always safe. So are bounds left out that its writer may have meant in another way: days of the
-Julian calendar, and floating-point numbers among which there may be NaN. Protocol: Per-file Statistics.
+Footers are read once, in parallel, in batches, and kept in columnar form. Each batch extends the merged schema. The
+statistics of a file cover only the columns that are known by then; a missing bound is always safe. Bounds whose meaning
+is uncertain are left out too: days of the Julian calendar, and floating-point columns that may hold NaN.
+Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _AT_A_TIME = 512
 _ADDS = pa.schema(list(ADD_TYPES.items()))
 _DATES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
 _FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
-# From 1.10 on it leaves bounds out where there is a NaN; before, and others, leave the NaN out of the bounds.
+# parquet-mr 1.10 and later omit the bounds of a column with NaN. Older versions and other writers ignore the NaN.
 _PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _KNOWS_NAN = (1, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedFiles:
-    """The files that hold rows, with all columns of `ADD_TYPES`, and the schema of all of them, folders included."""
+    """The files that hold rows, with all columns of `ADD_TYPES`, and their merged schema with partition columns."""
 
     adds: pa.Table
     schema: StructType
@@ -56,17 +56,17 @@ class ConvertedFiles:
 def converted_files(
     store: LogStore, listed: pa.Table, partitions: StructType, configuration: Mapping[str, str]
 ) -> ConvertedFiles:
-    """Read the footers of the listed files, which have the columns of `convert_listing.LISTED`.
+    """Read the footers of the listed files; `listed` has the columns of `convert_listing.LISTED`.
 
     Raises:
-        SourceError: a file is no Parquet file, or is another one than was listed.
-        SchemaMismatchError: a file has a column that no table can have, or contradicts another file.
-        InvalidRequestError: a folder does not spell the partition columns.
+        SourceError: a file is not a Parquet file, or has changed since it was listed.
+        SchemaMismatchError: a file has a column that no table can have, or conflicts with another file.
+        InvalidRequestError: a folder name does not match the partition columns.
         StorageError: storage does not answer.
     """
     values, reader = FolderValues(partitions), _Footers(store, partitions, configuration)
     for name in listed["name"]:
-        values.of(name.as_py())  # said before any file is opened
+        values.of(name.as_py())  # raises for a wrong folder name before any file is opened
     tables, rows = [_ADDS.empty_table()], 0
     for batch in listed.to_batches(max_chunksize=_AT_A_TIME):
         found = batch.to_pylist()
@@ -88,7 +88,7 @@ def converted_files(
 
 
 class _Footers:
-    """Reads footers, and keeps what their schemas have come to."""
+    """Reads footers and merges their schemas."""
 
     def __init__(self, store: LogStore, partitions: StructType, configuration: Mapping[str, str]) -> None:
         self._store = store
@@ -104,7 +104,7 @@ class _Footers:
         return with_partition_columns(self._merged.schema, self._partitions)
 
     def read(self, files: list[dict[str, Any]]) -> list[tuple[int, str]]:
-        """The rows and the statistics of each file."""
+        """Return the number of rows and the statistics of each file."""
         try:
             footers = read_sized_footers(self._store, [file["name"] for file in files])
         except CorruptDataFileError as error:
@@ -124,7 +124,7 @@ class _Footers:
         return found
 
     def _take(self, footer: pq.FileMetaData, name: str) -> None:
-        """Merge the schema of a file, unless one that is alike was merged before."""
+        """Merge the schema of a file, unless an equal schema was merged before."""
         alike = (footer.schema.to_arrow_schema().remove_metadata().serialize().to_pybytes(), int96_leaves(footer))
         if alike in self._known:
             return
@@ -140,7 +140,7 @@ class _Footers:
         self._indexed = indexed_columns(table, _of_known_columns(self._configuration, schema))
 
     def _trusted(self, footer: pq.FileMetaData) -> IndexedColumns:
-        """The columns of whose bounds in this file it is known what they mean."""
+        """Return the indexed columns whose bounds in this file have a known meaning."""
         doubted = _DATES if calendar_of(footer.metadata).julian_datetime else ()
         writer = _PARQUET_MR.match(footer.created_by or "")
         if writer is None or (int(writer[1]), int(writer[2])) < _KNOWS_NAN:
@@ -150,7 +150,7 @@ class _Footers:
 
 
 def _of_known_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """The configuration without columns for statistics that no file has had so far."""
+    """Return the configuration without the statistics columns that no file has had so far."""
     named = STATS_COLUMNS.of(configuration)
     if named is None:
         return configuration

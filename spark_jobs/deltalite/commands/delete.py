@@ -1,8 +1,8 @@
-"""The delete command: rows for which a condition is true leave the table.
+"""The delete command: removes the rows for which a condition is true.
 
-Without a condition, or with one on partition columns alone, no file is read: files leave as they are. Any other
-condition is first asked of the files that may hold such rows, and only those that do are rewritten or marked. A row for
-which the condition is null stays. delta-spark: DeleteCommand.
+A delete without a condition, or with a condition on partition columns alone, reads no file and removes whole files.
+Any other condition first selects the files that may hold a matching row. Only files with a matching row are rewritten,
+or get a deletion vector. A row stays if the condition is NULL for it. delta-spark: DeleteCommand.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ OPERATION = "DELETE"
 
 
 def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
-    """Delete rows, or report what an earlier try of the same run deleted (`skipped`).
+    """Delete rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     Raises:
-        InvalidRequestError: the condition is wrong, gives another answer each time, holds a subquery, or is true for
-            every row without `confirm_all_rows`.
-        AppendOnlyError: the table is append-only, also if no row matches.
+        InvalidRequestError: the condition is wrong, is non-deterministic, holds a subquery, or is true for every row
+            without `confirm_all_rows`.
+        AppendOnlyError: the table is append-only, even if no row matches.
         DeltaLiteError: as `change_rows`.
     """
     return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))

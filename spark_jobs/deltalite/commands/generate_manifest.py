@@ -1,7 +1,7 @@
-"""The manifest command: the symlink manifests of the newest version, for engines that read lists of files.
+"""The manifest command: writes the symlink manifests of the newest version, for engines that read lists of files.
 
-Nothing is committed, so there is no identity to record, and each run writes all manifests again. What goes wrong is the
-task's failure; manifests that were written stay, and each is whole. delta-spark: DeltaGenerateCommand.
+It commits nothing, so it records no run, and each run writes all manifests again. An error fails the task. The
+manifests that were written before the error stay, and each of them is complete. delta-spark: DeltaGenerateCommand.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def generate_manifest(spark: SparkSession, request: GenerateManifestRequest) -> OperationResult:
-    """Write a manifest for each partition of the newest version, and delete those of partitions that are gone.
+    """Write a manifest for each partition of the newest version, and delete the manifests of removed partitions.
 
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers of manifests do not
-            know, or features that are not read; nothing is written.
-        ConcurrentWriteException: the table never stood still.
+            support, or features that this release does not read; nothing is written.
+        ConcurrentWriteException: other writers kept changing the table.
         DeltaLiteError: the log cannot be read, or storage failed.
     """
     refuse_version(request.table)

@@ -1,6 +1,6 @@
-"""The run behind a commit: its transaction identifier, and what history shows of it.
+"""The run behind a commit: its transaction identifier, and its entry in the table's history.
 
-Every command records its run the same way, also when it changed no row, so that a retry finds itself.
+Every command records its run in the same way, even if it changed no row, so that a retry finds the commit.
 Protocol: Transaction Identifiers; `commitInfo.userMetadata`.
 """
 
@@ -14,10 +14,10 @@ from deltalite.snapshot import Snapshot
 
 
 def transaction(identity: RunIdentity | None, base: Snapshot | None, *, now_ms: int) -> SetTransaction | None:
-    """The `txn` action of a run that commits on `base`, None where no run is known.
+    """Return the `txn` action of a run that commits on `base`, or None without a run identity.
 
-    The version is above the stored one, since the run has work to do: the stored commit belongs to another run of the
-    same key, or to another generation. Two tries of one run choose the same version, so only one of them commits.
+    The version is above the stored one, because the stored commit belongs to another run of the same key or to another
+    generation. Two attempts of one run choose the same version, so only one of them commits.
     """
     if identity is None:
         return None
@@ -27,7 +27,7 @@ def transaction(identity: RunIdentity | None, base: Snapshot | None, *, now_ms: 
 
 
 def user_metadata(identity: RunIdentity | None, text: str | None) -> str | None:
-    """The run as JSON, with the user's own text under `user_metadata`; the text alone where no run is known."""
+    """Return the run as JSON, with the user's text under `user_metadata`; without a run, return the text alone."""
     values = {} if identity is None else identity.provenance
     if not values:
         return text

@@ -1,8 +1,8 @@
-"""The rows of a query as files, which outlive an attempt that a winner contradicted.
+"""The staged files of a query's rows, kept from one attempt to the next after a conflict.
 
-The rows of most queries do not depend on the table that they are written to, so an operation that is planned again on a
-newer snapshot finds them written, with their statistics, as long as the table still asks for files like these. Whatever
-is not committed in the end is removed, also what was made for a table that has changed meanwhile.
+The rows of most queries do not depend on the target table. So an operation that plans again on a newer snapshot reuses
+the files and their statistics, if the table still asks for such files. Files that are not committed in the end are
+removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltalite.txn.compatible_changes import files_stay_right
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRows:
-    """The files of all rows of a query, its columns, the table that they were made for, and the versions it read."""
+    """The files of a query's rows, the query's columns, the target they were written for, and the source versions."""
 
     staging: StagedWrite
     files: WrittenFiles
@@ -31,7 +31,7 @@ class StagedRows:
     source_versions: Mapping[str, int]
 
     def are_right_for(self, target: WriteTarget) -> bool:
-        """Whether files of the same rows would be no different for `target`."""
+        """Whether the files fit `target` too."""
         made_for = self.target
         return made_for.clustering == target.clustering and files_stay_right(
             made_for.protocol, target.protocol, made_for.metadata, target.metadata
@@ -39,7 +39,7 @@ class StagedRows:
 
 
 class KeptRows:
-    """`rows` is what an attempt leaves to those after it. Leaving the block removes what was not committed."""
+    """The `rows` that an attempt leaves for the next one. The end of the block removes uncommitted files."""
 
     def __init__(self) -> None:
         self._stagings = ExitStack()
@@ -52,7 +52,7 @@ class KeptRows:
         self._stagings.close()
 
     def staging(self, folder: TableFolder, layout: WriteLayout) -> StagedWrite:
-        """A place for new files. What was kept before is removed."""
+        """Open a staging folder for new files, and remove the files that were kept before."""
         self.rows = None
         self._stagings.close()
         return self._stagings.enter_context(StagedWrite(folder, layout))

@@ -1,7 +1,7 @@
-"""Files some of whose rows are marked as deleted: each leaves the table and comes back with another vector.
+"""Files that get a new deletion vector: each one is removed and added again with the new vector.
 
-A file that loses its last row only leaves. Vectors are written as they come, many into one file, and nothing names them
-before the commit; what is not committed is removed. Protocol: Deletion Vectors (writer requirements), Add File and
+A file that loses its last row is only removed. Many vectors share one vector file. No version refers to a vector file
+before the commit, and an uncommitted one is removed. Protocol: Deletion Vectors (writer requirements), Add File and
 Remove File.
 """
 
@@ -26,13 +26,13 @@ from deltalite.protocol.actions import AddFile
 from deltalite.protocol.paths import decode_path
 from deltalite.storage.log_store import LogStore
 
-# A vector file gets about this many positions, which is two megabytes at most where rows are deleted at random.
+# The approximate number of positions in one vector file: at most two megabytes if rows are deleted at random.
 _POSITIONS_IN_A_FILE = 1_000_000
 
 
 @dataclass(slots=True, kw_only=True)
 class MarkedFiles:
-    """`touched` are the numbers of the files that leave, `adds` those that come back with another vector."""
+    """The result: `touched` has the numbers of the removed files, `adds` the files with a new deletion vector."""
 
     touched: list[int] = field(default_factory=list)
     adds: list[AddFile] = field(default_factory=list)
@@ -43,7 +43,7 @@ class MarkedFiles:
 
 
 class VectorFiles:
-    """The vector files of one operation. Leaving the block without `keep()` or `leave()` removes them."""
+    """The vector files of one operation. The end of the block removes them without `keep()` or `leave()`."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -54,21 +54,23 @@ class VectorFiles:
 
     def __exit__(self, *_exception: object) -> None:
         for name in self._written:
-            with suppress(DeltaLiteError):  # a vacuum takes what cannot be deleted now
+            with suppress(DeltaLiteError):  # a vacuum deletes the files that remain
                 self._store.delete(name)
 
     def keep(self) -> None:
-        """The vectors are committed: their files stay."""
+        """Keep the files, because the vectors are committed."""
         self._written.clear()
 
     def leave(self) -> None:
-        """Nobody knows whether they are committed: they stay."""
+        """Keep the files, because it is unknown whether the vectors are committed."""
         self._written.clear()
 
     def marked(self, files: pa.Table, marks: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
-        """Mark more rows of some of the files, given by number with positions that are alive and strictly increasing.
+        """Mark more rows of some files as deleted.
 
-        `files` has all columns of `ADD_TYPES`.
+        Args:
+            files: the files, with all columns of `ADD_TYPES`.
+            marks: the number of a file, and positions of rows that are not deleted yet, strictly increasing.
 
         Raises:
             CorruptDataFileError: a vector or a footer cannot be read.
@@ -99,17 +101,17 @@ class VectorFiles:
             found.adds.append(_add(rows[number], descriptor, counts[number]))
 
     def _with_marks(self, row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
-        """All rows of a file that are marked then."""
+        """Return all positions of a file that are marked as deleted afterwards."""
         old = row["deletionVector"]
         return positions if old is None else _union(deleted_rows(self._store, old), positions)
 
     def _record_counts(
         self, rows: Mapping[int, Mapping[str, Any]], marked: Mapping[int, pa.Int64Array]
     ) -> dict[int, int]:
-        """The rows of each file, deleted ones too: by its statistics, or by its footer.
+        """Return the number of rows of each file, with deleted rows, from its statistics or its footer.
 
-        The footer is asked where there are no statistics, and where the file would leave: none of its rows goes because
-        statistics have miscounted.
+        The footer decides if there are no statistics, or if the file would be removed whole. So wrong statistics cannot
+        remove a row.
         """
         known = {n: stats.num_records for n, row in rows.items() if (stats := parse_stats(row["stats"])) is not None}
         counts = {n: count for n, count in known.items() if count is not None and count > len(marked[n])}

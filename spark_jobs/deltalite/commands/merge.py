@@ -1,10 +1,15 @@
-"""The merge command: rows of a source update, delete and insert rows of a table.
+"""The merge command: source rows update, delete and insert rows of a table.
 
-The order. 1 The source is computed once, so that every look at it sees the same rows. 2 What ON says of the table, and
-the keys that the source has, rule out files. 3 The rest is matched, reading only the columns that ON and the conditions
-name. 4 The files in which a row changes are read a second time, whole, and written: a table's row meets its pair by its
-place, so the table itself is never shuffled. Rows of the source without a match are added beside them. What is not said
-to be one of several rows that match is refused. delta-spark: MergeIntoCommand.
+The steps:
+
+1. Compute the source once, so that every step sees the same rows.
+2. Skip files by the conditions of ON on the table, and by the keys of the source.
+3. Match the other files, reading only the columns that ON and the conditions name.
+4. Read the files with changed rows again, with all columns, and write them. A target row finds its match by file and
+   row position, so the table is never shuffled. New rows are written beside them.
+
+A merge is rejected if several source rows match one target row and the clauses do not say which applies.
+delta-spark: MergeIntoCommand.
 """
 
 from __future__ import annotations
@@ -50,17 +55,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BY_SOURCE = "when_not_matched_by_source"
-# Asking a file about many ranges takes a millisecond.
+# A test of one file against many ranges takes a millisecond.
 _MOST_FILES_BY_RANGES = 5_000
 
 
 def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
-    """Merge, or report what an earlier try of the same run did (`skipped`).
+    """Merge the rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     Raises:
         InvalidRequestError: ON, a condition or a value is wrong, or a column does not exist.
         SourceError: the source cannot be read or computed.
-        MultipleMatchesError: it is not said which row of the source changes a row of the table.
+        MultipleMatchesError: several source rows match one target row, and the clauses do not say which applies.
         SchemaMismatchError: a value has a type that the column cannot take, or the source lacks a column.
         ConstraintViolationError: a new row breaks a rule of the table.
         DeltaLiteError: as `change_rows`.
@@ -75,7 +80,7 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
 
 
 class _Source:
-    """The rows of the source, which outlive an attempt unless they come from the table itself."""
+    """The rows of the source. They are kept for the next attempt, unless a source is a self read."""
 
     def __init__(self, spark: SparkSession, request: MergeRequest) -> None:
         self._spark = spark
@@ -88,7 +93,7 @@ class _Source:
         if self._computed is None or own_sources(request.sources, request.table):
             sources = pinned_sources(request.sources, request.table, base.version)
             with query_rows(self._spark, sources, request.query, request.query_params) as given:
-                from_spark(given.frame.schema)  # two columns of one name are refused
+                from_spark(given.frame.schema)  # raises for duplicate column names
                 self._computed, self.versions = computed_once(given.frame), given.source_versions
         return self._computed
 
@@ -123,7 +128,7 @@ class _Merge:
 
     @contextmanager
     def change(self) -> Iterator[RowChange]:
-        """What the merge does."""
+        """Yield the row change of the merge."""
         base, request, actions, columns = self._base, self._request, self._actions, self._columns
         rows = self._rows_of(self._candidates)
         with matches(rows.frame, self._source, self._on, request.on, actions.matched, columns, base.store.root) as all_:
@@ -142,19 +147,19 @@ class _Merge:
                 columns=columns,
                 gone=self._files(()),
                 touched=self._touched(pairs, [path for path, own in counts.items() if own.total()], total.total()),
-                inserts=self._inserts(all_),  # a row of the source may match by a pair that was not kept
+                inserts=self._inserts(all_),  # a pair that was not kept still counts as a match of its source row
                 gathers=bool(base.partition_columns),
                 counts=_counted(actions, total, self._source.size.count),
             )
 
     def _reads(self, paths: Sequence[str], test: FileTest) -> ReadSet:
-        """What the outcome rests on: files in which something matched, what might have, and a source of the table's."""
+        """Return what the merge has read: the files with matches, and the rows that could match; all in a self read."""
         if own_sources(self._request.sources, self._request.table):
             return ReadSet(whole_table=True)
         return ReadSet(keys=frozenset(key_column(self._files(paths)).to_pylist()), rows=(test,))
 
     def _without_match(self, pairs: Matches) -> dict[str, dict[int, int]]:
-        """By the path of a file how often each action applies to a row of it that no row of the source matches."""
+        """Count, by file path and action, the target rows that no source row matches."""
         if not self._actions.by_source:
             return {}
         rows = self._rows_of(prune(self._base.files, self._may_lack_match, self._base.table_schema))
@@ -191,7 +196,7 @@ class _Merge:
         return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))
 
     def _by_source_predicate(self) -> Predicate:
-        """What is true of the rows that the clauses on rows without a match may change."""
+        """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
         conditions = [clause.condition for clause in self._request.when_not_matched_by_source]
         parts = [
             Constant(truth=True)
@@ -203,7 +208,7 @@ class _Merge:
 
 
 def _deletes_whatever_matches(actions: MergeActions) -> bool:
-    """Whether it makes no difference which row of the source matches, or how many do."""
+    """Whether the result is the same whichever source row matches, and however many match."""
     match list(actions.matched.values()):
         case []:
             return True
@@ -214,7 +219,7 @@ def _deletes_whatever_matches(actions: MergeActions) -> bool:
 
 
 def _counted(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
-    """Spark's metrics of the rows that were looked at; `rows` has how often each action applies."""
+    """Return Spark's metrics of the matched rows; `rows` counts how often each action applies."""
 
     def number(found: Mapping[int, RowAction], kind: ActionKind) -> int:
         return sum(rows.get(n, 0) for n, action in found.items() if action.kind is kind)

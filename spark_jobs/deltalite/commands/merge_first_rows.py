@@ -1,8 +1,8 @@
-"""The first run of a merge with `create_if_missing`: the table is made in the commit that inserts its rows.
+"""The first run of a merge with `create_if_missing`: it creates the table in the commit that inserts the rows.
 
-No row of the source has a match in a table that does not exist, so the clauses of `when_not_matched` alone decide. They
-become a query over the rows of the source, and the write command commits its rows with the metadata of a new table. If
-another writer makes the table meanwhile, nothing of this attempt is in it, and the merge is planned on the new table.
+No source row has a match in a table that does not exist, so only the `when_not_matched` clauses apply. They become a
+query over the source rows. The write command commits the rows of this query with the metadata of a new table. If
+another writer creates the table first, nothing of this attempt is committed, and the merge plans on that table.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationResult | None:
-    """Make the table of the rows that the merge inserts; None if there is a table.
+    """Create the table from the rows that the merge inserts; return None if the table exists.
 
     Raises:
-        InvalidRequestError: a clause is wrong, or its columns do not make a table.
+        InvalidRequestError: a clause is wrong, or its columns cannot form a table.
         DeltaLiteError: as `write`.
     """
     if not _is_missing(spark, request):
@@ -61,7 +61,7 @@ def _is_missing(spark: SparkSession, request: MergeRequest) -> bool:
 
 
 def _check(spark: SparkSession, request: MergeRequest, asked: WriteRequest, incoming: DataFrame) -> None:
-    """Refuse what the merge could not do on the table that it makes: the next run would."""
+    """Refuse a merge that would fail on the new table, so that the first run fails and not the second."""
     with query_rows(spark, asked.sources, asked.query, asked.query_params) as made:
         table = new_table_schema(from_spark(made.frame.schema))
     schema = evolved(request, table, from_spark(incoming.schema))
@@ -87,10 +87,10 @@ def _as_write(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequ
 
 
 def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> str:
-    """The SQL of the rows that the merge inserts into an empty table.
+    """Return the SQL query of the rows that the merge inserts into an empty table.
 
-    A row of the source goes to the first clause whose condition is true of it. A column that the clause does not name,
-    or gives the keyword DEFAULT, is NULL in it: the new table has no defaults.
+    The first clause whose condition is true for a source row applies to it. A column is NULL if the clause does not
+    name it or sets it to DEFAULT, because the new table has no defaults.
     """
     view = quoted(next(iter(request.sources)))
     rows = f"TABLE {view}" if request.query is None else request.query.strip().rstrip(";")
@@ -112,7 +112,7 @@ def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> st
 
 
 def _texts(clause: MergeClause, number: int, source_columns: Sequence[str]) -> dict[str, str]:
-    """The expressions of a clause by the columns of the new table."""
+    """Return the expressions of a clause, by column of the new table."""
     if not isinstance(clause.insert, Mapping):
         return {name: f"{SOURCE}.{quoted(name)}" for name in source_columns}
     parameter = f"when_not_matched[{number}].insert"
@@ -122,7 +122,7 @@ def _texts(clause: MergeClause, number: int, source_columns: Sequence[str]) -> d
 
 
 def _name(column: str, parameter: str) -> str:
-    """The name of a column of the new table."""
+    """Return the name of a column of the new table."""
     paths = parse_column_list(column)
     if len(paths) != 1 or len(paths[0]) != 1:
         raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""How a merge looks in the table's history: Spark's parameters and metrics. Values in, values out."""
+"""The history entry of a merge: Spark's parameters and metrics. Pure functions of values."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ OPERATION = "MERGE"
 
 
 class Source(Protocol):
-    """The versions of the Delta tables that the source was made of, once it is."""
+    """The versions of the source's Delta tables, set when the source is computed."""
 
     versions: Mapping[str, int]
 
 
 def described(request: MergeRequest, source: Source, change: RowChange, done: CarriedOut | None) -> Operation:
-    """The operation."""
+    """Return the operation of a merge into an existing table."""
     parameters = _parameters(request, source.versions)
     return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
 
 
 def first_rows_described(request: MergeRequest, rows: StagedRows) -> Operation:
-    """The operation of a merge that made its table: it has inserted all rows."""
+    """Return the operation of a merge that created its table and inserted all rows."""
     files = rows.files
     metrics = {
         "numTargetRowsInserted": files.rows,
@@ -57,7 +57,7 @@ def _parameters(request: MergeRequest, source_versions: Mapping[str, int]) -> di
 
 
 def _clauses(clauses: Sequence[MergeClause]) -> str:
-    """JSON text of a list."""
+    """Return the clauses as a JSON list."""
     return json.dumps(
         [
             {**({} if one.condition is None else {"predicate": one.condition}), "actionType": one.actions[0]}

@@ -1,10 +1,14 @@
-"""The optimize command: rows move to files of a good size, or near to rows like them, and no row changes.
+"""The optimize command: moves rows into files of the target size, or clusters them, without changing a row.
 
-1 Plan, on a snapshot (`optimize_plan.py`): bins of files, in batches. 2 Each batch is written and committed, on the
-table as it is then: bins that another writer has touched are dropped, the others stand. 3 What was dropped is planned
-again, so often and so long; at last it is left to the next run. 4 The last commit carries the run's `txn`, alone where
-there was nothing to do. A run that was killed between two commits goes on when it is tried again, since what it has
-written needs no more. delta-spark: OptimizeTableCommand.
+The steps:
+
+1. Plan on a snapshot (`optimize_plan.py`): bins of files, grouped into batches.
+2. Write and commit each batch on the newest snapshot. A bin is dropped if another writer has changed one of its files.
+3. Plan the dropped bins again, within the limits on retries and time. After that they are left to the next run.
+4. Record the run's `txn` in the last commit, or in a commit of its own if no bin is left to commit.
+
+A run that was killed between two commits continues in its next attempt, because the plan leaves out optimized files.
+delta-spark: OptimizeTableCommand.
 """
 
 from __future__ import annotations
@@ -52,14 +56,13 @@ _log = logging.getLogger(__name__)
 
 
 def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
-    """Rearrange the rows of a table, or report what an earlier try of the same run did (`skipped`).
+    """Rearrange the rows of a table, or return the result of an earlier attempt of the same run (`skipped`).
 
     Raises:
         TableNotFoundError: there is no table.
         InvalidRequestError: `where` is wrong or names a column that does not partition the table, or a column of
-            `z_order_by` cannot serve.
-        DeltaLiteError: of the class that says what is wrong. What was committed before stays, and every commit leaves
-            the same rows.
+            `z_order_by` cannot be used.
+        DeltaLiteError: the operation failed; the class says why. Earlier commits of the run stay; none changes a row.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
@@ -74,13 +77,13 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
 
 @dataclass(slots=True, kw_only=True)
 class _Lost:
-    """What other writers have taken away from one plan: so many files, and how it was noticed last."""
+    """The files of one plan that other writers changed, by number, and the last conflict."""
 
     error: ConcurrentModificationException | None = None
     files: int = 0
 
     def keeps(self, keys: frozenset[str], there: frozenset[str]) -> bool:
-        """Whether all of the files are still there; what is not is noted."""
+        """Return whether all of the files are still active; if not, record the conflict."""
         if keys <= there:
             return True
         self.files += len(keys)
@@ -94,7 +97,7 @@ class _Lost:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run of the command; what it has committed is counted over all its attempts."""
+    """One run of the command. `totals` counts the commits of all its attempts."""
 
     spark: SparkSession
     request: OptimizeRequest
@@ -104,10 +107,10 @@ class _Run:
     begun: float = field(default_factory=time.monotonic)
 
     def attempt(self) -> OperationResult:
-        """Plan, and commit batch after batch.
+        """Plan, then commit batch after batch.
 
         Raises:
-            ConcurrentModificationException: a bin was dropped, and is to be planned again.
+            ConcurrentModificationException: a bin was dropped, and has to be planned again.
         """
         self.attempts += 1
         base = Snapshot.load(self.store)
@@ -129,14 +132,14 @@ class _Run:
 
     @property
     def _gives_up(self) -> bool:
-        """Whether nothing is planned again any more."""
+        """Whether the limit on retries or time is reached."""
         late = time.monotonic() - self.begun + LONGEST_PAUSE >= self.request.conflict_seconds
         return self.attempts > self.request.conflict_retries or late
 
     def _batch(self, plan: OptimizePlan, batch: Batch, lost: _Lost, *, is_last: bool) -> OperationResult | None:
-        """Write and commit what is still as it was planned; None where nothing is, or more is to come.
+        """Write and commit the bins of a batch whose files are unchanged.
 
-        Only what ends the run records it.
+        Return the result if this commit ends the run, else None. Only the commit that ends the run records it.
         """
         base = Snapshot.load(self.store)
         if (done := done_before(base, self.request)) is not None:
@@ -170,7 +173,7 @@ class _Run:
         return None
 
     def _proposal(self, base: Snapshot, written: WrittenBins, at_the_end: _Lost | None) -> Proposal:
-        """A commit; the one that ends the run records it, and says what was lost."""
+        """Return the proposal of a batch; the last one of the run also has the `txn` and the number of files left."""
         return Proposal(
             operation=self._operation(written.adds, written.removes, at_the_end),
             adds=written.adds,
@@ -183,7 +186,7 @@ class _Run:
         )
 
     def _operation(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], at_the_end: _Lost | None) -> Operation:
-        """What history shows of a commit."""
+        """Return the operation that the table's history shows for a commit."""
         left = 0 if at_the_end is None else at_the_end.files
         return Operation(
             name=OPERATION,
@@ -193,7 +196,7 @@ class _Run:
         )
 
     def _end(self, lost: _Lost) -> OperationResult:
-        """Record the run where it has nothing to commit, or nothing any more."""
+        """Record a run that has no more bins to commit."""
         base = Snapshot.load(self.store)
         if (done := done_before(base, self.request)) is not None:
             return done

@@ -1,8 +1,8 @@
-"""The files of one batch of an optimize: written, held against what they came from, and told apart by bin.
+"""The files of one batch of an optimize: written, checked against the old files, and assigned to their bins.
 
-A file belongs to the bin whose number its task had. Each bin must hold exactly the rows that its old files had, by
-their statistics or, where these are wrong or missing, by their footers; a batch in which a row is missing or too many
-is never committed. Rows only move, so no rule of the table is asked of them. Protocol: Add File and Remove File
+The number of the Spark task that wrote a file gives its bin. Each bin must hold exactly as many rows as its old files:
+by their statistics or, if these are wrong or missing, by their footers. A batch with a missing or an extra row is never
+committed. Rows only move, so the rules of the table are not checked again. Protocol: Add File and Remove File
 (`dataChange`, `tags`).
 """
 
@@ -45,7 +45,7 @@ _SMALLEST_ROW_GROUP, _LARGEST_ROW_GROUP = 1024 * 1024, 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBin:
-    """A bin, or a file without rows that only leaves: the keys of the old files, and the actions."""
+    """The keys of the old files and the actions of a bin, or of a file without rows that is only removed."""
 
     keys: frozenset[str]
     adds: tuple[AddFile, ...]
@@ -54,7 +54,7 @@ class WrittenBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBins:
-    """What a commit takes out and puts in. `staging` has the new files."""
+    """The bins of one commit. `staging` holds the new files."""
 
     bins: tuple[WrittenBin, ...]
     staging: StagedWrite
@@ -75,7 +75,7 @@ class WrittenBins:
         return frozenset().union(*(own.keys for own in self.bins))
 
     def within(self, keys: frozenset[str]) -> WrittenBins:
-        """Only the bins all of whose old files are among `keys`; the new files of the others are removed."""
+        """Keep the bins whose old files are all in `keys`, and remove the new files of the other bins."""
         kept = tuple(own for own in self.bins if own.keys <= keys)
         dropped = {decode_path(add.path) for own in self.bins if not own.keys <= keys for add in own.adds}
         self.staging.withdraw(dropped)
@@ -91,10 +91,10 @@ def written_bins(
     empty: Sequence[Candidate],
     stack: ExitStack,
 ) -> WrittenBins:
-    """Write the rows of the bins; what is not committed is removed with `stack`.
+    """Write the rows of the bins; the end of `stack` removes uncommitted files.
 
     Raises:
-        CorruptDataFileError: a file cannot be read, or does not hold the rows that the log says.
+        CorruptDataFileError: a file cannot be read, or has another number of rows than the log says.
         StorageError, StoragePermissionError: the table's folder cannot be written.
     """
     writer = _Writer(spark, base, target, plan, stack)
@@ -133,7 +133,7 @@ class _Writer:
         return jobs_for([own.live_bytes for own in bins])
 
     def written(self, bins: Sequence[Bin], job: BinJob) -> list[tuple[int, AddFile]]:
-        """The new files of a job, each with the number of its bin."""
+        """Write the new files of a job, and return each one with the number of its bin."""
         own = [bins[number] for number in job.bins]
         rows = [[file.number for file in some.files] for some in own]
         if self._plan.z_order:
@@ -151,20 +151,20 @@ class _Writer:
         return [(of_task[_task(file)], add) for file, add in zip(done.staged, done.adds, strict=True)]
 
     def _values(self, bins: Sequence[Bin]) -> set[str]:
-        """The texts that the log has for the partitions of the bins."""
+        """Return the partition values of the bins, as the log spells them."""
         of = self._plan.files["partitionValues"].take([own.files[0].number for own in bins])
         return {text for values in of.to_pylist() for _, text in values or () if text is not None}
 
 
 def files_still_there(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
-    """The keys of the plan's files that are active in a newer snapshot."""
+    """Return the keys of the plan's files that are active in a newer snapshot."""
     planned = pa.array(key_column(plan.files).to_pylist(), pa.string())
     active = key_column(base.files)
     return frozenset(active.filter(pc.is_in(active, value_set=planned)).to_pylist())
 
 
 def keys_of(plan: OptimizePlan, files: Sequence[Candidate]) -> frozenset[str]:
-    """`file_key` of some of the plan's files."""
+    """Return the `file_key` of each of these files."""
     rows = plan.files.take(pa.array([file.number for file in files], pa.int64()))
     return frozenset(key_column(rows).to_pylist())
 
@@ -176,9 +176,10 @@ def _written_bin(plan: OptimizePlan, files: Sequence[Candidate], adds: tuple[Add
 
 
 def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, own: Bin) -> list[AddFile]:
-    """The new files of one bin, as a later run knows them again.
+    """Return the new files of one bin with the tags by which a later run recognizes them.
 
-    Their partition is that of the old files as the log spells it: the name of a folder cannot tell all texts apart.
+    They get the partition values of the old files as the log spells them, because folder names are ambiguous for some
+    values.
     """
     tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target)}
     if plan.z_order:
@@ -200,7 +201,7 @@ def _task(file: DataFile) -> int:
 
 
 def _records(own: Bin) -> int | None:
-    """The live rows of a bin, None where a file does not say them."""
+    """Return the number of live rows of a bin, or None if a file has no statistics."""
     live = [None if file.records is None else file.records - (file.deleted or 0) for file in own.files]
     return None if None in live else sum(count or 0 for count in live)
 
@@ -213,7 +214,7 @@ def _check_rows(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, Sequenc
 
 
 def _check_empty(store: LogStore, files: Sequence[Candidate]) -> None:
-    """Files that are said to have no rows left have none."""
+    """Check by their footers that the files have no live rows."""
     if files and (rows := _rows_by_footers(store, files)):
         raise _wrong_rows(store, files, f"{rows} rows are left where there should be none")
 

@@ -1,11 +1,15 @@
-"""Which files an optimize writes again, and together: decided on values, the same for the same files.
+"""The plan of an optimize: which files are rewritten, and which of them together. The same files give the same plan.
 
-Three rules. A file whose rows are all deleted leaves. Packing (`packed`) fills bins of a partition with small files,
-and with files of which too many rows are deleted, in the order of their age, so that what came together stays together.
-Clustering (`clustered`) takes the files of a partition that are in no cube of the same columns. What an earlier run
-has written is known by its tags (delta-spark's, and one for room that was left), and is left alone until other files
-join it: a bin whose files were packed to the same size, and a partition all of whose files lie in such cubes, are not
-written again.
+There are three rules:
+
+- A file whose rows are all deleted is removed.
+- Packing (`packed`) fills the bins of a partition with small files and with files that have too many deleted rows.
+  Older files come first, so that rows of the same age stay together.
+- Clustering (`clustered`) takes the files of a partition that are in no cube of the same columns.
+
+Tags identify the files of an earlier run: delta-spark's tags, and one for the room that was left. Two kinds of bins are
+not rewritten until other files join them: files that were packed to the same size, and a partition whose files all lie
+in such cubes.
 """
 
 from __future__ import annotations
@@ -17,23 +21,24 @@ from operator import add, gt
 
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 ROOM_TAG = "DELTALITE_ROOM"
-"""Bytes that a file packed to its target had room for when nothing more was found; 0 without it."""
+"""The tag for the bytes that were left in the bin of a packed file when no other file fitted; without it, 0."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER = "zorder"
-# A file has to look through so many bins that still have room, and no more, where a partition has very many files.
+# The most open bins that are tried for a file. It bounds the work in a partition with very many files.
 _OPEN_BINS = 16
-# A commit names so many bins and old files at most: the driver holds the footers of all new files, and a conflict costs
-# the whole of it. Nor has it files of more deleted rows, whose places every executor is sent.
+# The most bins, old files and deleted rows of one commit. The driver holds the footers of all new files, and a conflict
+# can cost the whole commit. Every executor gets the positions of the deleted rows.
 _MOST_BINS, _MOST_FILES, _MOST_DELETED = 5_000, 100_000, 20_000_000
-# A bin becomes so many files at most.
+# The most files that one bin becomes.
 _MOST_OUTPUTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A file that may be written again. `number` is its row in a table of files; `partition` is equal for its like.
+    """A file that may be rewritten.
 
-    `records` counts deleted rows too, and is None where nobody says it; `deleted` is None without a deletion vector.
+    `number` is its row in a table of files. Files of one partition have an equal `partition`. `records` includes
+    deleted rows and is None without statistics. `deleted` is None without a deletion vector.
     """
 
     number: int
@@ -47,18 +52,18 @@ class Candidate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row is left in it."""
+        """Whether all of its rows are deleted."""
         return self.records is not None and self.records == (self.deleted or 0)
 
     @property
     def live_bytes(self) -> int:
-        """About what its rows take that are not deleted."""
+        """The approximate bytes of its live rows."""
         if not self.records:
             return self.size_bytes
         return max(1, self.size_bytes * (self.records - (self.deleted or 0)) // self.records)
 
     def has_too_many_deleted(self, ratio: float) -> bool:
-        """Whether more than this share of its rows is deleted; so is taken what does not say how many it has."""
+        """Whether more than `ratio` of its rows is deleted. True for a file with a vector but without a row count."""
         if self.deleted is None:
             return False
         return not self.records or self.deleted / self.records > ratio
@@ -68,7 +73,7 @@ class Candidate:
 class Bin:
     """Files of one partition whose rows go into `outputs` new files.
 
-    `room` is bytes: what is larger has been looked at and was not put in. A bin that was closed has none.
+    `room` is in bytes: the plan has considered every larger file and left it out. It is 0 for a closed bin.
     """
 
     files: tuple[Candidate, ...]
@@ -77,12 +82,12 @@ class Bin:
 
     @property
     def live_bytes(self) -> int:
-        """About what the rows take."""
+        """The approximate bytes of the live rows."""
         return sum(file.live_bytes for file in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """What the files take."""
+        """The bytes of the files."""
         return sum(file.size_bytes for file in self.files)
 
     @property
@@ -93,14 +98,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one commit does: bins that are written again, and files without rows that only leave."""
+    """The work of one commit: bins to rewrite, and files without rows to remove."""
 
     bins: tuple[Bin, ...]
     empty: tuple[Candidate, ...] = ()
 
 
 def packed(files: Iterable[Candidate], *, target: int, smallest: int, ratio: float) -> list[Bin]:
-    """Bins of about `target` bytes of the files below `smallest` bytes, or with more than `ratio` of rows deleted."""
+    """Return bins of about `target` bytes of files below `smallest` bytes or with over `ratio` of rows deleted."""
     found: list[Bin] = []
     for own in _by_partition(f for f in files if f.size_bytes < smallest or f.has_too_many_deleted(ratio)):
         looked_at_ms = max((f.modified_ms for f in own if _is_packed(f, target)), default=None)
@@ -109,17 +114,17 @@ def packed(files: Iterable[Candidate], *, target: int, smallest: int, ratio: flo
             goes = any(f.has_too_many_deleted(ratio) for f in some.files) or _joins(some.files, target, looked_at_ms)
             (written if goes else staying).append(some)
         stay = (f.live_bytes for some in staying for f in some.files if not _is_packed(f, target))
-        most = max(0, min(stay, default=target) - 1)  # what stays has been looked at, wherever it was put
+        most = max(0, min(stay, default=target) - 1)  # files that stay have been considered for every bin
         found += [replace(some, room=min(some.room, most)) for some in written]
     return found
 
 
 def _joins(files: Sequence[Candidate], target: int, looked_at_ms: int | None) -> bool:
-    """Whether files are put together that no run has put together yet.
+    """Whether the bin combines files that no earlier run has combined or considered.
 
-    One that is older than the last packing of its partition was looked at then, and had no room beside the others: that
-    these take less now, packed as they are, is no reason to write them again. Or it came while that packing ran, which
-    the room says that the others had.
+    A file that is older than the last packing of its partition was considered then and did not fit. Packed files may
+    take less space now, but this is no reason to rewrite them. A file that was added while that packing ran was not
+    considered; it joins if it fits into the recorded room.
     """
     others = [f for f in files if not _is_packed(f, target)]
     room = max((_room(f) for f in files if _is_packed(f, target)), default=0)
@@ -133,15 +138,16 @@ def _is_packed(file: Candidate, target: int) -> bool:
 
 def _room(file: Candidate) -> int:
     text = file.tags.get(ROOM_TAG, "")
-    return int(text) if text.isdecimal() else 0  # whoever else writes tags may write any
+    return int(text) if text.isdecimal() else 0  # other writers may store any text in the tag
 
 
 def clustered(
     files: Iterable[Candidate], *, columns: Sequence[str], target: int, ratio: float, cube_bytes: int
 ) -> list[Bin]:
-    """Cubes of up to about `cube_bytes`, each for files of about `target` bytes, of what is not clustered by `columns`.
+    """Return cubes of up to about `cube_bytes` of the files that are not clustered by `columns`.
 
-    Cubes that are at least half full stay as they are; smaller ones are written again with the files that join them.
+    Each cube becomes files of about `target` bytes. Existing cubes that are at least half full stay unchanged. Smaller
+    ones are rewritten with the files that join them.
     """
     found: list[Bin] = []
     tags = cube_tags(columns)
@@ -163,12 +169,12 @@ def clustered(
 
 
 def cube_tags(columns: Sequence[str]) -> dict[str, str]:
-    """The tags of files that are ordered by these columns, but for the id of their cube."""
+    """Return the tags of files that are clustered by these columns, without the id of their cube."""
     return {CUBE_COLUMNS_TAG: json.dumps(list(columns)), CUBE_CURVE_TAG: Z_ORDER}
 
 
 def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int) -> list[Batch]:
-    """The commits, in order: each of up to `most_bytes` of files that leave, or of one bin that has more."""
+    """Return the batches in order, each with up to `most_bytes` of old files, or with one larger bin."""
     most = (most_bytes, _MOST_BINS, _MOST_FILES, _MOST_DELETED)
     found: list[Batch] = []
     some: list[Bin] = []
@@ -190,7 +196,7 @@ def _is_in_cube(file: Candidate, tags: Mapping[str, str]) -> bool:
 
 
 def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
-    """The files that have rows, partition by partition, oldest first; where the age is the same, by path."""
+    """Return the files with live rows, by partition; within a partition ordered by age (oldest first), then path."""
     found: dict[Hashable, list[Candidate]] = {}
     for file in sorted(files, key=lambda f: (f.modified_ms, f.path, f.number)):
         if not file.is_empty:
@@ -199,9 +205,9 @@ def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
 
 
 def _filled(files: Iterable[Candidate], most_bytes: int) -> list[Bin]:
-    """Each file in the first bin that has room for it."""
+    """Put each file into the first bin that has room for it."""
     bins: list[list[Candidate]] = []
-    room: dict[int, int] = {}  # of the bins, by number, that are open
+    room: dict[int, int] = {}  # bytes, by number of an open bin
     for file in files:
         size = file.live_bytes
         number = next((n for n, left in room.items() if size <= left), None)

@@ -1,7 +1,7 @@
-"""How an optimize looks in the table's history: Spark's parameters and metrics. Values in, values out.
+"""The history entry of an optimize: Spark's parameters and metrics. Pure functions of values.
 
-The metrics of a commit are those of its files. The last commit of a run that made several has the run's sums too, under
-names of our own, so that what a task returns says all that it has done.
+The metrics of a commit count its files. The last commit of a run with several commits also has the sums of the run,
+under names that delta-spark does not use, so that the result of a task covers the whole run.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _SUMS = {
 
 @dataclass(slots=True)
 class Totals:
-    """What the commits of a run have done so far."""
+    """The sums over the commits of a run so far."""
 
     commits: int = 0
     sums: Mapping[str, int] | None = None
 
     def add(self, metrics: Mapping[str, int]) -> None:
-        """Count one more commit."""
+        """Add the metrics of one commit."""
         self.commits += 1
         self.sums = {name: metrics[name] + (self.sums or {}).get(name, 0) for name in _SUMS}
 
 
 def parameters(request: OptimizeRequest) -> dict[str, object]:
-    """The request as history has it: lists as JSON text."""
+    """Return the parameters of the request, with lists as JSON text."""
     return {
         "predicate": json.dumps([] if request.where is None else [request.where]),
         "zOrderBy": json.dumps(list(request.z_order_by)),
@@ -47,10 +47,10 @@ def parameters(request: OptimizeRequest) -> dict[str, object]:
 
 
 def metrics(adds: Sequence[AddFile], removes: Sequence[RemoveFile], before: Totals, *, left: int) -> dict[str, int]:
-    """The metrics of a commit; sizes are those of the new files, 0 where there are none.
+    """Return the metrics of a commit. The sizes are those of the new files, or 0 without new files.
 
-    `before` is what the run had committed already, and `left` the files that it leaves to a later run, because others
-    were at work on them.
+    `before` has the sums of the run's earlier commits. `left` is the number of files that the run leaves to a later
+    run, because other writers changed them.
     """
     sizes = sorted(add.size_bytes for add in adds)
     own = {

@@ -1,8 +1,8 @@
-"""What an optimize does to one snapshot: its request in the table's terms, and the plan that follows.
+"""The plan of an optimize on one snapshot: the request is checked against the table, then planned.
 
-Here is refused what the table gives no sense to: a `where` that is not about whole partitions, a column that has no
-order among files. A clustered table is packed, and never ordered by other columns than its own: that is the part of
-engines with CLUSTER BY. Protocol: Clustered Table, Per-file Statistics.
+Requests that the table cannot serve are refused here: a `where` that does not select whole partitions, or a column
+without bounds in file statistics. A clustered table is only packed; clustering it is left to engines with CLUSTER BY.
+Protocol: Clustered Table, Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
-# A file of this share of the target is large enough.
+# The share of the target size from which on a file is large enough.
 _LARGE_ENOUGH = 0.75
 _MOST_COLUMNS = 16
-# Files have no smallest and largest value of these.
+# Types without bounds in file statistics.
 _UNORDERED = ("boolean", "binary", "void", "variant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
-    """The commits, in order; candidates are numbered as rows of `files`, which has all columns of `ADD_TYPES`.
+    """The batches in order. The number of a candidate is its row in `files`, which has all columns of `ADD_TYPES`.
 
-    `target` is bytes of a file. `z_order` are the columns of the curve, as the table's users and as its files spell
-    them; none where files are only packed.
+    `target` is the target file size in bytes. `z_order` has the logical and the physical path of each column of the
+    curve; it is empty if files are only packed.
     """
 
     files: pa.Table
@@ -54,14 +54,14 @@ class OptimizePlan:
 
 
 def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> OptimizePlan:
-    """The plan for a snapshot.
+    """Return the plan for a snapshot.
 
     Raises:
-        InvalidRequestError: `where` or `z_order_by` means nothing for the table.
+        InvalidRequestError: the table cannot serve `where` or `z_order_by`.
     """
     table = standing_target(base)
     z_order = _z_order(request, table)
-    chosen = _chosen(spark, base, request.where).combine_chunks()  # rows are taken from it for each bin
+    chosen = _chosen(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
     own = props.TARGET_FILE_SIZE.of(base.configuration)
     target = request.target_file_size or own or _DEFAULT_TARGET_BYTES
     ratio = request.max_deleted_rows_ratio
@@ -81,7 +81,7 @@ def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> O
 
 
 def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
-    """The files of the partitions for which `where` is true, with all that the log says of them."""
+    """Return the files of the partitions for which `where` is true, with all columns of `ADD_TYPES`."""
     everything = base.files_with(tuple(ADD_TYPES))
     if where is None:
         return everything

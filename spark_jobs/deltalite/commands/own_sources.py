@@ -1,4 +1,4 @@
-"""Sources that are the table itself as it is now: they are read at the version that the operation rests on."""
+"""Self reads: sources that are the target table itself. They are read at the version that the operation is based on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from deltalite.storage.locations import is_same_place
 
 
 def pinned_sources(sources: Mapping[str, Source], table: str, version: int) -> dict[str, Source]:
-    """The sources, of which those that are the table itself are read at a version of it."""
+    """Return the sources, with each self read pinned to `version`."""
     own = own_sources(sources, table)
     return {name: _pinned(source, version) if name in own else source for name, source in sources.items()}
 
 
 def own_sources(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
-    """The names of the sources that read the table itself as it is now."""
+    """Return the names of the sources that read the newest version of the table itself."""
     found = []
     for name, source in sources.items():
         if source.format.lower() == "delta":
@@ -29,7 +29,7 @@ def own_sources(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
 
 
 def _pinned(source: Source, version: int) -> Source:
-    """A source of format `delta` up to a version, or at it."""
+    """Return a Delta source that reads at `version`; a change feed is read up to it."""
     if source.changes_from_version is not None:
         return replace(source, changes_to_version=version)
     return replace(source, version_as_of=version)

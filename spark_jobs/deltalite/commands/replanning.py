@@ -1,10 +1,10 @@
-"""An operation that another writer contradicted is planned again, in the same job, on the table as it is now.
+"""The retry after a conflict: the command plans again on the newest snapshot, in the same job.
 
-The winner's commit is part of the new plan, so the outcome is that of two operations one after the other. Nothing of
-the lost attempt is in the table, and the new one begins by looking whether its run has committed meanwhile. What lost
-against an earlier try of its own run is not planned again, nor is what nobody contradicted and merely came too late a
-thousand times. Each command declares how it follows a winner (`Rebase`); what does not contradict it at all leaves its
-actions as they are, which is the commit's own business.
+The new plan includes the winning commit, so the outcome equals that of two operations one after the other. The table
+holds nothing of the failed attempt. Each attempt first looks for a commit of its own run. Two cases are not planned
+again: a conflict with an earlier attempt of the same run, and a commit that lost the race for a version too often
+without a conflict. Each command declares how it replans (`Rebase`). A winning commit that does not conflict needs no
+new plan: `txn.commit` retries the commit on top of it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Rebase(Enum):
-    """What a command does about a winner that contradicts it."""
+    """How a command plans again after a conflict."""
 
     REPLAN_AND_KEEP_ROWS = auto()
-    """It is planned again, and the files of its rows are not written again where they are still right."""
+    """Plan again, and reuse the staged files of the rows if they still fit the table."""
     REPLAN = auto()
-    """It is planned again from the beginning, since its rows depend on the table."""
+    """Plan again from the beginning, because the rows depend on the table."""
 
 
 _AGAIN = {
@@ -60,19 +60,19 @@ def replanned(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> _T:
-    """The outcome of the first attempt that no winner contradicts.
+    """Return the outcome of the first attempt that meets no conflict.
 
     Args:
-        attempt: plans and commits from the beginning; what it keeps for the next one is its own business.
-        rebase: what the command has declared, for the log to say.
-        retries: how many more attempts there are after the first.
-        seconds: no attempt begins later than so long after the first one.
-        pause: waits for so many seconds; the wait grows, by chance, so that rivals do not meet again.
-        clock: seconds that only grow.
+        attempt: plans and commits; it may keep state for the next attempt.
+        rebase: how the command plans again, for the log message.
+        retries: the number of attempts after the first one.
+        seconds: no attempt begins later than this after the first one.
+        pause: sleeps for the given seconds. The wait grows and has random jitter, so that writers spread out.
+        clock: a monotonic clock, in seconds.
 
     Raises:
-        ConcurrentModificationException: that of the last attempt, which names the winner and says how many there were.
-        DeltaLiteError: any other error of an attempt, at once.
+        ConcurrentModificationException: the conflict of the last attempt, with the number of attempts.
+        DeltaLiteError: any other error of an attempt, without a retry.
     """
     begun = clock()
     for number in range(1, retries + 2):

@@ -1,8 +1,8 @@
-"""Taking back what an earlier run of the same task had appended: `on_rerun="replace"`.
+"""The replacement of an earlier run's rows: `on_rerun="replace"`.
 
-A cleared task replaces exactly the files that its run added, in the commit that adds the new ones. That is only
-possible while those files are untouched: once a later operation has rewritten one of them, its rows cannot be told
-from others, and the refusal names the version that did it.
+A cleared task replaces exactly the files that its run added, in the commit that adds the new ones. This needs the files
+unchanged. If a later operation has rewritten one of them, its rows can no longer be told from other rows. The error
+then names the version of that operation.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from deltalite.txn.find_run import find_run_commit
 
 
 def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | None:
-    """The files that this run's last commit added, or None where it has not committed before.
+    """Return the files that this run's last commit added, or None if it has not committed before.
 
     Raises:
-        RerunRefusedError: they are no longer all there as they were written, or the log no longer says which they were.
+        RerunRefusedError: a file was rewritten or removed since, or the log no longer has the commit.
     """
     if identity.app_id not in base.transactions:
         return None
@@ -49,7 +49,7 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
 
 
 def _rewritten_by(base: Snapshot, after: int, keys: set[str]) -> int | str:
-    """The first version above `after` that removes one of the files."""
+    """Return the first version above `after` that removes one of the files."""
     for version in range(after + 1, base.version + 1):
         try:
             if any(file_key(path, None) in keys for path in _removed_paths(base, commit_name(version))):
@@ -60,7 +60,7 @@ def _rewritten_by(base: Snapshot, after: int, keys: set[str]) -> int | str:
 
 
 def _removed_paths(base: Snapshot, name: str) -> Iterator[str]:
-    """The paths of the files that a commit removes, in bounded memory."""
+    """Yield the paths of the files that a commit removes, in bounded memory."""
     for kind, body in read_bounded_actions(base.store, name):
         if kind == RemoveFile.action:
             yield from_json(RemoveFile, body, name).path

@@ -1,10 +1,14 @@
-"""The restore command: a table becomes what it was at an older version, in one new version.
+"""The restore command: returns a table to the state of an older version, in one new version.
 
-1 Has this run committed already? 2 The older version is loaded, and what differs is found: files by their identity,
-rules as `protocol.restoring` says. 3 The files that come back must be there. 4 One commit; whatever a rival commits
-meanwhile that this one would undo or keep is looked at again. Nothing is copied and nothing deleted: the versions in
-between stay, and a restore can be undone by a restore. The commit rests on the whole table. delta-spark:
-RestoreTableCommand, which refuses the newest version, and does not look for deletion vectors.
+The steps:
+
+1. Look for an earlier commit of this run.
+2. Load the older version and compute the difference: files by identity, rules as in `protocol.restoring`.
+3. Check that the files to add back exist.
+4. Commit. The commit is based on the whole table, so it conflicts with any commit that it would undo or keep.
+
+The command copies and deletes no file. The versions in between stay, so another restore can undo a restore.
+delta-spark: RestoreTableCommand, which refuses the newest version and does not look for deletion vectors.
 """
 
 from __future__ import annotations
@@ -39,17 +43,17 @@ _log = logging.getLogger(__name__)
 
 
 def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
-    """Restore, or report what an earlier try of the same run did (`skipped`).
+    """Restore the table, or return the result of an earlier attempt of the same run (`skipped`).
 
-    A table that is as it was already has nothing committed but the run's `txn`.
+    If the table has that state already, commit only the run's `txn` action.
 
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError, TimestampOutOfRangeError: the log does not have the version.
-        CorruptDataFileError: files of the version are not there any more.
-        AppendOnlyError: the table lets no rows go.
-        UnsupportedFeatureError: the table, then or now, asks of a writer what this release does not know.
-        DeltaLiteError: the log cannot be read, or a rival won too often; the table is as it was.
+        CorruptDataFileError: files of the version no longer exist.
+        AppendOnlyError: the table is append-only, and the restore would remove rows.
+        UnsupportedFeatureError: the older or the newest version has a writer feature that this release does not know.
+        DeltaLiteError: the log cannot be read, or other writers won too often; the table is unchanged.
     """
     refuse_version(request.table)
     moment_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
@@ -63,14 +67,14 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
 
 
 def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, moment_ms: int | None) -> OperationResult:
-    """One plan, and its commit."""
+    """Plan and commit once."""
     while True:
         base = Snapshot.load(store)
         done = done_before(base, request)
         if done is not None:
             return done
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
-        if target.version <= base.version:  # else it was committed between the two looks
+        if target.version <= base.version:  # else the target was committed after `base` was loaded
             break
     rules = restored_rules(_rules_of(base), _rules_of(target))
     files = difference(base, target)
@@ -120,7 +124,7 @@ def _proposal(
     files: Difference,
     absent: AbsentFiles,
 ) -> Proposal | None:
-    """What is to be committed; None where nothing differs and there is no run to record."""
+    """Return the proposal, or None if nothing differs and there is no run to record."""
     txn = transaction(request.identity, base, now_ms=now_ms())
     same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
     same = same_rules and not files.back.num_rows and not files.gone.num_rows
@@ -136,7 +140,7 @@ def _proposal(
         adds=FileActions(files.back, partial(adds_of, data_change=True)),
         removes=FileActions(files.gone, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
         protocol=None if rules.protocol == base.protocol else rules.protocol,
-        # Also where it is the same: whoever changes it meanwhile would else change what was restored.
+        # Committed even if unchanged, so that a concurrent change of the metadata conflicts with the restore.
         metadata=None if same else rules.metadata,
         domains=rules.domains,
         txn=txn,
@@ -149,7 +153,7 @@ def _proposal(
 
 
 def _metrics(files: Difference, absent: AbsentFiles) -> dict[str, int]:
-    """delta-spark's, and how many files a restore that ignores it went without."""
+    """Return delta-spark's metrics, and the number of missing files if the restore ignored any."""
     metrics = {
         "tableSizeAfterRestore": files.bytes_after,
         "numOfFilesAfterRestore": files.files_after,

@@ -1,10 +1,9 @@
-"""The files that come back in a restore and those that go, and whether those that come back are there.
+"""The files that a restore adds back and removes, and a check that the files to add back exist.
 
-Files are one if their path and their deletion vector are (`log.file_table.key_column`), so a file whose vector has
-changed goes and comes back. Everything stays columns; only names of files that are missing become text. What comes
-back is looked for, data files and the files of their vectors alike, since a vacuum may have taken either: by name where
-that is few of a table's files, and else by listing the folders. A folder that cannot be looked into says nothing, and
-does not stand in the way.
+The identity of a file is its path and its deletion vector (`log.file_table.key_column`), so a file with another vector
+is removed and added. Files stay in columnar form; only the names of missing files become text. The check looks for data
+files and vector files, because a vacuum may have deleted either. It asks for each file by name if they are few of the
+table's files, and lists the folders otherwise. A folder that cannot be listed does not block the restore.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What makes `base` the older version: `back` has all columns of `ADD_TYPES`, `gone` those of a remove.
+    """The files to add back and to remove: `back` has all columns of `ADD_TYPES`, `gone` those of a remove.
 
-    `files_after` and `bytes_after` are what the table holds then.
+    `files_after` and `bytes_after` are the number and the size of the table's files after the restore.
     """
 
     back: pa.Table
@@ -47,7 +46,7 @@ class Difference:
     bytes_after: int
 
     def without(self, absent: AbsentFiles) -> Difference:
-        """The same without the files that are not there."""
+        """Return the difference without the absent files."""
         kept = without_rows(self.back, absent.mask)
         lost_bytes = bytes_of(self.back) - bytes_of(kept)
         return Difference(
@@ -60,9 +59,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFiles:
-    """Files that should come back and cannot: which of the table they are, and why, for the first of them.
+    """Files that cannot be added back: a mask over the files of the table, and the reasons for the first of them.
 
-    `lost` are the files in storage that stand in their way, of data and of vectors, as `_needed_by` names them.
+    `lost` names the missing or wrong files in storage, data files and vector files, as in `_needed_by`.
     """
 
     mask: pa.ChunkedArray
@@ -71,12 +70,12 @@ class AbsentFiles:
 
     @property
     def count(self) -> int:
-        """How many files of the table there are."""
+        """The number of absent files."""
         return total(self.mask)
 
 
 def difference(base: Snapshot, target: Snapshot) -> Difference:
-    """The files of `target` that `base` does not have, and the other way round."""
+    """Return the files that only `target` has, and the files that only `base` has."""
     then, now = target.files_with(tuple(ADD_TYPES)), base.files_with(_REMOVED_COLUMNS)
     old_keys, new_keys = key_column(then), key_column(now)
     return Difference(
@@ -88,9 +87,9 @@ def difference(base: Snapshot, target: Snapshot) -> Difference:
 
 
 def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentFiles:
-    """Those of the files that are not there, have another size than the log says, or lack their deletion vector.
+    """Return the files that are missing, have another size than the log says, or lack their deletion vector.
 
-    The table has about `all_files` files, these among them.
+    `all_files` is the approximate number of files of the whole table.
 
     Raises:
         StorageError: storage does not answer.
@@ -113,10 +112,10 @@ def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentF
 
 
 def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None:
-    """Return where nothing is absent.
+    """Refuse a restore with absent files.
 
     Raises:
-        CorruptDataFileError: files are; it lists the first, and names a later version that needs none of them.
+        CorruptDataFileError: files are absent; it lists the first, and names a later version that needs none of them.
     """
     if not absent.count:
         return
@@ -132,7 +131,7 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
 
 
 def _reasons(presence: Presence, rows: Sequence[Mapping[str, Any]], all_files: int) -> list[dict[str, str]]:
-    """What stands in the way of each row: why, by the file in storage; nothing where it can come back."""
+    """Return, for each row, the reasons why it cannot be added back, by file in storage; empty if it can."""
     names = [decode_path(row["path"]) for row in rows]
     vectors = [_vector_file(row["deletionVector"]) for row in rows]
     wanted = sorted({*names, *(name for name in vectors if name is not None)})
@@ -164,14 +163,14 @@ def _vector_file(descriptor: Mapping[str, Any] | None) -> str | None:
 
 
 def _end_of(descriptor: Mapping[str, Any]) -> int:
-    """The bytes that a file must have to hold the vector."""
+    """Return the least size in bytes of a file that holds the vector."""
     return int(descriptor["offset"] or 0) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_BYTES
 
 
 def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
-    """The first version behind `target` that needs none of `lost`; None where there is none or the log does not say it.
+    """Return the first version above `target` that needs none of `lost`, or None if there is none or it is unknown.
 
-    A file of which rows are marked is another one of the table, and needs the same data file.
+    A file with a new deletion vector is another file of the table, but needs the same data file.
     """
     store, files = base.store, target.files_with(("path", "deletionVector"))
     left = set[str]()
@@ -195,12 +194,12 @@ def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> i
 
 
 def _needing(lost: frozenset[str], adds: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The keys of those that need one of `lost`."""
+    """Return the keys of the files that need one of `lost`."""
     named = ((add["path"], add.get("deletionVector")) for add in adds)
     return {file_key(path, vector) for path, vector in named if not lost.isdisjoint(_needed_by(path, vector))}
 
 
 def _needed_by(path: str, descriptor: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The files in storage that a file of the table is made of; that of its vector may serve others too."""
+    """Return the files in storage that a file of the table needs. Several files may share one vector file."""
     vector = _vector_file(descriptor)
     return (canonical_path(path),) if vector is None else (canonical_path(path), vector)

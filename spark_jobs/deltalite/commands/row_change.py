@@ -1,7 +1,7 @@
-"""What a delete, an update or a merge does to a table: values between planning, writing and committing it.
+"""The plan and the outcome of a delete, an update or a merge, as values.
 
-A command plans on one snapshot: which files are touched, what becomes of their rows, what was read to decide it. How a
-table keeps deleted rows, and what its change feed needs, is no part of the plan.
+A command plans on one snapshot: the touched files, the change of each row, and what it has read. The plan does not
+depend on how the table stores deleted rows, or on its change feed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedRows:
-    """Files with rows that change, and what becomes of their rows, of which `changed` change.
+    """Files with rows that change. `rows` has the change of each row; `changed` is the number of changed rows.
 
-    `numbers` has for each file, as Spark spells it, its number in `files`.
+    `numbers` maps the path of each file, as Spark spells it, to its number in `files`.
     """
 
     files: pa.Table
@@ -42,10 +42,10 @@ class TouchedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """What an operation does. `gone` are files that leave as a whole, whose rows nobody needs to look at.
+    """The plan of an operation. `gone` has the files that are removed whole, without reading their rows.
 
-    `gathers` says that rows for one partition come from many tasks and are to be brought together. `row_level` is that
-    of `Proposal`. `counts` are metrics of what was found, with Spark's names.
+    `gathers` is true if the rows of one partition come from many tasks and have to be shuffled together. `row_level` is
+    that of `Proposal`. `counts` has metrics under Spark's names.
     """
 
     target: WriteTarget
@@ -61,15 +61,15 @@ class RowChange:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the operation changes any row."""
         return self.gone.num_rows > 0 or self.touched is not None or self.inserts is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedOut:
-    """The actions of the commit and the files behind them. `target` is the table with its counters moved on.
+    """The actions of the commit and their files. `target` is the table with updated IDENTITY high-water marks.
 
-    `rewritten_rows` are the rows that files held before they were rewritten, deleted ones not counted.
+    `rewritten_rows` is the number of live rows that the rewritten files held before.
     """
 
     target: WriteTarget
@@ -83,6 +83,6 @@ class CarriedOut:
 
 
 def marks_rows(base: Snapshot) -> bool:
-    """Whether the table keeps files and marks their rows as deleted."""
+    """Whether the table uses deletion vectors instead of rewriting files."""
     wanted = props.ENABLE_DELETION_VECTORS.of(base.configuration)
     return wanted and "deletionVectors" in supported_features(base.protocol)

@@ -1,9 +1,9 @@
-"""The files of a delete, an update or a merge: data, deletion vectors, changes.
+"""The files of a delete, an update or a merge: data files, deletion vectors and change data files.
 
-Files with changed rows are rewritten, or, with `delta.enableDeletionVectors`, these rows are marked as deleted and only
-new ones are written. Change files hold every change of a commit where its other files do not tell: after an update, and
-where a file is rewritten without some of its rows. Then what changes is computed once, so that the table and its feed
-say the same of a value that would be another one the next time. Protocol: Deletion Vectors, Change Data Files.
+Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are marked as deleted
+instead, and only new rows are written. Change data files hold every change of the commit if the other files do not show
+it: after an update, and if a file is rewritten without some of its rows. The changed rows are then computed once, so
+that the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from deltalite.spark.staging import StagedWrite
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# How much larger rows are in memory than in a file, about.
+# The approximate ratio of the size of rows in memory to their size in a file.
 _UNPACKED = 5
 
 
 def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> CarriedOut:
-    """Write everything that the commit needs; what is not committed is removed with `stack`.
+    """Write all files that the commit needs; the end of `stack` removes uncommitted files.
 
     Raises:
         ConstraintViolationError: a new row breaks a rule of the table.
@@ -68,7 +68,7 @@ def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: E
 
 
 class _Writer:
-    """Writes the files of one change; `target` is the table as the commit leaves it."""
+    """Writes the files of one change; `target` is the table after the commit."""
 
     def __init__(
         self, spark: SparkSession, base: Snapshot, change: RowChange, target: WriteTarget, stack: ExitStack
@@ -105,13 +105,13 @@ class _Writer:
         )
 
     def _needs_change_files(self) -> bool:
-        """Whether readers of the feed would not see from data files and vectors alone what has changed."""
+        """Whether the data files and vectors alone would not show readers of the feed all changes."""
         if self._change.touched is None or (self._marks and not self._updates):
             return False
         return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
 
     def _data(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
-        """The data files: what rewritten files hold afterwards, and new rows."""
+        """Write the data files: the remaining rows of rewritten files, and the new rows."""
         parts = []
         if touched is not None and not self._marks:
             parts.append(touched.rows.rewritten())
@@ -133,13 +133,13 @@ class _Writer:
         return self._vectors.marked(_with_all_columns(self._base, touched.files), marks)
 
     def _removed(self, touched: TouchedRows | None, marked: MarkedFiles | None) -> list[pa.Table]:
-        """The touched files that leave, be it to come back with another vector."""
+        """Return the touched files to remove, with those that are added again with another vector."""
         if touched is None:
             return []
         return [touched.files if marked is None else touched.files.take(pa.array(marked.touched, pa.int64()))]
 
     def _changes(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
-        """The change files: both sides of updates, rows that went, in whole files too, and new rows."""
+        """Write the change data files: pre- and postimages of updates, deleted rows (of whole files too), new rows."""
         target, gone = self._target, None
         if self._change.gone.num_rows:
             gone = conformed(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
@@ -153,12 +153,12 @@ class _Writer:
 
 
 def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
-    """The same files in the same order, with all that the log says of them."""
+    """Return the same files in the same order, with all columns of the log."""
     everything = base.files_with()
     return everything.take(pc.index_in(key_column(files), value_set=key_column(everything).combine_chunks()))
 
 
 def _size_of(touched: TouchedRows) -> Size:
-    """About the size of the rows that change, by what those of their files take when they are packed."""
+    """Estimate the size of the changed rows from the size of their files."""
     rows = sum(count or 0 for count in live_rows_of(touched.files)) or 1
     return Size(count=rows, size_bytes=bytes_of(touched.files) * _UNPACKED).of(touched.changed)

@@ -1,4 +1,4 @@
-"""How delete, update and merge look in the table's history: Spark's parameters and metrics. Values in, values out."""
+"""The history entries of delete, update and merge: Spark's parameters and metrics. Pure functions of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deltalite.txn.proposal import Operation
 def row_operation(
     request: RowsRequest, name: str, parameters: Mapping[str, str], metrics: Mapping[str, int]
 ) -> Operation:
-    """The operation of a request."""
+    """Return the operation of a request."""
     return Operation(
         name=name,
         parameters=parameters,
@@ -25,12 +25,12 @@ def row_operation(
 
 
 def predicate_parameter(conditions: Iterable[str | None]) -> str:
-    """Conditions as history has them: JSON text of a list."""
+    """Return the conditions as a JSON list."""
     return json.dumps([condition for condition in conditions if condition is not None])
 
 
 def file_metrics(done: CarriedOut | None) -> dict[str, int]:
-    """The files that came, and those that went and did not come back with another deletion vector."""
+    """Return the metrics of added and removed files, without files that only got another deletion vector."""
     if done is None:
         return dict.fromkeys(
             ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numAddedChangeFiles"), 0
@@ -47,7 +47,7 @@ def file_metrics(done: CarriedOut | None) -> dict[str, int]:
 
 
 def vector_metrics(done: CarriedOut | None) -> dict[str, int]:
-    """The deletion vectors that came, that took another's place, and that went."""
+    """Return the numbers of added, updated and removed deletion vectors."""
     return {
         "numDeletionVectorsAdded": 0 if done is None else done.marked.vectors_added,
         "numDeletionVectorsUpdated": 0 if done is None else done.marked.vectors_updated,
@@ -56,5 +56,5 @@ def vector_metrics(done: CarriedOut | None) -> dict[str, int]:
 
 
 def rows_gone(change: RowChange) -> int | None:
-    """The rows of files that left as a whole; None where one of them does not say how many it had."""
+    """Return the number of rows of the files that are removed whole, or None if a file has no row count."""
     return WrittenFiles.rows_of(change.gone)

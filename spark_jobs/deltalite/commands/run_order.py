@@ -1,7 +1,7 @@
-"""What an operation does when runs of later data intervals have committed before it: `out_of_order`.
+"""The check for runs of later data intervals that have committed before this run: `out_of_order`.
 
-The check is made on the snapshot that the commit will be based on, after the operation is planned, so that only later
-runs count which could have touched the same rows. A commit that was made out of order says so in its provenance.
+The check uses the snapshot that the commit is based on, after the plan is made. So only later runs count that could
+have touched the same rows. The provenance of an out-of-order commit says so.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_out_of_order(base: Snapshot, request: RowsRequest | WriteRequest, reads: 
 
 
 def _policy(asked: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -> OutOfOrder:
-    """The policy that was asked for; else a cleared task fails, and a first run, such as a backfill, warns."""
+    """Return the requested policy. By default a cleared task fails, and a first run, such as a backfill, warns."""
     if asked is not None:
         return asked
     is_first = identity.generation == 0 and not later.has_committed_before
@@ -62,7 +62,7 @@ def _policy(asked: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -
 
 
 def marked(operation: Operation, *, out_of_order: bool) -> Operation:
-    """The operation with the mark in its provenance, where it was made out of order."""
+    """Return the operation, with `out_of_order` in its provenance if it is true."""
     if not out_of_order or operation.user_metadata is None:
         return operation
     values = json.loads(operation.user_metadata)

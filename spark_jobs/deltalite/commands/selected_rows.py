@@ -1,7 +1,7 @@
-"""The plan of an operation that does one thing to the rows that a condition selects: delete, update.
+"""The plan of delete and update, which do one thing to the rows that a condition selects.
 
-The rows are judged one by one, so two of these operations on other rows of one file do not stand in each other's way
-where the table marks rows (`Proposal.row_level`).
+The condition is evaluated row by row. So two such operations on different rows of one file do not conflict if the table
+uses deletion vectors (`Proposal.row_level`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PARAMETER = "condition"
 def selected_change(
     spark: SparkSession, base: Snapshot, condition: str | None, action: RowAction, target: WriteTarget
 ) -> RowChange:
-    """What `action`, which has the condition too, does to the table.
+    """Plan `action`, which has the same condition, on the snapshot.
 
     Raises:
         InvalidRequestError: the condition is wrong, or cannot be computed for a row.
@@ -60,7 +60,7 @@ def selected_change(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The files with rows that match, how many do in each (all of them where None), and what was read to know it."""
+    """The files with matching rows, the number of matches in each (None: all rows), and the read set."""
 
     files: pa.Table
     matches: list[int] | None
@@ -71,7 +71,7 @@ class _Found:
         return self.files.slice(0, 0)
 
     def split(self, store: LogStore) -> tuple[pa.Table, _Found]:
-        """The files all of whose rows match, and the others. No row goes because statistics have miscounted."""
+        """Return the files whose rows all match, and the others. Footers confirm it, as statistics may be wrong."""
         if self.matches is None:
             return self.files, _Found(files=self.nothing, matches=[], reads=self.reads)
         likely = [n for n, live in enumerate(live_rows_of(self.files)) if live == self.matches[n]]

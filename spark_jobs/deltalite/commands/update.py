@@ -1,8 +1,8 @@
-"""The update command: rows for which a condition is true get other values.
+"""The update command: sets columns of the rows for which a condition is true.
 
-Values are SQL over the row as it was, of any of its columns; what they do not name stays, and generated columns are
-computed again. Files are found as a delete finds them; where the condition is on partition columns alone, or there is
-none, every row of the files changes and none is looked for. delta-spark: UpdateCommand.
+A value is a SQL expression over the columns of the old row. Columns without a new value stay, and generated columns are
+computed again. Files are selected as in a delete. If the condition is on partition columns alone, or there is none,
+every row of the selected files changes. delta-spark: UpdateCommand.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OPERATION = "UPDATE"
 
 
 def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
-    """Update rows, or report what an earlier try of the same run updated (`skipped`).
+    """Update rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     Raises:
         InvalidRequestError: the condition or a value is wrong, or a column does not exist.
         SchemaMismatchError: a value has a type that the column cannot take.
         ConstraintViolationError: a new row breaks a rule of the table.
-        AppendOnlyError: the table is append-only, also if no row matches.
+        AppendOnlyError: the table is append-only, even if no row matches.
         DeltaLiteError: as `change_rows`.
     """
     return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))

@@ -1,9 +1,14 @@
-"""The vacuum command: files that no version inside the retention needs leave the table's folder.
+"""The vacuum command: deletes files from the table's folder that no version inside the retention needs.
 
-1 Plan, on a snapshot: what goes. 2 VACUUM START is committed; what was committed in between is read and stays. 3 Files
-go, then empty folders. 4 VACUUM END is committed with the run's `txn`, also where there was nothing to delete; after
-a failure it says so and has none, so that a retry sweeps what is left. A process that is killed leaves a table whose
-versions are whole, and a START without an end. delta-spark: VacuumCommand.
+The steps:
+
+1. Plan on a snapshot: the files to delete.
+2. Commit VACUUM START. Read the commits since the snapshot, and keep the files that they need.
+3. Delete the files, then the empty folders.
+4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure, VACUUM END has the
+   status FAILED and no `txn`, so that a retry deletes the remaining files.
+
+A killed process leaves a table with intact versions, and a START without an END. delta-spark: VacuumCommand.
 """
 
 from __future__ import annotations
@@ -51,22 +56,24 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Started:
-    """What is to be deleted, once VACUUM START says so as version `version`."""
+    """The plan, announced by VACUUM START in `version`."""
 
     plan: VacuumPlan
     version: int
 
 
 def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[], int] = now_ms) -> OperationResult:
-    """Delete dead files, or report what an earlier try of the same run did (`skipped`), or what would go (`dry_run`).
+    """Delete dead files, or return the result of an earlier attempt of the same run (`skipped`).
+
+    With `dry_run`, delete and commit nothing, and return the numbers of what a vacuum would delete.
 
     Raises:
         TableNotFoundError: there is no table.
-        UnsupportedFeatureError: the table asks of a writer what this release does not know.
+        UnsupportedFeatureError: the table has a writer feature that this release does not know.
         InvalidRequestError: the retention is shorter than the table's, and was not confirmed.
-        VersionNotFoundError: the log no longer has what a lite vacuum needs.
-        CorruptLogError, CorruptDataFileError: the log cannot be read fully; nothing was deleted.
-        StorageError, StoragePermissionError: a file could not be deleted; all others were.
+        VersionNotFoundError: the log no longer has the commits that a lite vacuum needs.
+        CorruptLogError, CorruptDataFileError: the log cannot be read completely; nothing was deleted.
+        StorageError, StoragePermissionError: some files could not be deleted; all others were.
     """
     refuse_version(request.table)
     if request.dry_run:
@@ -86,7 +93,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         _check_clock(store, begun.version)
         swept = sweep(tree, begun.plan)
         _check_complete(swept, store.root)
-    except Exception:  # whatever stopped it, history says so before the error goes on
+    except Exception:  # record any failure in the log before the error propagates
         _say_failed(spark, request, store)
         raise
     result = _end(spark, request, store, "COMPLETED", _metrics(begun.plan, swept))
@@ -97,7 +104,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
 def _begin(
     spark: SparkSession, request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int
 ) -> _Started | OperationResult:
-    """The plan, announced in the log; the earlier result where this run has ended before."""
+    """Plan and commit VACUUM START, or return the result if this run has completed before."""
     base = Snapshot.load(store)
     done = done_before(base, request)
     if done is not None:
@@ -138,7 +145,7 @@ def _planned(request: VacuumRequest, base: Snapshot, tree: TableTree, retention:
 
 
 def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int) -> OperationResult:
-    """What would go; nothing is committed, and no earlier run is looked for."""
+    """Return and log what a vacuum would delete, without a commit or a look for an earlier run."""
     base = Snapshot.load(store)
     base.check_log()
     plan = _planned(request, base, tree, _retention(request, base, at_ms))
@@ -172,7 +179,7 @@ def _retention(request: VacuumRequest, base: Snapshot, at_ms: int) -> Retention:
 
 
 def _metrics(plan: VacuumPlan, swept: Swept) -> dict[str, int]:
-    """delta-spark's two, of which the second counts the folders that were looked into, and ours."""
+    """Return the metrics. `numVacuumedDirectories` counts the listed folders, as in delta-spark."""
     return {
         "numDeletedFiles": swept.files.deleted,
         "numVacuumedDirectories": plan.seen_folders,
@@ -184,7 +191,7 @@ def _metrics(plan: VacuumPlan, swept: Swept) -> dict[str, int]:
 def _end(
     spark: SparkSession, request: VacuumRequest, store: LogStore, status: str, metrics: dict[str, int]
 ) -> OperationResult:
-    """Commit VACUUM END on the table as it is now; only a vacuum that is complete records its run."""
+    """Commit VACUUM END on the newest snapshot; only a completed vacuum records its run."""
     operation = Operation(
         name=END,
         parameters={"status": status},
@@ -202,7 +209,7 @@ def _end(
 
 
 def _say_failed(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:
-    """Commit that the vacuum failed, if that can be done: what failed matters more."""
+    """Commit VACUUM END with status FAILED. Only log an error of this commit, so that the first error is raised."""
     try:
         _end(spark, request, store, "FAILED", {})
     except DeltaLiteError as error:
@@ -210,9 +217,9 @@ def _say_failed(spark: SparkSession, request: VacuumRequest, store: LogStore) ->
 
 
 def _check_clock(store: LogStore, version: int) -> None:
-    """Return where this machine's clock is not far ahead of the storage's, by the time of a commit made just now.
+    """Refuse if this machine's clock is far ahead of the storage's clock, by the time of the commit just made.
 
-    Files would look older than they are, and those of jobs at work could go.
+    Files would then look older than they are, so the vacuum could delete files of running jobs.
     """
     stored = commit_file(store, version)
     ahead_ms = 0 if stored is None else now_ms() - stored.modified_ms
@@ -225,7 +232,7 @@ def _check_clock(store: LogStore, version: int) -> None:
 
 
 def _check_complete(swept: Swept, table: str) -> None:
-    """Return where every file could be deleted; the error is of the class of the first that could not."""
+    """Raise an error if a file could not be deleted; its class is that of the first failure."""
     first = swept.files.error
     if first is None:
         return

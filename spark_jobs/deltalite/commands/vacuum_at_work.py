@@ -1,11 +1,15 @@
-"""Whether a vacuum may be deleting files that are to come back: they may be there now, and not a moment later.
+"""The check for a running vacuum that may delete files that a restore adds back.
 
-A vacuum says in the log when it begins and when it ends (`VACUUM START`, `VACUUM END`), and what it keeps: what was
-removed inside its retention is not on its list, so it may come back. One that began long ago without an end has died.
-An end does not say which beginning it belongs to, so where one is missing, all that began since then count. A vacuum
-that says nothing, as delta-spark's on S3 does by default, cannot be seen. delta-rs goes by paths and knows no vectors:
-its vacuum deletes a file that was removed lately, where the same file without its vector was removed long ago, and the
-files of vectors. delta-spark: DeltaOperations.VacuumStart.
+A vacuum records its begin and its end in the log (`VACUUM START`, `VACUUM END`), and its retention. It does not delete
+files that were removed inside its retention, so those may be added back.
+
+- A vacuum that began long ago without an end counts as dead.
+- An end does not name its begin. If an end is missing, every vacuum that began since then counts as running.
+- A vacuum that records nothing cannot be detected. This is delta-spark's default on S3.
+- delta-rs compares paths only and ignores deletion vectors. Its vacuum deletes a recently removed file if the same file
+  without its vector was removed long ago. It also deletes vector files.
+
+delta-spark: DeltaOperations.VacuumStart.
 """
 
 from __future__ import annotations
@@ -26,19 +30,19 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 
-# A stream commits every few seconds: so many are more than most tables get in a day, and are read in a minute or two.
+# More commits than most tables get in a day, even from a stream. Reading them takes a minute or two.
 _MOST_COMMITS = 20_000
 _READERS, _COMMITS_AT_ONCE = 8, 64
-# A vacuum counts by its own clock, and the log may have the time of another.
+# The largest expected difference between the clock of a vacuum and the times in the log.
 _CLOCKS_DIFFER_MS = HOUR_MS
 _DELTA_RS = "delta-rs"
 
 
 def refuse_beside_vacuum(base: Snapshot, back: pa.Table, *, now_ms: int) -> None:
-    """Return where no vacuum is at work that may have a file of `back` (`path`, `deletionVector`) on its list.
+    """Refuse a restore while a running vacuum may delete a file of `back` (`path`, `deletionVector`).
 
     Raises:
-        ConcurrentWriteException: naming the version in which one has begun, and a file.
+        ConcurrentWriteException: a vacuum may delete one; the message names its version and a file.
     """
     vacuums = list(_at_work(base, now_ms)) if back.num_rows else []
     if not vacuums:
@@ -57,7 +61,7 @@ def refuse_beside_vacuum(base: Snapshot, back: pa.Table, *, now_ms: int) -> None
 
 
 def _at_work(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]:
-    """How the vacuums began that may not have ended, with `version` and `timestamp_ms`; the newest first."""
+    """Yield the VACUUM START entries that may have no end, newest first, with `version` and `timestamp_ms`."""
     ended, doubtful = 0, list[Mapping[str, Any]]()
     for entry in _commits_since(base, now_ms - DAY_MS):
         ended += entry.get("operation") == VACUUM_END
@@ -72,7 +76,7 @@ def _at_work(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]:
 
 
 def _commits_since(base: Snapshot, moment_ms: int) -> Iterator[Mapping[str, Any]]:
-    """The provenance of the commits from a moment on, as far as the log has them, the newest first."""
+    """Yield the provenance of the commits since a moment, newest first, as far back as the log has them."""
     store, in_commit = base.store, in_commit_times(base.protocol, base.metadata)
     found = [(time, commit) for time, commit in commit_times(store) if time.version <= base.version]
     newest_first = found[: -_MOST_COMMITS - 1 : -1]
@@ -81,7 +85,7 @@ def _commits_since(base: Snapshot, moment_ms: int) -> Iterator[Mapping[str, Any]
             some = newest_first[at : at + _COMMITS_AT_ONCE]
             reads = pool.map(lambda one: _provenance(store, one[1]), some)
             for (time, commit), info in zip(some, reads, strict=True):
-                if info is None:  # log cleanup has come by, and takes the older ones first
+                if info is None:  # log cleanup deletes the oldest commits first, so all older ones are gone
                     return
                 carried = in_commit is not None and in_commit.cover(time.version)
                 timestamp_ms = required_time(info, commit.name) if carried else time.timestamp_ms
@@ -91,7 +95,7 @@ def _commits_since(base: Snapshot, moment_ms: int) -> Iterator[Mapping[str, Any]
 
 
 def _provenance(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None:
-    """What a commit says of itself, None where it is gone."""
+    """Return the `commitInfo` of a commit, or None if the commit is gone."""
     try:
         return read_commit_info(store, commit) or {}
     except VersionGapError:
@@ -99,9 +103,9 @@ def _provenance(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None
 
 
 def _kept_since_ms(start: Mapping[str, Any]) -> int | None:
-    """The moment since when a vacuum keeps what was removed; None where it does not say it.
+    """Return the moment since which a vacuum keeps removed files, or None if its entry does not say it.
 
-    A retention that is longer than the table's does not count, since not all writers honour it.
+    A retention longer than the table's is ignored, because some writers do not honour it.
     """
     said = start.get("operationParameters")
     if not isinstance(said, Mapping):
@@ -114,15 +118,15 @@ def _kept_since_ms(start: Mapping[str, Any]) -> int | None:
 
 
 def _milliseconds(said: object) -> int | None:
-    """A number, or its text as writers put it into a log."""
+    """Return the milliseconds of a number or of its text, as different writers log it; None for anything else."""
     text = str(said)
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
 def _removed_since(base: Snapshot, back: pa.Table, moment_ms: int, *, knows_vectors: bool) -> pa.ChunkedArray:
-    """For each file whether it was removed at this moment or later, as the log remembers, and so is on no list.
+    """Return, for each file, whether its tombstone is from this moment or later, so that a vacuum keeps it.
 
-    For who knows no vectors it has none, and its path was not removed before either.
+    For a vacuum that ignores deletion vectors, the file also must have no vector, and no older tombstone of its path.
     """
     tombstones = base.tombstones(["path", "deletionTimestamp", "deletionVector"])
     is_young = pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], moment_ms), False)
@@ -134,6 +138,6 @@ def _removed_since(base: Snapshot, back: pa.Table, moment_ms: int, *, knows_vect
 
 
 def _paths(files: pa.Table) -> pa.ChunkedArray:
-    """The identities of files as if they had no deletion vectors."""
+    """Return the keys of the files without their deletion vectors."""
     vectors = files.schema.field("deletionVector")
     return key_column(pa.table({"path": files["path"], "deletionVector": pa.nulls(files.num_rows, vectors.type)}))

@@ -1,9 +1,15 @@
-"""The write command: rows of a query become a version of a table, exactly once.
+"""The write command: commits the rows of a query as a new version of a table, exactly once per run.
 
-The order is the guarantee. 1 Has this run committed already? 2 May these rows enter this table? 3 Spark writes files
-that nobody sees. 4 One commit makes them, and whatever they replace, visible at once. 5 What follows the commit
-cannot fail it. An error in 1 to 3, or a lost race in 4, leaves the table as it was. Steps 1 and 4 look at one
-snapshot, and the commit is checked against everything that was committed after it.
+The steps:
+
+1. Look for an earlier commit of this run.
+2. Check that the rows fit the table.
+3. Let Spark write data files that no version of the table refers to yet.
+4. Commit the new files, and the removal of the files that they replace, in one version.
+5. Run the post-commit upkeep, which cannot fail the write.
+
+An error in steps 1 to 3, or a conflict in step 4, leaves the table unchanged. Steps 1 and 4 use the same snapshot, and
+the commit is checked against every commit that is newer than this snapshot.
 """
 
 from __future__ import annotations
@@ -62,20 +68,22 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 Describer = Callable[[StagedRows], Operation]
-"""What history shows of a commit that only adds these rows."""
+"""Builds the `Operation` of a commit that only adds these rows."""
 
 
 def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | None = None) -> OperationResult:
-    """Write, or report what an earlier try of the same run wrote (`skipped`). What is contradicted is planned again.
+    """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
+
+    A conflict with another writer makes the command plan again.
 
     Args:
         spark: the session.
-        request: what to write.
-        describe: makes the operation that history shows; that of a write where it is left out.
+        request: the rows, the table and the write mode.
+        describe: builds the operation that the table's history shows; by default a WRITE operation.
 
     Raises:
-        DeltaLiteError: of the class that says what is wrong; the table is then as it was (`CommitStateUnknownError` is
-            the one exception, and says so).
+        DeltaLiteError: the write failed; the class says why. The table is unchanged, except perhaps after a
+            `CommitStateUnknownError`.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
@@ -89,14 +97,14 @@ def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | N
 
 
 def _rebase(request: WriteRequest) -> Rebase:
-    """Rows that come from the table itself are others on a newer snapshot; any others stay what they are."""
+    """Return `REPLAN` for a self read, because its rows depend on the snapshot; else `REPLAN_AND_KEEP_ROWS`."""
     return Rebase.REPLAN if own_sources(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
 def _attempt(
     spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows, describe: Describer | None
 ) -> OperationResult:
-    """One plan, and its commit."""
+    """Plan and commit once."""
     base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept, describe).run()
@@ -116,14 +124,14 @@ def _attempt(
 
 
 def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
-    """The table as it is, or None where a new one may be made."""
+    """Return the newest snapshot, or None if there is no table and the folder is free for a new one."""
     try:
         return Snapshot.load(store)
     except TableNotFoundError:
         stranger = foreign_entry(folder_of(spark, store.root))
         if stranger is None:
             return None
-        with suppress(TableNotFoundError):  # another writer has made the table between the two looks
+        with suppress(TableNotFoundError):  # another writer may have created the table after the first load
             return Snapshot.load(store)
         raise InvalidRequestError(
             f"{store.root} is not a Delta table, and holds what no Delta table has written ({stranger}).",
@@ -132,7 +140,7 @@ def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
 
 
 def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
-    """Mode `ignore` on a table that exists: only the run is recorded, so that a retry finds itself."""
+    """Commit only the run's `txn` action, for mode `ignore` on an existing table, so that a retry finds its commit."""
     if request.identity is None:
         return operation_result(
             store, request, OPERATION, version=base.version, read_version=base.version, committed=False
@@ -150,7 +158,7 @@ def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, ba
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """Everything that step 3 made: files with statistics, and what they replace."""
+    """The output of step 3: the new files with statistics, and the files that they replace."""
 
     new: WrittenFiles
     copied: WrittenFiles
@@ -159,7 +167,7 @@ class _Staged:
 
 
 class _Write:
-    """One attempt at a write that has to be done."""
+    """One attempt to write and commit."""
 
     def __init__(
         self,
@@ -175,7 +183,7 @@ class _Write:
         self._store = store
         self._base = base
         self._kept = kept
-        self._out_of_order: bool | None = None  # not known yet
+        self._out_of_order: bool | None = None  # None until it is checked
         self._describe = describe
 
     def run(self) -> OperationResult:
@@ -188,7 +196,7 @@ class _Write:
         return self._begun()
 
     def _begun(self) -> OperationResult:
-        """From the rows of the query on."""
+        """Compute and stage the rows of the query, then commit them."""
         request = self._request
         with query_rows(self._spark, self._sources(), request.query, request.query_params) as given:
             data = from_spark(given.frame.schema)
@@ -209,7 +217,7 @@ class _Write:
         return self._finished(rows, target, replaced)
 
     def _finished(self, rows: StagedRows, target: WriteTarget, known_before: Replacement | None) -> OperationResult:
-        """From the files of the rows on. What is copied out of replaced files is right for this attempt alone."""
+        """Commit the staged rows. Rows that are copied from replaced files are valid for this attempt only."""
         replaced = known_before or self._replaced_by_rows(rows.files)
         self._check_replaced(replaced)
         with ExitStack() as stack:
@@ -227,13 +235,13 @@ class _Write:
         return write_layout(target, optimize=request.optimize_write, max_records_per_file=request.max_records_per_file)
 
     def _sources(self) -> Mapping[str, Source]:
-        """The sources, of which those that are the table itself are read at the version that the write rests on."""
+        """Return the sources, with each self read pinned to the version that the write is based on."""
         if self._base is None:
             return self._request.sources
         return pinned_sources(self._request.sources, self._request.table, self._base.version)
 
     def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
-        """What every row has to keep."""
+        """Return the checks that each row must pass."""
         asked = self._request.properties
         guards = not_null_guards(target.schema) + length_guards(target.schema)
         guards += rule_guards(self._spark, data, target.schema, target.rules, asked=asked)
@@ -242,7 +250,7 @@ class _Write:
         return guards
 
     def _with_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
-        """The rows that stay of files that are replaced in part, and the change files that this asks for."""
+        """Copy the rows that survive in partly replaced files, and write the change files that this requires."""
         replaced, base = staged.replaced, self._base
         if replaced is None or replaced.survivors is None or base is None:
             return staged
@@ -257,7 +265,7 @@ class _Write:
         return described(self._store, staging, files, target, data_change=self._request.data_change)
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
-        """What the request alone says is replaced, found before anything is written."""
+        """Return the files that the request alone replaces; they are known before any row is written."""
         if self._request.replace_where is not None:
             refuse_every_row(
                 self._spark,
@@ -280,27 +288,27 @@ class _Write:
         return None if earlier is None else Replacement.of(earlier, earlier.slice(0, 0))
 
     def _replaced_by_rows(self, new: WrittenFiles) -> Replacement | None:
-        """What is only known from the partitions that were written."""
+        """Return the files that a dynamic partition overwrite replaces; the written partitions decide."""
         if self._base is None or not self._is_dynamic:
             return None
         return same_partitions(self._base, [f.partition_values for f in new.adds])
 
     @property
     def _is_dynamic(self) -> bool:
-        """Whether only the partitions that receive rows are replaced; a table without partitions has just one."""
+        """Whether only the partitions that receive rows are replaced; an unpartitioned table is replaced whole."""
         wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
         return wanted and self._base is not None and bool(self._base.partition_columns)
 
     def _check_may_overwrite(self) -> None:
-        """Refuse, before a row is read, to overwrite an append-only table, also if no row would go.
+        """Refuse to overwrite an append-only table, before a row is read and even if no row would be removed.
 
-        `data_change=False` only rearranges rows, which the protocol allows.
+        The protocol allows `data_change=False`, which only rearranges rows.
         """
         if self._base is not None and self._request.mode is WriteMode.OVERWRITE and self._request.data_change:
             refuse_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
 
     def _check_replaced(self, replaced: Replacement | None) -> None:
-        """Refuse, before a row is written where that is known, what may not be replaced or not in this order."""
+        """Refuse a replacement that the table forbids, or that comes out of order. Runs before the write if it can."""
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
             return
@@ -308,7 +316,7 @@ class _Write:
             self._out_of_order = is_out_of_order(self._base, self._request, self._reads(replaced))
 
     def _check_may_remove(self, replaced: Replacement | None) -> None:
-        """Refuse, before a row is written, to take back an earlier append from an append-only table."""
+        """Refuse to remove the rows of an earlier append from an append-only table."""
         if self._base is not None and replaced is not None and replaced.files.num_rows and self._request.data_change:
             refuse_append_only(
                 self._base,
@@ -346,14 +354,14 @@ class _Write:
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
-        """What the outcome rests on: what is replaced, and the table itself where a source reads it as it is now."""
+        """Return what the write has read: the replaced files, or the whole table in a self read."""
         if own_sources(self._request.sources, self._request.table):
             return ReadSet(whole_table=True)
         return ReadSet() if replaced is None else replaced.reads
 
 
 def _warn_of_null_partitions(store: LogStore, target: WriteTarget, data: StructType, count: int) -> None:
-    """Log a warning if the rows lack a partition column that the table does not make itself."""
+    """Log a warning if the rows lack a partition column whose values the table does not generate."""
     rules = target.rules
     made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
     missing = [name for name in target.partition_columns if data.find(name) is None and name not in made]
@@ -368,7 +376,10 @@ def _warn_of_null_partitions(store: LogStore, target: WriteTarget, data: StructT
 
 
 def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
-    """`data_change=False` promises the same rows; at least their number can be held against it."""
+    """Refuse a `data_change=False` write that changes the number of rows.
+
+    The option promises the same rows. Only their number is checked.
+    """
     before = rows_counted(store, staged.replaced.files) if staged.replaced is not None else 0
     after = staged.new.rows + staged.copied.rows
     if before != after:

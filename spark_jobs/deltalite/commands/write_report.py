@@ -1,4 +1,4 @@
-"""How a write looks in the table's history: Spark's operation, parameters and metrics. Values in, values out."""
+"""The history entry of a write: Spark's operation name, parameters and metrics. Pure functions of values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_operation(
     metrics: dict[str, int],
     source_versions: Mapping[str, int],
 ) -> Operation:
-    """The provenance of a write; parameter values that are lists are JSON text, as Spark writes them."""
+    """Return the operation of a write. A parameter that is a list is JSON text, as Spark writes it."""
     parameters: dict[str, Any] = {
         "mode": _SPARK_MODES[request.mode],
         "partitionBy": json.dumps(list(partition_columns)),
@@ -48,10 +48,10 @@ def write_operation(
 def write_metrics(
     request: WriteRequest, new: WrittenFiles, copied: WrittenFiles, replaced: Replacement | None, *, change_files: int
 ) -> dict[str, int]:
-    """The metrics under Spark's names.
+    """Return the metrics of a write, under Spark's names.
 
-    `numDeletedRows` is the number of rows that matched `replace_where`. For a predicate on partition columns alone no
-    row is read, so it comes from the statistics of the removed files, and is left out if one of them has none.
+    `numDeletedRows` is the number of rows that matched `replace_where`. A predicate on partition columns alone reads no
+    row, so the number comes from the statistics of the removed files. It is left out if a file has no statistics.
     delta-spark: WriteIntoDelta, DeleteCommand.
     """
     metrics = {

@@ -1,7 +1,7 @@
-"""What the table must be for the rows to enter: its metadata and protocol after the write.
+"""The table after a write: its metadata and protocol.
 
-For a new table they are made from the rows and the request; for an existing one they stay, unless the request asks
-for new columns or a new schema. Every rule is checked here, before a row is written. Pure: values in, values out.
+A new table gets them from the rows and the request. An existing table keeps them, unless the request asks for new
+columns or a new schema. Every rule on the schema is checked here, before a row is written. Pure functions of values.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """The table as the write leaves it. `changed_*` is what the commit has to carry, None where nothing changes."""
+    """The table after the write. `changed_*` is the action that the commit has to carry, or None if unchanged."""
 
     table: TableSchema
     metadata: Metadata
@@ -55,11 +55,11 @@ class WriteTarget:
 
     @property
     def rules(self) -> ColumnRules:
-        """What the table says about its rows."""
+        """The rules of the table's columns."""
         return column_rules(self.protocol, self.metadata)
 
     def with_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
-        """The target after `count` rows have got values in these columns."""
+        """Return the target with the high-water marks after `count` new rows in these IDENTITY columns."""
         if not columns or not count:
             return self
         schema = with_marks(self.schema, {column.name: column.last(count) for column in columns})
@@ -68,7 +68,7 @@ class WriteTarget:
 
     @property
     def schema(self) -> StructType:
-        """The columns as users see them."""
+        """The columns by their logical names."""
         return self.table.logical
 
     @property
@@ -78,12 +78,12 @@ class WriteTarget:
 
 
 def write_target(request: WriteRequest, base: Snapshot | None, data: StructType, *, now_ms: int) -> WriteTarget:
-    """Decide the metadata and the protocol.
+    """Return the target of a write request.
 
     Raises:
-        SchemaMismatchError: the rows do not fit.
+        SchemaMismatchError: the rows do not fit the table.
         InvalidRequestError: partitioning or properties are wrong.
-        UnsupportedFeatureError: this release may not write the table, or not with these properties.
+        UnsupportedFeatureError: this release cannot write the table, or not with these properties.
     """
     check_new_properties(request.properties)
     if not data.fields:
@@ -94,7 +94,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         return new_target(data, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
-    asked = asked_protocol(request.properties)  # what is wrong in it is said, also where it changes nothing
+    asked = asked_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
         return standing_target(base)
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
@@ -109,7 +109,7 @@ def new_target(
     now_ms: int,
     has_files: bool = False,
 ) -> WriteTarget:
-    """A table that is made of the data; `has_files` says that its files are there, with columns of its own names.
+    """Return the target of a new table. With `has_files`, its data files exist and use the logical column names.
 
     Raises:
         SchemaMismatchError, InvalidRequestError, UnsupportedFeatureError: as `write_target`.
@@ -129,17 +129,17 @@ def new_target(
 
 
 def standing_target(base: Snapshot) -> WriteTarget:
-    """The table as it is."""
+    """Return the target of an existing table without changes."""
     return _target(
         base.metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
     )
 
 
 def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
-    """The table with another schema, which its files can be read with.
+    """Return the target with another schema; the existing files must be readable with it.
 
     Raises:
-        UnsupportedFeatureError: this release may not write the table with it.
+        UnsupportedFeatureError: this release cannot write the table with this schema.
     """
     if schema == base.schema:
         return standing_target(base)
@@ -148,7 +148,7 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 
 
 def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool) -> WriteTarget:
-    # What the properties had asked for in vain may wake with the protocol, and then has its say in the metadata.
+    # A property without effect so far may become active with the new protocol, and then changes the metadata.
     wakes = protocol != base.protocol
     if wakes or metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=keeps_files)
@@ -217,7 +217,7 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
     rules = column_rules(base.protocol, base.metadata)
-    if request.data_change:  # rows that are only rearranged keep their values
+    if request.data_change:  # rearranged rows keep their IDENTITY values
         _check_brings_no_identity(rules.identities, data)
     made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
     schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
@@ -225,7 +225,7 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
 
 
 def _check_has_partition_columns(schema: StructType, base: Snapshot) -> None:
-    """Refuse a new schema that lacks a partition column of the table, unless `partition_by` says what to do."""
+    """Refuse a new schema that lacks a partition column of the table."""
     missing = [name for name in base.partition_columns if schema.find(name) is None]
     if missing:
         raise SchemaMismatchError(
@@ -245,12 +245,12 @@ def _check_brings_no_identity(columns: Sequence[IdentityColumn], data: StructTyp
 
 
 def _schema_string(base: Snapshot, schema: StructType) -> str:
-    """The schema's text, in the writer's own spelling where it says the same."""
+    """Return the schema as JSON; an unchanged schema keeps the text of its writer."""
     return base.metadata.schema_string if schema == base.schema else schema_to_json(schema)
 
 
 def partition_columns(schema: StructType, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The wanted partition columns in the schema's spelling.
+    """Return the partition columns in the schema's spelling.
 
     Raises:
         InvalidRequestError: a column does not exist, cannot partition a table, or no data column would be left.
@@ -288,7 +288,7 @@ def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
 
 
 def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
-    """Properties are given when a table is made; a later write does not change them behind everybody's back."""
+    """Log a warning if the request has other properties than the table; only a new table or schema sets them."""
     other = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
     if not is_satisfied(base.protocol, asked_protocol(request.properties)):
         other += [k for k in request.properties if is_protocol_property(k)]

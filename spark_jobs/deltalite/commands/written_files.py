@@ -1,7 +1,7 @@
-"""Written data files as the log describes them: size, partition and statistics.
+"""Written data files as the log describes them: size, partition values and statistics.
 
-Statistics come from the Parquet footers, which the driver reads in parallel, not from a second pass over the rows. A
-file without rows is not worth an entry and is left behind in the staging folder. Protocol: Per-file Statistics.
+The statistics come from the Parquet footers, which the driver reads in parallel, not from a second pass over the rows.
+A file without rows gets no entry and stays in the staging folder. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
-    """Files that wait for the commit. `staged` are those behind `adds`, as they were before they were published."""
+    """Published files that wait for the commit. `staged` has the same files as `adds`, as they were when staged."""
 
     adds: tuple[AddFile, ...]
     staged: tuple[DataFile, ...]
@@ -40,18 +40,18 @@ class WrittenFiles:
 
     @classmethod
     def none(cls) -> WrittenFiles:
-        """No file."""
+        """Return an empty value."""
         return cls(adds=(), staged=(), rows=0, size_bytes=0)
 
     @staticmethod
     def rows_of(files: pa.Table) -> int | None:
-        """The rows in a table of files, without deleted ones; None where a file has no statistics."""
+        """Return the number of live rows in a table of files, or None if a file has no statistics."""
         rows = live_rows_of(files)
         return None if None in rows else sum(count or 0 for count in rows)
 
 
 def live_rows_of(files: pa.Table) -> list[int | None]:
-    """The rows of each file without deleted ones, by its statistics; None where it has none."""
+    """Return the number of live rows of each file by its statistics; None for a file without statistics."""
     deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
     records = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
@@ -60,25 +60,25 @@ def live_rows_of(files: pa.Table) -> list[int | None]:
 
 
 def live_rows_by_footers(store: LogStore, files: pa.Table) -> list[int]:
-    """The same by the footers, whatever the log says. Raises `CorruptDataFileError`, `StorageError`."""
+    """Return the number of live rows of each file by its footer. Raises `CorruptDataFileError`, `StorageError`."""
     deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
     footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
     return [footer.num_rows - (gone or 0) for footer, gone in zip(footers, deleted, strict=True)]
 
 
 def rows_counted(store: LogStore, files: pa.Table) -> int:
-    """The rows in a table of files: by their statistics, or by their footers where one of them has none."""
+    """Return the number of live rows in a table of files: by statistics, or by footers if a file has none."""
     known = WrittenFiles.rows_of(files)
     return sum(live_rows_by_footers(store, files)) if known is None else known
 
 
 def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
-    """How the rows of a table become files."""
+    """Return the layout of the table's data files."""
     return WriteLayout(
         partition_columns=tuple(target.table.partition_keys),
         max_records_per_file=max_records_per_file,
         optimize=optimize,
-        random_prefixes=target.table.mode is not MappingMode.NONE  # directories of physical names say nothing
+        random_prefixes=target.table.mode is not MappingMode.NONE  # folders of physical names do not help users
         or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
     )
 
@@ -89,7 +89,7 @@ def described(
     """Publish the staged files that hold rows, and describe them.
 
     Raises:
-        ConstraintViolationError: a partition value could not be read back.
+        ConstraintViolationError: the log cannot store a partition value.
     """
     indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
     footers = read_footers(store, [file.name for file in written])
@@ -119,7 +119,7 @@ def described(
 def described_changes(
     store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
 ) -> tuple[AddCDCFile, ...]:
-    """Publish the staged files of changed rows that hold any, and describe them. Protocol: Change Data Files."""
+    """Publish the staged change data files that hold rows, and describe them. Protocol: Change Data Files."""
     footers = read_footers(store, [file.name for file in written])
     kept = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
     keys = target.table.partition_keys
@@ -135,13 +135,13 @@ def described_changes(
 
 
 def _shown(physical: str, target: WriteTarget) -> str:
-    """The name that users know a column by."""
+    """Return the logical name of a column."""
     both = zip(target.table.physical, target.table.logical, strict=True)
     return next(logical.name for stored, logical in both if stored.name == physical)
 
 
 def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> None:
-    """Refuse values that the log could not hold, or that nobody could read, such as a date in the year 20260."""
+    """Refuse values that the log cannot store or that readers cannot parse, such as a date in the year 20260."""
     for name in target.table.partition_keys:
         field = target.table.physical.find(name)
         for text in {file.partition_values[name] for file in files}:
@@ -155,9 +155,9 @@ def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> N
 
 
 def _problem(text: str | None, data_type: DataType) -> str | None:
-    """Why a partition value cannot stand in the log; None where it can.
+    """Return why the log cannot store a partition value, or None if it can.
 
-    Bytes stand there as the text that they are in UTF-8, and Spark has another character in place of what is none.
+    The log stores bytes as UTF-8 text. Spark has already put the replacement character in place of invalid bytes.
     """
     if data_type == PrimitiveType("binary") and _NO_CHARACTER in (text or ""):
         return "Its bytes are no text in UTF-8, and the log has texts only."

@@ -1,4 +1,4 @@
-"""The scripts that `spark-submit` runs: one for each operation.
+"""The scripts that `spark-submit` runs, one for each operation.
 
 The provider ships and submits them; no other code imports them.
 Begin with `runner.py`: it reads the request, runs the command and prints the result line.

@@ -1,10 +1,10 @@
-"""What every job does: read the request, open a session, run the command, report the result.
+"""The common course of every job: read the request, open a session, run the command, report the result.
 
-The request is a JSON file; its path is the only argument (a bare name in cluster modes, where Spark ships the file).
-The job's application, and then its result or error, go to stdout as marker lines with the nonce of the request, and the
-process ends with the error's exit code, so that the operator need not parse text. Once the command has returned,
-nothing can turn its success into a failure. A job that is asked to end takes back what it has not committed. What the
-job logs shows no secret of the request, and a message of several lines cannot pass for other lines of the log.
+The request is a JSON file. Its path is the only argument: a bare name in cluster modes, where Spark ships the file.
+The job prints marker lines with the nonce of the request to stdout: first its application, then its result or error.
+The process ends with the exit code of the error, so the operator need not parse text. After the command has returned,
+nothing can turn its success into a failure. On SIGTERM the job removes its uncommitted files. The log of the job shows
+no secret of the request. The further lines of a log message are indented, so that they cannot look like other entries.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def run(
     command: Callable[[SparkSession, _Request], OperationResult],
     arguments: list[str],
 ) -> int:
-    """Run one job; the return value is the exit code of the process."""
+    """Run one job, and return the exit code of the process."""
     signal.signal(signal.SIGTERM, _terminated)
     hidden: list[str] = []
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter(hidden))
     logging.basicConfig(handlers=[handler])
     _log.setLevel(logging.INFO)
-    # PySpark repeats each analysis error as one line of JSON with the whole Java stack; the error itself says it.
+    # PySpark logs each analysis error a second time, as one line of JSON with the whole Java stack.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     nonce = NO_NONCE
     try:
         path = Path(arguments[0])
         text = path.read_text(encoding="utf-8") if path.is_file() else None
-        nonce = nonce_of(text or "")  # also for an error of the session
+        nonce = nonce_of(text or "")  # set early, so that an error of the session has it too
         spark = open_session(f"deltalite {name}")
         text = shipped_file(path.name).read_text(encoding="utf-8") if text is None else text
         nonce = nonce_of(text)
@@ -75,12 +75,12 @@ def run(
 
 
 def _terminated(signum: int, _frame: object) -> NoReturn:
-    """End as after an error: files that nobody will see are removed, and a commit that is there stays."""
+    """End the process as after an error: uncommitted files are removed, and a commit stays."""
     raise SystemExit(128 + signum)
 
 
 class _Formatter(logging.Formatter):
-    """One line for each record, with the other lines of its message indented, and stars in place of secrets."""
+    """A formatter that indents the further lines of a message and replaces secrets with stars."""
 
     def __init__(self, hidden: list[str]) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
@@ -103,7 +103,7 @@ def _failed(error: Exception, nonce: str, hidden: list[str]) -> int:
 
 
 def _say(marker: str) -> None:
-    """A line of its own, whatever stood on the terminal before it."""
+    """Print the marker on a line of its own, even if the last output has no line break."""
     print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
 
 
