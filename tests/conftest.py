@@ -60,8 +60,13 @@ os.environ |= {
 }
 
 
+# Compiling generated code takes seconds, where running it on a few rows takes milliseconds.
+WITH_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
+WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The one Spark session of this process, silent and bound to the loopback address.
 
     Thousands of queries run in it, so it forgets those that are over, and each broadcast takes a small page: rows that
@@ -89,6 +94,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.retainedTasks": "10",
         "spark.ui.showConsoleProgress": "false",
     }
+    as_in_production = pytestconfig.getoption("--generated-code") or pytestconfig.getoption("--campaign")
+    settings |= WITH_GENERATED_CODE if as_in_production else WITHOUT_GENERATED_CODE
     if connector := sorted(str(jar) for jar in CHECKOUT.glob(".hadoop/s3a/*.jar")):
         settings["spark.driver.extraClassPath"] = os.pathsep.join(connector)
     builder = SparkSession.builder.master("local[2]").appName("deltalite-tests")
@@ -98,6 +105,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have Spark compile its queries for a module that is marked `generated_code`.
+
+    Without generated code Spark reads Parquet row by row, so the tests of reading are marked.
+    """
+    if not any(mark.name == "generated_code" for mark in request.node.iter_markers()):
+        yield
+        return
+    from deltalite.spark.session import settings
+
+    with settings(request.getfixturevalue("spark"), WITH_GENERATED_CODE):
+        yield
 
 
 def pytest_unconfigure() -> None:

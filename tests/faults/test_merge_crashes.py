@@ -8,7 +8,7 @@ from tests.faults.crash_site import MOVES
 from tests.faults.killing import killed_everywhere
 from tests.support.tables import ordered, put, values
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 OLD = [(1, "a"), (2, "a"), (50, "b")]
 TASK = {
@@ -22,9 +22,7 @@ AFTER = ordered([(2, "a"), (50, "x"), (7, "c")])
 FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
 
 
-@pytest.mark.parametrize(
-    "properties", [pytest.param(FEED, marks=pytest.mark.campaign), FEED | VECTORS], ids=["files", "vectors"]
-)
+@pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
 def test_a_merge_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, properties):
     template = tmp_path / "template"
     query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")

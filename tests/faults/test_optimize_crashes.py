@@ -11,15 +11,13 @@ from tests.faults.crash_site import MOVES
 from tests.faults.killing import check_whole, times_in_log
 from tests.support.tables import commit, delete_rows, put, rows, values
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 RUN = "airflow/dag/task/-1/manual"
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "1"}
 
 
-@pytest.mark.parametrize(
-    "options", [{}, pytest.param({"z_order_by": ["id"]}, marks=pytest.mark.campaign)], ids=["packed", "ordered"]
-)
+@pytest.mark.parametrize("options", [{}, {"z_order_by": ["id"]}], ids=["packed", "ordered"])
 def test_an_optimize_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, options):
     template = tmp_path / "template"
     for first in (1, 5):

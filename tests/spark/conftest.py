@@ -4,28 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-# Compiling generated code takes seconds, where running it on a few rows takes milliseconds.
-WITHOUT_GENERATED_CODE = {
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-}
 ONE_TASK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _interpreted(request, pytestconfig):
-    """Spark without generated code, but for modules that are marked `generated_code`, and in the campaign.
-
-    Without generated code Spark reads Parquet row by row, so the tests of reading are marked.
-    """
-    is_marked = any(mark.name == "generated_code" for mark in request.node.iter_markers())
-    if is_marked or pytestconfig.getoption("--generated-code") or pytestconfig.getoption("--campaign"):
-        yield
-        return
-    from deltalite.spark.session import settings
-
-    with settings(request.getfixturevalue("spark"), WITHOUT_GENERATED_CODE):
-        yield
 
 
 @pytest.fixture(scope="module")
