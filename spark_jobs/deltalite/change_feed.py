@@ -1,10 +1,9 @@
 """The change data feed: the rows that versions of a table inserted, updated and deleted.
 
-`plan_changes` decides everything before a data file is opened: the versions exist and have all recorded their changes,
-their schemas can be read as the last one, and each file of changed rows is known. Commits are read in blocks, and once;
-twice where removes leave out their partition values. `read_changes` gives the rows: the table's columns as they are at
-the last version, then how the row changed, in which version, and when. Protocol: Change Data Files; delta-spark's
-`CDCReader`.
+`plan_changes` checks the request before it opens a data file: all versions exist and recorded their changes, and the
+last schema can read the earlier ones. It also finds each file of changed rows. It reads each commit once, in blocks,
+and a second time if removes lack their partition values. `read_changes` returns the rows: the table's columns at the
+last version, then the change type, the version and the time. Protocol: Change Data Files; delta-spark's `CDCReader`.
 """
 
 from __future__ import annotations
@@ -53,10 +52,9 @@ _Values = dict[str, Mapping[str, str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """The changes of the versions `from_version` to `snapshot.version`, both inclusive.
+    """The files to read for the changes of the versions `from_version` to `snapshot.version`, both inclusive.
 
-    All rows are read with the schema of `snapshot`. `files` are in the order of the versions, and their partition
-    values are known.
+    The schema of `snapshot` applies to all rows. `files` are in version order and have their partition values.
     """
 
     from_version: int
@@ -72,15 +70,19 @@ class ChangePlan:
 def plan_changes(
     store: LogStore, from_version: int, to_version: int | None = None, *, loaded: Snapshot | None = None
 ) -> ChangePlan:
-    """What to read for the changes from a version to another, both inclusive; to the newest where None.
+    """Find the files to read for the changes of a range of versions, both inclusive.
 
-    `loaded` is a snapshot that the caller has: where it is `to_version`, that is not loaded again.
+    Args:
+        store: the table's store.
+        from_version: the first version.
+        to_version: the last version; None means the newest one.
+        loaded: a snapshot that the caller holds; it is used if its version is `to_version`.
 
     Raises:
-        InvalidRequestError: a version is no version, or the range is empty.
-        VersionNotFoundError: a version is newer than the table, or its commit is no longer there.
-        ChangeFeedUnavailableError: a version did not record its changes, or its schema cannot be read as the last one,
-            or it removes a file of a partition that nothing tells.
+        InvalidRequestError: a version is not a number of 0 or more, or the range is empty.
+        VersionNotFoundError: a version is newer than the table, or the log no longer holds its commit.
+        ChangeFeedUnavailableError: a version did not record its changes, or the last schema cannot read them, or the
+            version removes a file whose partition values are unknown.
         TableNotFoundError, VersionGapError, CorruptLogError, UnsupportedFeatureError: the log cannot be read.
     """
     _check_range(from_version, to_version)
@@ -103,11 +105,11 @@ def plan_changes(
 
 
 def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
-    """The rows of a plan in the order of its versions, as batches of `plan.arrow_schema`, none of them empty.
+    """Yield the rows of a plan in version order, as non-empty batches of `plan.arrow_schema`.
 
     Raises:
-        CorruptDataFileError, CorruptLogError, UnsupportedFeatureError, StorageError: while reading, as `read_files`
-            says; files that VACUUM has removed are missing.
+        CorruptDataFileError: a file is malformed, or missing because a vacuum deleted it.
+        CorruptLogError, UnsupportedFeatureError, StorageError: see `read_files`.
     """
     store, table = plan.snapshot.store, plan.snapshot.table_schema
     recorded = recorded_schema(table)
@@ -129,7 +131,7 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
 
 
 class _Epochs:
-    """The protocols, metadata and schemas that were in force one after the other, from the first version on."""
+    """The successive protocols, metadata and schemas of the table, starting with the first version."""
 
     def __init__(self, start: Snapshot) -> None:
         self._protocol, self._metadata = start.protocol, start.metadata
@@ -137,7 +139,11 @@ class _Epochs:
         self._check_recorded(start.version)
 
     def follow(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
-        """Take over what a commit says, and check that changes are still recorded."""
+        """Apply the protocol and metadata of a commit, and check that the table still records changes.
+
+        Raises:
+            ChangeFeedUnavailableError: the table no longer records changes.
+        """
         if protocol is None and metadata is None:
             return
         self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
@@ -148,7 +154,11 @@ class _Epochs:
         self._schemas.append((version, schema))
 
     def check_readable_as(self, last: TableSchema) -> None:
-        """Return when rows of each of the schemas can be read as `last`; the version of the change is named if not."""
+        """Check that `last` can read rows of all schemas.
+
+        Raises:
+            ChangeFeedUnavailableError: it cannot; the message names the version that changed the schema.
+        """
         for index, (version, schema) in enumerate(self._schemas):
             reason = difference(schema, last)
             if reason is None:
@@ -190,7 +200,7 @@ def _check_range(from_version: int, to_version: int | None) -> None:
 
 
 def _check_commits(store: LogStore, versions: range, commits: Container[int]) -> None:
-    """All commits of the range must be there: a checkpoint knows the files of a version, but not what changed."""
+    """Check that the log holds all commits of the range: a checkpoint lists files, but not changes."""
     gone = [version for version in versions if version not in commits]
     if not gone:
         return
@@ -217,10 +227,11 @@ def _read_commit(store: LogStore, commit: StoredFile) -> CommitChanges:
 def _with_partition_values(
     store: LogStore, files: list[ChangedFile], table: TableSchema, commits: Mapping[int, tuple[int, StoredFile]]
 ) -> Iterator[ChangedFile]:
-    """The files with their partition values, which a remove may leave out: then the version before knows them.
+    """Yield the files with their partition values. `files` are in version order.
 
-    delta-spark refuses such a remove. One version is loaded, and the commits from there on tell what becomes of its
-    files, so that the time does not grow with the square of the versions. `files` are in the order of their versions.
+    A remove may lack its partition values, which the version before it then provides; delta-spark rejects such a
+    remove. Only one version is loaded. The later commits update its files, so the time is linear in the number of
+    versions.
     """
     unknown = [file for file in files if file.partition_values is None]
     if not unknown or not table.partition_columns:
@@ -245,7 +256,7 @@ def _with_partition_values(
 
 
 def _values_at(store: LogStore, version: int, wanted: set[str]) -> _Values:
-    """The partition values of those of the `wanted` files that a version has, by key; none below version 0."""
+    """Return the partition values of the `wanted` files that a version has, by key; empty below version 0."""
     if version < 0:
         return {}
     files = Snapshot.load(store, version).files_with(("path", "partitionValues", "deletionVector"))
@@ -254,7 +265,10 @@ def _values_at(store: LogStore, version: int, wanted: set[str]) -> _Values:
 
 
 def _follow(store: LogStore, commit: StoredFile, known: _Values, wanted: set[str]) -> None:
-    """Bring `known` from the version before a commit to the commit's own. Its adds count before its removes."""
+    """Update `known` from the version before a commit to the version of the commit.
+
+    If the commit removes and adds the same file, the add applies.
+    """
     added: _Values = {}
     for kind, body in read_actions(store, commit.name, commit.size_bytes):
         action = parse_action(kind, body, commit.name) if kind in _OF_FILES else None
@@ -279,6 +293,9 @@ def _data_file(file: ChangedFile) -> DataFile:
 
 
 def recorded_schema(table: TableSchema) -> TableSchema:
-    """The schema of change data files: `_change_type` behind the table's columns, under its own name in any mode."""
+    """Return the schema of change data files: the table's columns, then `_change_type`.
+
+    Column mapping does not rename `_change_type`.
+    """
     added = StructField(CHANGE_TYPE, PrimitiveType("string"), metadata={PHYSICAL_NAME: CHANGE_TYPE})
     return replace(table, logical=StructType((*table.logical, added)))

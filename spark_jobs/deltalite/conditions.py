@@ -1,7 +1,8 @@
-"""The conditions on a commit and the position in a log: values that sensors and triggers keep.
+"""Conditions on a commit, and positions in a log: values that sensors and triggers keep.
 
-A condition looks at one commit alone, never at the table. Conditions and positions are stored in Airflow's metadata as
-plain JSON, so they hold only strings, numbers and lists. Standard library only; `watch.py` reads the commits.
+A condition depends on one commit, never on the table. Airflow's metadata database stores conditions and positions as
+plain JSON, so they hold only strings, numbers, lists and dictionaries. Standard library only; `watch.py` reads the
+commits.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ MADE_BY = ("dag_id", "task_id", "run_id", "map_index", "idempotency_key", *MADE_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSummary:
-    """The facts of a commit that a condition uses, gathered in one pass over its actions.
+    """The facts of a commit that a condition uses, collected in one pass over its actions.
 
-    `table_id` is given if the commit creates the table or changes its metadata. `is_complete` is False if the commit
-    has more app ids or partitions than a summary holds; then only a summary that was made for a condition answers it.
-    `run` holds the properties of the Airflow run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in
-    UTC.
+    - `table_id`: set if the commit creates the table or changes its metadata.
+    - `is_complete`: False if the commit has more app ids or partitions than a summary holds. Then a condition can use
+      only a summary that was made for it.
+    - `run`: the properties of the DAG run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in UTC.
     """
 
     version: int
@@ -44,9 +45,9 @@ class CommitSummary:
 class LogPosition:
     """A position in a table's log: the last version that was read, or -1.
 
-    `commit_digest` identifies the commit of this version, so that the same version of a recreated table differs. It is
-    empty if the log does not hold the commit, and None if nobody has looked. `recreated` is true if the table was
-    dropped and created again since the wait began, so that its versions have started again.
+    `commit_digest` identifies the commit of this version, so the same version of a recreated table has another digest.
+    It is empty if the log does not hold the commit, and None if the commit was never read. `recreated` is true if the
+    table was dropped and created again since the wait began; its versions then restarted.
     """
 
     version: int
@@ -54,27 +55,27 @@ class LogPosition:
     recreated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values. Their keys stay, because running deployments have stored them."""
+        """Return plain JSON values. Running deployments have stored them, so the keys must not change."""
         return {"version": self.version, "mark": self.commit_digest, "remade": self.recreated}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the position that `as_dict` has made the values of."""
+        """Return the position from the values that `as_dict` returned."""
         return cls(version=values["version"], commit_digest=values.get("mark"), recreated=values.get("remade", False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitCondition:
-    """A condition on a commit; every part that is given must hold.
+    """A condition on a commit; every given part must hold.
 
     - `data_change_only`: the commit adds or removes rows. None means True, unless `operations`, `app_id` or `made_by`
-      is given, because these may name commits without rows.
+      is given, because these may select commits without rows.
     - `operations`: the commit's `commitInfo.operation` is one of these, in any case.
     - `partition`: the commit adds or removes a file with these partition values, as Delta serializes them. Column names
       match in any case.
     - `app_id`: the commit has this transaction identifier.
     - `exclude_app_ids`: the commit has none of these transaction identifiers, which may contain `*` and `?`.
-    - `made_by`: the commit's provenance has all of these properties, by the names in `MADE_BY`.
+    - `made_by`: the commit's provenance has all of these properties; their names are in `MADE_BY`.
     """
 
     data_change_only: bool | None = None
@@ -165,10 +166,10 @@ class CommitCondition:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the condition that `as_dict` has made the values of."""
+        """Return the condition from the values that `as_dict` returned."""
         return cls(**values)
 
 
 def _by_lower_name(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return partition values by lower-case names; two column names of a Delta table differ in more than case."""
+    """Return partition values by lower-case names. Delta column names never differ in case alone."""
     return {name.lower(): value for name, value in values.items()}

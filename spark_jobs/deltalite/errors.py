@@ -1,9 +1,9 @@
-"""Every error of this library, in one tree.
+"""The errors of this library, in one tree.
 
     DeltaLiteError
-    ├── InvalidRequestError                  what was asked contradicts itself or names nothing that exists
+    ├── InvalidRequestError                  the request contradicts itself, or names something that does not exist
     │   └── InvalidTableAddressError
-    ├── TableError                           the table, or the version asked for, cannot be read
+    ├── TableError                           the table, or the requested version, cannot be read
     │   ├── TableNotFoundError
     │   ├── TableExistsError
     │   ├── VersionNotFoundError
@@ -14,7 +14,7 @@
     │   └── CorruptLogError
     │       ├── VersionGapError
     │       └── CorruptCheckpointError
-    ├── RefusedWriteError                    the rows or the schema may not enter this table
+    ├── RefusedWriteError                    the table does not accept these rows or this schema
     │   ├── SchemaMismatchError
     │   ├── ConstraintViolationError
     │   ├── AppendOnlyError
@@ -23,11 +23,11 @@
     │   ├── OutOfOrderError
     │   └── MultipleMatchesError
     ├── SourceError                          the input of a task cannot be read
-    │   └── SourceNotFoundError              the input is missing; it may come, so this is worth another try
-    ├── StorageError                         storage did not answer; worth another try
+    │   └── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
+    ├── StorageError                         storage did not answer; the task is retried
     │   ├── StoragePermissionError
     │   └── UnsupportedStorageError
-    ├── ConcurrentModificationException      another writer won; Delta's own names below
+    ├── ConcurrentModificationException      another writer committed a conflicting change (Delta's class names)
     │   ├── ConcurrentWriteException
     │   ├── MetadataChangedException
     │   ├── ProtocolChangedException
@@ -35,11 +35,11 @@
     │   ├── ConcurrentDeleteReadException
     │   ├── ConcurrentDeleteDeleteException
     │   └── ConcurrentTransactionException
-    └── CommitStateUnknownError              nobody can say whether the commit is there
+    └── CommitStateUnknownError              it is unknown whether the commit is in the log
 
-An error says what is wrong and why (`problem`), and what to do (`remedy`). `retryable` says whether the same task, run
-again, can succeed; `exit_code` is how a job process tells the operator which class ended it, so that nobody parses
-text. Codes are unique, and outside the ranges of shells (126 and up) and of Python and the JVM (1, 2).
+An error states what failed and why (`problem`), and what to do (`remedy`). `retryable` is True if a retry of the same
+task can succeed. A job process exits with `exit_code`, so the operator knows the class without parsing text. Exit codes
+are unique. They avoid the codes of shells (126 and up), and of Python and the JVM (1, 2).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from typing import ClassVar
 
 
 class DeltaLiteError(Exception):
-    """Base of all errors that this library raises on purpose."""
+    """Base class of all errors that this library raises on purpose."""
 
     retryable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 10
@@ -74,13 +74,13 @@ class InvalidRequestError(DeltaLiteError):
 
 
 class InvalidTableAddressError(InvalidRequestError):
-    """The address of a table cannot be understood."""
+    """The address of a table is invalid."""
 
     exit_code = 21
 
 
 class TableError(DeltaLiteError):
-    """The table, or the version that was asked for, cannot be read."""
+    """The table, or the requested version, cannot be read."""
 
     exit_code = 30
 
@@ -92,13 +92,13 @@ class TableNotFoundError(TableError):
 
 
 class TableExistsError(TableError):
-    """There is a table already, and the mode forbids to touch it."""
+    """A table exists at this address, and the mode does not allow a change to it."""
 
     exit_code = 32
 
 
 class VersionNotFoundError(TableError):
-    """The table has no such version, or its log no longer reaches back to it."""
+    """The table never had this version, or its log no longer holds it."""
 
     exit_code = 33
 
@@ -122,31 +122,31 @@ class CorruptLogError(TableError):
 
 
 class VersionGapError(CorruptLogError):
-    """A commit is missing between the checkpoint (or version 0) and the version asked for."""
+    """A commit is missing between the checkpoint (or version 0) and the requested version."""
 
     exit_code = 37
 
 
 class CorruptCheckpointError(CorruptLogError):
-    """A checkpoint cannot be read and the commits before it are gone."""
+    """A checkpoint cannot be read, and the log no longer holds the commits before it."""
 
     exit_code = 38
 
 
 class CorruptDataFileError(TableError):
-    """A data file that the log names is missing or is not what the log says."""
+    """A data file is missing, or does not match its entry in the log."""
 
     exit_code = 39
 
 
 class ChangeFeedUnavailableError(TableError):
-    """Versions did not record their changes, or their changes cannot be read with one schema."""
+    """Versions have no recorded changes, or one schema cannot read all of their changes."""
 
     exit_code = 40
 
 
 class RefusedWriteError(DeltaLiteError):
-    """The rows, or their schema, may not enter this table."""
+    """The table does not accept these rows or their schema."""
 
     exit_code = 50
 
@@ -158,7 +158,7 @@ class SchemaMismatchError(RefusedWriteError):
 
 
 class ConstraintViolationError(RefusedWriteError):
-    """A row breaks NOT NULL, an invariant or the replaced range."""
+    """A row violates NOT NULL or an invariant, or lies outside the replaced range."""
 
     exit_code = 52
 
@@ -170,25 +170,25 @@ class AppendOnlyError(RefusedWriteError):
 
 
 class RerunRefusedError(RefusedWriteError):
-    """The files of the earlier run cannot be replaced, because a later operation has rewritten them."""
+    """The files of the earlier run cannot be replaced, because a later operation rewrote them."""
 
     exit_code = 54
 
 
 class RerunDiffersError(RefusedWriteError):
-    """An earlier commit of the task, or of its idempotency key, was made of another request."""
+    """An earlier commit of the task, or of its idempotency key, was made for a different request."""
 
     exit_code = 56
 
 
 class OutOfOrderError(RefusedWriteError):
-    """Runs of later data intervals have committed, and this run could undo what they did."""
+    """Runs of later data intervals have committed, and this run could undo their changes."""
 
     exit_code = 57
 
 
 class MultipleMatchesError(RefusedWriteError):
-    """Several rows of a merge's source match one row of the table, and which of them should change it is not said."""
+    """Several source rows of a merge match one target row, and the clauses do not say which one applies."""
 
     exit_code = 55
 
@@ -200,90 +200,90 @@ class SourceError(DeltaLiteError):
 
 
 class SourceNotFoundError(SourceError):
-    """The input of the task does not exist. It may come later, so the task is retried."""
+    """The input of the task does not exist. It may arrive later, so the task is retried."""
 
     retryable = True
     exit_code = 61
 
 
 class StorageError(DeltaLiteError):
-    """Storage failed to answer; nothing is known to be wrong with the table."""
+    """Storage failed to answer. The table itself may be intact."""
 
     retryable = True
     exit_code = 70
 
 
 class StoragePermissionError(StorageError):
-    """Storage refused access."""
+    """Storage denied access."""
 
     retryable = False
     exit_code = 71
 
 
 class UnsupportedStorageError(StorageError):
-    """The storage cannot give put-if-absent, or its scheme is not supported."""
+    """The storage has no put-if-absent, or its scheme is not supported."""
 
     retryable = False
     exit_code = 72
 
 
 class ConcurrentModificationException(DeltaLiteError):
-    """Another writer committed first, and what it did contradicts what we read."""
+    """Another writer committed first, and its changes conflict with this operation."""
 
     retryable = True
     exit_code = 80
 
 
 class ConcurrentWriteException(ConcurrentModificationException):
-    """Another writer committed first, and this operation cannot tell whether the commit matters."""
+    """Another writer committed first, and this operation cannot determine whether the commits conflict."""
 
     exit_code = 81
 
 
 class MetadataChangedException(ConcurrentModificationException):
-    """The winner changed the table's metadata."""
+    """The winning commit changed the table's metadata."""
 
     exit_code = 82
 
 
 class ProtocolChangedException(ConcurrentModificationException):
-    """The winner changed the table's protocol."""
+    """The winning commit changed the table's protocol."""
 
     exit_code = 83
 
 
 class ConcurrentAppendException(ConcurrentModificationException):
-    """The winner added files that this operation should have read."""
+    """The winning commit added files that this operation should have read."""
 
     exit_code = 84
 
 
 class ConcurrentDeleteReadException(ConcurrentModificationException):
-    """The winner removed files that this operation had read."""
+    """The winning commit removed files that this operation read."""
 
     exit_code = 85
 
 
 class ConcurrentDeleteDeleteException(ConcurrentModificationException):
-    """The winner removed files that this operation removes too."""
+    """The winning commit removed files that this operation removes too."""
 
     exit_code = 86
 
 
 class ConcurrentTransactionException(ConcurrentModificationException):
-    """The winner wrote under an app id that this operation depends on."""
+    """The winning commit has an app id that this operation depends on."""
 
     exit_code = 87
 
 
 class CommitStateUnknownError(DeltaLiteError):
-    """The put was not answered and the log cannot be read: the commit may or may not be there."""
+    """Storage did not answer the put, and the log cannot be read. The commit may or may not be in the log."""
 
     exit_code = 90
 
 
 def error_class_for(exit_code: int) -> type[DeltaLiteError] | None:
-    """The error class that ends a job with `exit_code`, or None where the code is not one of ours."""
+    """Return the error class with this exit code, or None if no class has it."""
     return next((cls for cls in _tree(DeltaLiteError) if cls.exit_code == exit_code), None)
 
 

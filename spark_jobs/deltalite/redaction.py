@@ -1,10 +1,10 @@
-"""Which settings and texts hold secrets, and texts with stars in place of them.
+"""Redaction: finds secrets in settings and texts, and replaces them with stars.
 
-Workers and jobs use these rules, so that a secret that a worker hides is not shown by the job. A setting is secret by
-its name: every pattern of Hadoop's `hadoop.security.sensitive-config-keys` (core-default.xml), every pattern of Spark's
-`spark.redaction.regex`, and the names that other systems use. A text is searched for assignments to such names, for
-passwords in URLs, for Oracle's `user/password@`, for authorization headers and for private keys. A secret with a
-harmless name is not recognised. Standard library only.
+Workers and jobs share these rules, so a job hides the same secrets as its worker. The name makes a setting secret, by
+these patterns: Hadoop's `hadoop.security.sensitive-config-keys` (core-default.xml), Spark's `spark.redaction.regex`,
+and the names that other systems use. In a text, a secret is a value assigned to such a name, a password in a URL,
+Oracle's `user/password@`, an authorization header or a private key. A secret under a harmless name is not recognised.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 
 class _Pattern:
-    """A pattern that is compiled when it is first used: every DAG file that is parsed imports this module."""
+    """A pattern that is compiled on first use, because each parse of a DAG file imports this module."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
         self._text = text
@@ -56,7 +56,7 @@ _HADOOP = (
     r"oauth.*token",
     r"hadoop.security.sensitive-config-keys",
 )
-# Names of numbers of tokens are shown, such as `max_tokens`, `token_count` and `tokens_per_second`.
+# Names that count tokens are not secret, such as `max_tokens`, `token_count` and `tokens_per_second`.
 _COUNTED = r"s?[._-]?(counts?|limit|budget|usage|per[._-]?(second|minute|hour|day|request|batch|document))$"
 _QUANTITIES = ("max", "min", "num", "avg", "sum", "total", "input", "output", "prompt", "completion")
 _MANY = "|".join(rf"(?<=(?<![a-z]){name}{between}token)" for name in _QUANTITIES for between in ("", "[._-]"))
@@ -69,33 +69,33 @@ _OTHERS = (
     r"auth[._-]user[._-]info$|redis[._-]auth$|^bearer$",
 )
 SECRET_NAMES = "(?i)" + "|".join((*_HADOOP, *_OTHERS))
-"""The pattern of secret names, in the syntax that Python and Java share."""
+"""The pattern of secret names, in syntax common to Python and Java."""
 
 _SECRET_NAME = _Pattern(SECRET_NAMES)
 _FEW_SECRETS = 200
-_SHORTEST = 5  # Airflow's masker passes over shorter texts: they occur everywhere
+_SHORTEST = 5  # characters; Airflow's masker ignores shorter texts too, because they occur everywhere
 _NO_SECRETS = frozenset({"true", "false", "simple", "default", "none", "null"})
 _TEMPLATE = _Pattern(r"\{\{|\{%")
-_LONGEST_STRUCTURE = 1_000_000  # characters of a text that is parsed as JSON or as a literal of Python
+_LONGEST_STRUCTURE = 1_000_000  # characters of a text that is parsed as JSON or as a Python literal
 STARS = "***"
 
-# A text may be hostile, so each pattern takes time in proportion to its length: it begins where a name begins, and what
-# could go on to the end of the text is bounded.
+# A text may be hostile, so each pattern runs in linear time: it starts only at the start of a name, and parts that
+# could match up to the end of the text have a maximal length.
 _QUOTED = r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'"
 _LONGEST_PASSWORD = 512  # characters, in an address
-_BEGIN = r"(?<![\w.+-])"  # of a name: a long word is searched once
+_BEGIN = r"(?<![\w.+-])"  # the start of a name, so that a long word is searched once
 # `name=value`, as in JDBC addresses, connection strings of Azure and query strings.
 _ASSIGNED = _Pattern(rf"{_BEGIN}([\w.-]+)=")
 _ASSIGNED_VALUE = _Pattern(rf"{_QUOTED}|\{{[^}}]{{0,{_LONGEST_PASSWORD}}}\}}|[^&;,\s]+")
-# `-Dname=value` in options of Java, whose value ends at white space only.
+# `-Dname=value` in Java options; only white space ends the value.
 _JAVA_PROPERTY = _Pattern(r"-D([\w.-]+)=")
 _ENCLOSING = ('""', "''", "{}")
 _JAVA_VALUE = _Pattern(rf"{_QUOTED}|\S+")
-# `"name": "value"` in JSON and in dictionaries as Python prints them.
+# `"name": "value"` in JSON and in printed Python dictionaries.
 _MEMBER = _Pattern(rf"""["']([\w.-]+)["']\s*:\s*({_QUOTED})""")
 _HEADER = _Pattern(rf"{_BEGIN}([\w.-]+)\s*:[ \t]+(?:(?:Bearer|Basic)[ \t]+)?(\S+)")
 _BEARER = _Pattern(r"\b(?:Bearer|Basic)\s+([\w.~+/=-]{8,})")
-# `name = "value"` of a JAAS login module; keys and values may stand apart.
+# `name = "value"` of a JAAS login module; white space may surround the equals sign.
 _JAAS_OPTION = _Pattern(rf"{_BEGIN}([\w.-]+)\s*=\s*({_QUOTED}|[^\s;]+)")
 _LOGIN_MODULE = "LoginModule"
 _SHARED_ACCESS_SIGNATURE = _Pattern(r"SharedAccessSignature[=\s]\s*([^;\s\"']+)", re.IGNORECASE)
@@ -116,16 +116,16 @@ def is_secret(name: str) -> bool:
 
 
 def shows_secret(name: str, value: str) -> bool:
-    """Whether a setting is secret by its name, or its value shows a secret, however short."""
+    """Whether a setting has a secret name, or its value contains a secret of any length."""
     return any(secret and secret.lower() not in _NO_SECRETS for secret in _secrets(value, name))
 
 
 def secret_values(given: object, name: str = "") -> Iterator[str]:
-    """The secrets in a structure of mappings and lists, by their keys, and those inside of texts.
+    """Yield the secrets in a structure of mappings and lists: values under secret keys, and secrets inside texts.
 
-    A text that is a structure itself, as JSON or as Python prints it, is searched like one. Each secret comes in every
-    spelling that a log may show: its lines, decoded from a URL, and escaped as in JSON and in Python. Secrets of fewer
-    than five characters are left out, because they occur in harmless texts.
+    A text that is itself a structure (JSON or a Python literal) is searched like one. Each secret is yielded in every
+    spelling that a log may show: single lines, URL-decoded, and escaped as in JSON and in Python. Secrets of fewer than
+    five characters are left out, because they occur in harmless texts.
     """
     for secret in _secrets(given, name):
         yield from _worth_hiding(_spellings(secret))
@@ -153,8 +153,8 @@ def _secrets(given: object, name: str) -> Iterator[str]:
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text with stars in place of the secrets that it shows, and of the given ones."""
-    hidden = sorted({*secrets, *secret_values(text)}, key=len, reverse=True)  # one may begin like another
+    """Return the text with stars in place of the secrets that it contains and of the given secrets."""
+    hidden = sorted({*secrets, *secret_values(text)}, key=len, reverse=True)  # one may be the start of another
     if len(hidden) > _FEW_SECRETS:
         return _redacted_in_one_pass(text, hidden)
     for secret in hidden:
@@ -163,7 +163,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _redacted_in_one_pass(text: str, hidden: Collection[str]) -> str:
-    """As `redacted`, in a time that does not grow with the number of secrets: the longest one at each place."""
+    """Redact like `redacted`, in a time independent of the number of secrets; the longest match at each place wins."""
     lengths: dict[str, set[int]] = {}
     for secret in hidden:
         lengths.setdefault(secret[:_SHORTEST], set()).add(len(secret))
@@ -191,7 +191,7 @@ def _in_text(text: str) -> Iterator[str]:
 
 
 def _named_in(text: str) -> Iterator[tuple[str, str]]:
-    """The names and values in a text that may be secrets."""
+    """Yield the names and values in a text that may be secrets."""
     yield from _assigned_in(text, _ASSIGNED.compiled, _ASSIGNED_VALUE.compiled)
     yield from _assigned_in(text, _JAVA_PROPERTY.compiled, _JAVA_VALUE.compiled)
     yield from _MEMBER.compiled.findall(text)
@@ -201,14 +201,14 @@ def _named_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _assigned_in(text: str, name: re.Pattern[str], value: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """The assignments to secret names. The value of another name may begin with one: `url=jdbc:x?password=y`."""
+    """Yield the assignments to secret names, including nested ones such as `url=jdbc:x?password=y`."""
     at = 0
     while (assigned := name.search(text, at)) is not None:
         at = assigned.end()
         if is_secret(assigned[1]) and (found := value.match(text, at)) is not None:
             yield assigned[1], found[0]
             is_enclosed = len(found[0]) > 1 and found[0][0] + found[0][-1] in _ENCLOSING
-            at = at + 1 if is_enclosed else found.end()  # what is enclosed may hold more assignments
+            at = at + 1 if is_enclosed else found.end()  # an enclosed value may hold more assignments
 
 
 def _is_same_column(name: str, value: str) -> bool:
@@ -218,7 +218,7 @@ def _is_same_column(name: str, value: str) -> bool:
 
 
 def _without_quotes(value: str) -> Iterator[str]:
-    """The value, and what it is without quotes and brackets that may belong to the text around it."""
+    """Yield the value, and the value without quotes and brackets that may belong to the surrounding text."""
     yield value
     if value[0] in "\"'{" and len(value) > 1:
         yield value[1:-1]
@@ -239,7 +239,7 @@ def _worth_hiding(values: Iterable[str]) -> Iterator[str]:
 
 
 def _structure(text: str) -> object:
-    """The mapping or list that the text spells; None where it spells none."""
+    """Return the mapping or list that the text represents, or None."""
     start = text.lstrip()[:1]
     if not start or start not in "{[" or len(text) > _LONGEST_STRUCTURE:
         return None

@@ -1,10 +1,10 @@
-"""What a job reports to its worker: the marker lines on stdout that carry its application, its result or its error.
+"""The marker lines on stdout, with which a job reports its Spark application, its result or its error to the worker.
 
-A marker line is `prefix nonce checksum json`. The nonce stands in the request, so nothing that a job only quotes (a
-header of a CSV file, a column's name) can pass for a marker. A marker begins its line and has at most `MARKER_BYTES`,
-because longer lines were seen torn by the JVM's concurrent logging; a longer result, as that of a merge is, is packed
-(zlib, base64). Any other line is no marker, and parsing raises nothing: the worker then asks the table's log, which
-holds the same facts. Standard library only.
+A marker line is `prefix nonce checksum json`. The request holds the nonce, so that text which a job only quotes, such
+as a CSV header or a column name, is never taken for a marker. A marker starts its line and has at most `MARKER_BYTES`,
+because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a merge, is compressed
+(zlib, base64). The parser never raises: any other line is not a marker, and the worker then reads the table's log,
+which holds the same facts. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Self
 
 MARKER_BYTES = 900
 NO_NONCE = "-"
-"""The nonce of a job whose request has none, because no worker listens to it."""
+"""The nonce of a job whose request has none, because no worker reads its output."""
 
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
@@ -32,14 +32,16 @@ _APPLICATION_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationResult:
-    """What an operation did; the dictionary of it is the task's XCom.
+    """The result of an operation; its dictionary is the task's XCom.
 
-    `version` is the one that this run's commit made, also when `skipped`, by an earlier try; None where the table's log
-    no longer holds that commit, or where a caller without identity left a table alone. `timestamp` is the commit's own
-    clock, in milliseconds UTC; for time travel use the version. `metrics` has Spark's names. `source_versions` says
-    which versions of Delta tables were read, by the names of their views. `out_of_order` says that runs of later data
-    intervals had changed rows that the operation may have touched. `partitions` names the partitions whose rows the
-    commit changed, as Hive spells them (`day=2026-03-01/country=DE`); it is None if they are too many or unknown.
+    - `version`: the version of this run's commit. If `skipped` is true, an earlier task attempt made that commit. None
+      if the log no longer holds the commit, or if a caller without identity did not change the table.
+    - `timestamp`: the time in the commit's provenance, in milliseconds UTC. Use the version for time travel.
+    - `metrics`: the operation metrics, under Spark's names.
+    - `source_versions`: the versions of the Delta tables that the operation read, by the names of their views.
+    - `out_of_order`: runs of later data intervals had changed rows that the operation may have touched.
+    - `partitions`: the partitions whose rows the commit changed, in Hive's spelling (`day=2026-03-01/country=DE`). None
+      if they are too many or unknown.
     """
 
     table: str
@@ -73,18 +75,18 @@ class OperationResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`."""
+        """Return the result from the values that `as_dict` returned."""
         partitions = values.get("partitions", ())
         return cls(**{**values, "partitions": None if partitions is None else tuple(partitions)})
 
 
 def checkpoint_result(table: str, version: int, *, was_there: bool, metrics: Mapping[str, int]) -> OperationResult:
-    """What the checkpoint of a version came to; nothing is committed, so no run is recorded."""
+    """Return the result of a checkpoint. A checkpoint commits nothing, so the result names no run."""
     return _uncommitted("CHECKPOINT", table, version, skipped=was_there, metrics=metrics)
 
 
 def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> OperationResult:
-    """What generating the manifests of a version came to; nothing is committed, so no run is recorded."""
+    """Return the result of a manifest generation. It commits nothing, so the result names no run."""
     return _uncommitted("GENERATE", table, version, skipped=False, metrics=metrics)
 
 
@@ -109,7 +111,7 @@ def _uncommitted(
 class JobError:
     """The error that ended a job: its class name and as much of its message as the line holds.
 
-    `remedy` is the end of the message, where the error says what to do; else it is empty.
+    `remedy` is the end of the message, which states what to do; it is empty if the error has none.
     """
 
     kind: str
@@ -119,14 +121,14 @@ class JobError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarted:
-    """The Spark application of a job, and where its UI is while it runs; None where it has none."""
+    """The Spark application of a job, and the address of its UI while it runs; None if it has no UI."""
 
     application_id: str
     ui_url: str | None
 
 
 def nonce_of(request_json: str) -> str:
-    """The nonce in the JSON of a request; `NO_NONCE` where there is none, or no JSON."""
+    """Return the nonce in the JSON of a request; `NO_NONCE` if it has none or is not JSON."""
     try:
         nonce = json.loads(request_json)["nonce"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -135,14 +137,15 @@ def nonce_of(request_json: str) -> str:
 
 
 def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
-    """The marker line of a job whose session is open."""
+    """Return the marker line of a job whose Spark session is open."""
     return _marker(_STARTED, nonce, json.dumps(asdict(started), separators=(",", ":")))
 
 
 def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
-    """Return the marker line for `result`, or None if it is too long even when packed: the log then says the same.
+    """Return the marker line for `result`, or None if it is too long even when compressed.
 
-    A line that is too long because of the partitions' names leaves them out (`partitions` is None).
+    If the partition names make the line too long, the line leaves them out (`partitions` is None). Without a line, the
+    worker finds the same facts in the log.
     """
     for variant in (result, replace(result, partitions=None)) if result.partitions else (result,):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
@@ -154,7 +157,7 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
 
 
 def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:
-    """The marker line for an error; a long message is cut, not lost: the traceback is in the task's log."""
+    """Return the marker line for an error. A long message is cut; the task's log holds the whole traceback."""
     for kept_remedy in dict.fromkeys((remedy, "")):
         for keep in range(min(len(message), MARKER_BYTES), 0, -50):
             cut = message if keep >= len(message) else message[:keep] + " ..."
@@ -165,7 +168,7 @@ def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_N
 
 
 def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | None:
-    """What the line says, or None where it is not a whole and well-formed marker line with this nonce."""
+    """Return the content of a marker line, or None if the line is not a well-formed marker with this nonce."""
     if len(line) > MARKER_BYTES + 2:  # a line may end in CR and LF
         return None
     found = _MARKER.fullmatch(line.rstrip())
@@ -181,7 +184,11 @@ def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError
 
 
 def _parsed(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted:
-    """The value that the JSON of a marker describes. Raises what parsing raises of a body of another shape."""
+    """Return the value that the JSON of a marker describes.
+
+    Raises:
+        ValueError, TypeError, KeyError: the JSON has another shape.
+    """
     match prefix:
         case "DELTALITE-RESULT":
             result = OperationResult.from_dict(body)
@@ -219,7 +226,7 @@ def _check_result(result: OperationResult) -> None:
 
 
 def _check(value: object, *kinds: type | None) -> None:
-    """Raise `TypeError` for a value of none of these types; a boolean is no integer here."""
+    """Raise `TypeError` if the value has none of these types. A boolean does not count as an integer."""
     if type(value) not in kinds and not (value is None and None in kinds):
         raise TypeError(f"{value!r} is a {type(value).__name__}")
 
@@ -238,7 +245,7 @@ def _packed(body: str) -> str:
 
 
 def _unpacked(text: str) -> bytes:
-    """The packed text. Raises `ValueError` for one that unpacks to more than a result has."""
+    """Return the packed text. Raises `ValueError` for one that unpacks to more than a result has."""
     unpacking = zlib.decompressobj()
     body = unpacking.decompress(b64decode(text, validate=True), _UNPACKED_BYTES + 1)
     if len(body) > _UNPACKED_BYTES or not unpacking.eof:

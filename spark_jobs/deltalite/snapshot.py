@@ -1,8 +1,8 @@
-"""A table as it is at one version.
+"""The state of a table at one version.
 
-`Snapshot.load` is the gate: a snapshot that exists has a contiguous log, a protocol that this release reads and a
-schema that parses. What it says comes from the version's checksum file or from replay (`log/state.py`). Its files are
-loaded when first asked for.
+`Snapshot.load` checks that the log is contiguous, that this release can read the protocol, and that the schema parses.
+The state comes from the version's checksum file or from log replay (`log/state.py`). The file list is loaded on first
+use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deltalite.storage.log_store import LogStore
 
 
 class Snapshot:
-    """One version of a table; made by `load` or `load_at`."""
+    """One version of a table; use `load` or `load_at` to create it."""
 
     def __init__(self, log: LogState, *, loaded_at_ms: int) -> None:
         check_readable(log.protocol, log.metadata)
@@ -43,24 +43,24 @@ class Snapshot:
 
     @classmethod
     def load(cls, store: LogStore, version: int | None = None) -> Snapshot:
-        """The snapshot of `version`, or of the newest one.
+        """Load the snapshot of `version`, or of the newest version.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, VersionGapError, CorruptLogError, CorruptCheckpointError,
-            UnsupportedFeatureError: as `LogState.open` and `check_readable` say.
+            UnsupportedFeatureError: see `LogState.open` and `check_readable`.
         """
         return cls(LogState.open(store, version), loaded_at_ms=time.time_ns() // 1_000_000)
 
     @classmethod
     def load_at(cls, store: LogStore, timestamp_ms: int) -> Snapshot:
-        """The newest snapshot committed at or before a moment (milliseconds UTC), among those that can be rebuilt.
+        """Load the newest snapshot that was committed at or before a time (milliseconds UTC) and can be rebuilt.
 
-        A moment between the last commit and now means the last commit. Protocol: time travel follows commit
-        timestamps, which are in-commit timestamps where those are in force.
+        A time between the last commit and now selects the last commit. Protocol: time travel uses commit timestamps,
+        which are in-commit timestamps if the table has enabled them.
 
         Raises:
-            TimestampOutOfRangeError: the moment lies before the first commit that can be rebuilt, or in the future.
-            CorruptLogError: a commit that should carry its time does not.
+            TimestampOutOfRangeError: the time is before the first commit that can be rebuilt, or in the future.
+            CorruptLogError: a commit lacks its required in-commit timestamp.
         """
         latest = cls.load(store)
         timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
@@ -77,7 +77,7 @@ class Snapshot:
                 remedy="Give a later time, or a version. Older versions never existed, or have expired by "
                 "delta.logRetentionDuration. A backfill cannot begin earlier.",
             )
-        # The times of commits that came within a millisecond run a little ahead of the clock.
+        # Several commits within one millisecond get increasing times, which run slightly ahead of the clock.
         if timestamp_ms > latest.loaded_at_ms and timestamp_ms > timeline.time_of(timeline.versions[-1]):
             raise TimestampOutOfRangeError(
                 f"Could not read {store.root} at {_moment(timestamp_ms)}: that time is in the future.",
@@ -86,27 +86,27 @@ class Snapshot:
         return latest if found.version == latest.version else cls.load(store, found.version)
 
     def check_log(self) -> None:
-        """Replay the commits, also where a checksum has said already what they say: a write must not rest on less.
+        """Replay the commits even if a checksum file already holds the state, because a write must verify the log.
 
         Raises:
-            CorruptLogError, CorruptCheckpointError, VersionGapError: they cannot be replayed, or contradict the
-                checksum.
+            CorruptLogError, CorruptCheckpointError, VersionGapError: the log cannot be replayed, or contradicts the
+                checksum file.
         """
         _ = self._log.transactions
 
     @property
     def store(self) -> LogStore:
-        """Where the table lies."""
+        """The store of the table."""
         return self._log.store
 
     @property
     def version(self) -> int:
-        """The version."""
+        """The version of this snapshot."""
         return self._log.segment.version
 
     @property
     def segment(self) -> LogSegment:
-        """The files of the log that this snapshot is made from."""
+        """The log files that this snapshot is built from."""
         return self._log.segment
 
     @property
@@ -126,7 +126,7 @@ class Snapshot:
 
     @property
     def schema(self) -> StructType:
-        """The columns, as users see them."""
+        """The columns under their logical names."""
         return self.table_schema.logical
 
     @property
@@ -136,19 +136,19 @@ class Snapshot:
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
-        """The domains that are not removed."""
+        """The domain metadata that is not removed, by domain."""
         return self._log.domains
 
     @property
     def commit_info(self) -> Mapping[str, Any] | None:
-        """The provenance of the version's commit, None where the commit is gone or has none."""
+        """The provenance of the version's commit, None if the log no longer holds the commit or it has none."""
         return self._log.commit_info
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
         """The unexpired transaction identifiers by app id.
 
-        With `delta.setTransactionRetentionDuration` one that is older, or has no time at all, no longer counts.
+        With `delta.setTransactionRetentionDuration`, older identifiers and those without a time are expired.
         """
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self.configuration)
         if retention_ms is None:
@@ -162,17 +162,17 @@ class Snapshot:
 
     @property
     def files(self) -> pa.Table:
-        """The active files: a table with the columns of `LISTING`. They are read once.
+        """The active files, as a table with the columns of `LISTING`. They are read once.
 
-        Not a `cached_property`: in Python 3.11 that has one lock for all instances, so a table whose storage is slow
-        would hold up every other one that a process reads.
+        This is not a `cached_property`, because Python 3.11 uses one lock for all instances. A table on slow storage
+        would block all other tables of the process.
         """
         if self._files is None:
             self._files = self.files_with(LISTING)
         return self._files
 
     def files_with(self, columns: Sequence[str] = tuple(ADD_TYPES)) -> pa.Table:
-        """The active files with any columns of `ADD_TYPES`.
+        """Return the active files with the given columns of `ADD_TYPES`.
 
         Raises:
             CorruptLogError: the log cannot be read, or contradicts the version's checksum file.
@@ -180,26 +180,28 @@ class Snapshot:
         return self._log.files(columns)
 
     def file_blocks(self, columns: Sequence[str], *, most_rows: int) -> Iterator[pa.Table]:
-        """`files_with` in blocks of a bounded number of rows, for what is too large to be held. Nothing is counted.
+        """Return the rows of `files_with` in blocks of at most `most_rows`, for tables that do not fit into memory.
+
+        The number of files is not compared with the checksum file.
 
         Raises:
-            StartAgain: the blocks so far are void, and the caller has to begin once more.
+            StartAgain: the blocks so far are invalid; the caller has to start again.
             CorruptLogError: the log cannot be read.
         """
         return self._log.file_blocks(columns, most_rows)
 
     @property
     def files_of_commits(self) -> int:
-        """How many of the active files the log has behind its checkpoint; the files themselves are not read for it."""
+        """The number of active files that commits after the checkpoint added. It does not load the file list."""
         return self._log.files_of_commits
 
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE_TYPES)) -> pa.Table:
-        """The removed files that the log remembers, expired ones too, with columns of `REMOVE_TYPES`."""
+        """Return the removed files that the log still holds, including expired ones, with columns of `REMOVE_TYPES`."""
         return self._log.tombstones(columns)
 
 
 def _moment(timestamp_ms: int) -> str:
-    """Milliseconds UTC as a person reads them, whatever a writer's clock has said."""
+    """Return milliseconds UTC as ISO 8601, or as a number if no datetime can hold them."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):

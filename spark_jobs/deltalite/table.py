@@ -1,7 +1,7 @@
 """`DeltaTable`: a Delta table for Python, without Spark.
 
-A `DeltaTable` is one version, chosen when it is made; it never moves. Rows come as Arrow, files as an Arrow table. It
-reads only: writing is what the jobs do.
+A `DeltaTable` shows one version, which is chosen at construction and never changes. It returns rows as Arrow record
+batches and files as an Arrow table. It only reads; jobs write.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from deltalite.storage.versioned_path import VersionedPath, resolve_version
 
 Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
 
-# Larger files are read in parts of about this size, at the same time.
+# Larger files are read in parallel, in parts of about this size.
 _PART_BYTES = 64 * 1024 * 1024
 
 
@@ -45,10 +45,11 @@ class DeltaTable:
     """A table at one version.
 
     Args:
-        path: its address; may end with `@v3`, or `@` and a time as `yyyyMMddHHmmssSSS`.
-        version: the version, instead of the newest.
-        timestamp: ISO 8601 or a datetime (UTC where it has no zone): the newest version at that time.
-        storage_options: for the fsspec client of a table that is not local, such as `key` and `secret` for S3.
+        path: the table's address. It may end with `@v3`, or with `@` and a time as `yyyyMMddHHmmssSSS`.
+        version: the version to read, instead of the newest one.
+        timestamp: a time, as ISO 8601 or a datetime (UTC if it has no time zone). Selects the newest version at that
+            time.
+        storage_options: options for the fsspec client of a table that is not local, such as `key` and `secret` for S3.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, UnsupportedFeatureError, CorruptLogError,
@@ -68,7 +69,10 @@ class DeltaTable:
 
     @classmethod
     def of(cls, store: LogStore, *, version: int | None = None, timestamp: str | datetime | None = None) -> Self:
-        """The table of a store that was opened elsewhere, as with an Airflow connection; otherwise as `DeltaTable`."""
+        """Return the table of a store that is already open, for example one opened with an Airflow connection.
+
+        The other arguments and the errors are those of `DeltaTable`.
+        """
         made = cls.__new__(cls)
         made._snapshot = _loaded(store, resolve_version("", version, timestamp))  # noqa: SLF001  our own
         return made
@@ -78,12 +82,12 @@ class DeltaTable:
 
     @property
     def version(self) -> int:
-        """The version."""
+        """The version that this object shows."""
         return self._snapshot.version
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns, partition columns included, in the table's order."""
+        """The columns in the table's order, including partition columns."""
         return schema_to_arrow(self._snapshot.schema)
 
     @property
@@ -97,10 +101,10 @@ class DeltaTable:
         return self._snapshot.protocol
 
     def files(self) -> pa.Table:
-        """The active files.
+        """Return the active files.
 
         Columns: path (decoded) string, partition_values map<string, string>, size_bytes int64, modification_time_ms
-        int64, num_records int64 (null where the statistics do not say), stats string (JSON), deletion_vector struct.
+        int64, num_records int64 (null if the statistics lack it), stats string (JSON), deletion_vector struct.
         """
         files = self._snapshot.files
         return pa.table(
@@ -116,7 +120,10 @@ class DeltaTable:
         )
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits up to this version, newest first: provenance, `version` and `timestamp` (a datetime in UTC)."""
+        """Return the commits up to this version, newest first.
+
+        Each entry holds the commit's provenance, its `version` and its `timestamp` (a datetime in UTC).
+        """
         if not (limit is None or (type(limit) is int and limit >= 0)):
             raise InvalidRequestError(f"limit is {limit!r}.", remedy="Give a positive int, or leave it out.")
         in_commit = in_commit_times(self.protocol, self.metadata)
@@ -124,7 +131,7 @@ class DeltaTable:
         return list(islice(entries, limit))
 
     def detail(self) -> dict[str, Any]:
-        """What `DESCRIBE DETAIL` says, with Spark's names; times are datetimes in UTC, sizes bytes."""
+        """Return the values of `DESCRIBE DETAIL` under Spark's names; times are datetimes in UTC, sizes are bytes."""
         snapshot, metadata = self._snapshot, self.metadata
         return {
             "format": "delta",
@@ -144,7 +151,7 @@ class DeltaTable:
         }
 
     def _last_modified_ms(self) -> int | None:
-        """The time of this version's commit, None where the commit is gone."""
+        """Return the time of this version's commit, None if the log no longer holds the commit."""
         newest = self._snapshot.segment.newest_file
         in_commit = in_commit_times(self.protocol, self.metadata)
         if newest is None or in_commit is None or not in_commit.cover(self.version):
@@ -156,11 +163,12 @@ class DeltaTable:
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,  # noqa: A002  the interface's name
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as a stream of record batches of `schema` (or of `columns`, in their order).
+        """Return the rows as a stream of record batches with `schema`, or with `columns` in the given order.
 
         Args:
-            columns: names, without regard to case; all where None.
-            filter: tuples `(column, op, value)` that must all hold, or a list of such lists of which one must hold.
+            columns: column names, in any case; None selects all columns.
+            filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists, one of which
+                must hold.
         """
         files, predicate = self._chosen(filter)
         snapshot = self._snapshot
@@ -173,7 +181,7 @@ class DeltaTable:
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,  # noqa: A002  the interface's name
     ) -> pa.Table:
-        """The rows as one Arrow table; see `to_batches`."""
+        """Return the rows as one Arrow table; see `to_batches`."""
         files, predicate = self._chosen(filter)
         snapshot = self._snapshot
         parts = (
@@ -184,29 +192,30 @@ class DeltaTable:
         return read_table(snapshot.store, parts, snapshot.table_schema, columns=columns, predicate=predicate)
 
     def changes(self, from_version: int, to_version: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows that versions inserted, updated and deleted, in the order of the versions (the change data feed).
+        """Return the rows that versions inserted, updated and deleted (the change data feed), in version order.
 
         Batches have the columns of the table at `to_version`, then `_change_type` (insert, update_preimage,
         update_postimage or delete) string, `_commit_version` int64 and `_commit_timestamp` timestamp[us, UTC].
 
         Args:
-            from_version: the first version whose changes are wanted.
-            to_version: the last one; the version of this object where None.
+            from_version: the first version to return changes of.
+            to_version: the last version; None means the version of this object.
 
         Raises:
-            InvalidRequestError, VersionNotFoundError, ChangeFeedUnavailableError: at once, as `plan_changes` says.
+            InvalidRequestError, VersionNotFoundError, ChangeFeedUnavailableError: at the call; see
+                `plan_changes`.
         """
         last = self.version if to_version is None else to_version
         return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded=self._snapshot))
 
     def _chosen(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
-        """The files that may hold rows of a filter, and the filter as a predicate."""
+        """Return the files that may hold matching rows, and the filter as a predicate."""
         predicate = from_filters(filters, self._snapshot.schema)
         return prune(self._snapshot.files, predicate, self._snapshot.table_schema), predicate
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    """The moment in UTC, None where it lies outside of the years 1 to 9999 that a datetime has."""
+    """Return the time in UTC, None if a datetime cannot hold it (years 1 to 9999)."""
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     except (OverflowError, ValueError):
@@ -214,7 +223,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 
 def _loaded(store: LogStore, wanted: VersionedPath) -> Snapshot:
-    """The snapshot at the version or time that is wanted; the newest where neither is."""
+    """Load the snapshot of the given version or time, or the newest one if neither is given."""
     if wanted.timestamp_ms is not None:
         return Snapshot.load_at(store, wanted.timestamp_ms)
     return Snapshot.load(store, wanted.version)

@@ -1,7 +1,7 @@
 """Reads of a growing log, for sensors and triggers.
 
-A poll of a table without new commits costs two requests, whatever the length of the log; `log/following.py` says which,
-and when a third one lists the log. A table that does not exist has version -1, which is not an error.
+A poll of a table without new commits takes two requests, whatever the length of the log. `log/following.py` describes
+these requests, and when a third one lists the log. A table that does not exist has version -1, which is not an error.
 """
 
 from __future__ import annotations
@@ -187,9 +187,9 @@ def table_id(store: LogStore) -> str | None:
 def touched_partitions(
     store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None
 ) -> tuple[str, ...] | None:
-    """Name partitions that summaries of commits hold, as `partition_names` does; None stands for unknown partitions.
+    """Return the names of partitions from commit summaries; see `partition_names`. None stands for unknown partitions.
 
-    The names need the table's metadata, which is read in bounded memory; the result is None if it cannot be read.
+    The names depend on the table's metadata, which is read in bounded memory. The result is None if it cannot be read.
     """
     if partitions is None:
         return None

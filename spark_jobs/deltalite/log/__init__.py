@@ -1,5 +1,5 @@
-"""The log of a table: its files, the state that they make, and its history.
+"""The log of a table: its files, the table state that they define, and the table's history.
 
-Layers from `snapshot` upwards call it; it knows neither Spark nor commits in progress.
-Begin with `segment.py` (which files make a version), then `state.py` and `replay.py`.
+Layers from `snapshot` upwards call this package; it knows neither Spark nor commits in progress.
+Begin with `segment.py` (the files of a version), then `state.py` and `replay.py`.
 """

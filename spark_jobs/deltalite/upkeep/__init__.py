@@ -1,5 +1,5 @@
-"""What follows a commit: checkpoints, checksums, cleanup, compactions, manifests; and the plan of a vacuum.
+"""Upkeep after a commit: checkpoints, checksums, cleanup, compactions, manifests; also the plan of a vacuum.
 
-`commands`, `spark` and `cli` call it, and `inspection` its checksums.
-Begin with `post_commit.py` (what is due when), or with `vacuum.py`.
+`commands`, `spark` and `cli` call this package; `inspection` uses its checksums.
+Begin with `post_commit.py` (the upkeep that a commit makes due), or with `vacuum.py`.
 """
