@@ -1,8 +1,8 @@
-"""Optimistic commit: put the next version if it is absent, else look at who won.
+"""Optimistic commit: put the next version if it is absent; otherwise compare with the winning commits.
 
-A lost race is a value until it contradicts us. The commit's `txnId` is made here and is what settles a put whose
-answer was lost (`put.py`): it is found in the log, or it is not. What happens after the put cannot fail the commit.
-Protocol: Delta Log Entries (atomic creation), Commit Provenance Information.
+A lost race is an error only if the winning commit conflicts with ours. The module creates the commit's `txnId`. If
+storage does not answer a put (`put.py`), this id in the log tells whether the put succeeded. An error after the put
+does not fail the commit. Protocol: Delta Log Entries (atomic creation), Commit Provenance Information.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from deltalite.txn.row_level import RowMerger
 from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Verdict, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
-# Between two puts, in seconds. A commit takes some ten milliseconds, so who waits longer leaves the table idle.
+# Seconds between two puts. A commit takes about ten milliseconds, so a longer pause would leave the table idle.
 _LONGEST_PAUSE = 0.05
-# What merging the deletion vectors of both may settle.
+# The conflicts that a merge of both deletion vectors may resolve.
 _ABOUT_ROWS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """Our actions are version `version`, at `timestamp_ms` (UTC)."""
+    """The outcome that our actions were committed as `version`, at `timestamp_ms` (milliseconds UTC)."""
 
     version: int
     timestamp_ms: int
@@ -52,7 +52,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneByAnotherTry:
-    """Another try of the run `app_id` committed `version`; ours was not written."""
+    """The outcome that another attempt of the run `app_id` committed `version`; ours was not written."""
 
     version: int
     app_id: str
@@ -66,13 +66,13 @@ def commit(
     max_attempts: int = 1000,
     pause: Callable[[float], None] = time.sleep,
 ) -> Committed | DoneByAnotherTry:
-    """Commit a proposal on top of its read version, or of what was committed since where that does not contradict it.
+    """Commit a proposal on top of its read version, or on top of later commits that do not conflict with it.
 
     Raises:
-        ConcurrentModificationException: a winner contradicts the proposal, all attempts were lost, or the version that
-            was read is no longer in the log.
-        CommitStateUnknownError: whether the commit is there, or will be, cannot be found out.
-        StorageError: storage failed, and the commit is not there.
+        ConcurrentModificationException: a winning commit conflicts with the proposal, all attempts failed, or the log
+            no longer holds the read version.
+        CommitStateUnknownError: it is unknown whether the commit is in the log or may still appear there.
+        StorageError: storage failed, and the commit is not in the log.
     """
     _check_base(store, proposal.read_version)
     merger = RowMerger(store)
@@ -80,7 +80,7 @@ def commit(
         outcome, committed = _put_until_settled(store, proposal, merger, clock_ms, max_attempts, pause)
     except DeltaLiteError as error:
         if not isinstance(error, CommitStateUnknownError):
-            merger.discard()  # any other error of ours says that the commit is not in the log
+            merger.discard()  # any other DeltaLiteError means that the commit is not in the log
         raise
     merger.discard(but_of=committed)
     return outcome
@@ -94,7 +94,10 @@ def _put_until_settled(
     max_attempts: int,
     pause: Callable[[float], None],
 ) -> tuple[Committed | DoneByAnotherTry, Proposal | None]:
-    """What came of it, and the proposal as it was committed."""
+    """Put the commit until it succeeds or fails for good.
+
+    Returns the outcome and the proposal as committed, which is None if another attempt of the run committed.
+    """
     txn_id = str(uuid.uuid4())
     version = proposal.read_version + 1
     below: Winner | None = None
@@ -132,7 +135,7 @@ def _put_until_settled(
 def _judged_row_by_row(
     merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
 ) -> tuple[Proposal, Verdict]:
-    """The verdict where rows that both marked are merged, and the proposal then; the old ones where that is no help."""
+    """Return the proposal and verdict after a merge of deletion vectors, or the old ones if a merge is impossible."""
     merged = merger.merged(proposal, winner)
     if merged is None:
         return proposal, verdict
@@ -141,9 +144,12 @@ def _judged_row_by_row(
 
 
 def _check_base(store: LogStore, version: int) -> None:
-    """Return where the log still has the version that was read: beyond a cleanup, a name that is free means nothing.
+    """Check that the log still holds the read version: after log cleanup, a free commit name proves nothing.
 
-    A log that was empty then is so now, or begins at version 0.
+    A log that was empty at the read must be empty now or begin at version 0.
+
+    Raises:
+        ConcurrentWriteException: the log does not hold the version.
     """
     if version < 0:
         log = list_log(store, 0)
@@ -163,14 +169,18 @@ def _check_base(store: LogStore, version: int) -> None:
 
 
 def _check_on_top_of(store: LogStore, version: int) -> None:
-    """Return where our commit stands on another, and did not take a name that log cleanup had just set free.
+    """Check that the version below our commit exists, so that our commit did not take a name freed by log cleanup.
 
-    Winners are read upwards, and cleanup deletes upwards: where it has overtaken us, the version below is gone too.
+    We read winners in ascending order, and cleanup deletes in ascending order. If cleanup has overtaken us, the version
+    below is missing too.
+
+    Raises:
+        ConcurrentWriteException: log cleanup had freed the name. Our commit is deleted.
     """
     try:
         if _has_version(store, version - 1):
             return
-    except StorageError:  # the put is done, and nothing says that it was in vain
+    except StorageError:  # the put succeeded, and nothing shows that it is invalid
         return
     store.delete(commit_name(version))
     raise ConcurrentWriteException(
@@ -189,7 +199,7 @@ def _has_version(store: LogStore, version: int) -> bool:
 
 
 def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winner]:
-    """The commits from `version` on, whose content is `data`, as far as there are any."""
+    """Yield the existing commits from `version` on; `data` is the content of the first one."""
     while data is not None:
         yield read_winner(version, data)
         version += 1
@@ -197,7 +207,7 @@ def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winn
 
 
 def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
-    """The proposal as it stands on the winner's version: what it rests on, and the rules that hold there."""
+    """Return the proposal on top of the winner's version, with its read set, protocol and metadata there."""
     return replace(
         proposal,
         reads=reads,
@@ -207,7 +217,7 @@ def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
 
 
 def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
-    """Provenance first, where the protocol wants it, then what the file actions depend on."""
+    """Yield the provenance first, as the protocol requires, then the actions that file actions depend on."""
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
     metadata = dated_metadata(proposal, version, timestamp_ms)
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)

@@ -1,9 +1,10 @@
-"""The time that a commit carries, where the table keeps its times in the commits.
+"""The in-commit timestamp of a commit, if the table has enabled in-commit timestamps.
 
-It is the writer's clock, and never before the commit below it: one millisecond behind the time that this one carries,
-or behind its file's where ours is the commit that begins to carry times. So it depends on the version below, which a
-lost race changes, and is asked for again then. The commit that begins says so in the properties of the table, unless
-it is the first of all. Protocol: In-Commit Timestamps (Writer Requirements).
+It is the time of the writer's clock, but at least one millisecond after the in-commit timestamp of the version below.
+The first commit with an in-commit timestamp uses the modification time of the file below instead. A lost race changes
+the version below, so the commit loop computes the minimum again. The commit that enables in-commit timestamps records
+its version and time in the table properties, unless it is version 0. Protocol: In-Commit Timestamps (Writer
+Requirements).
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ _FEATURE = "inCommitTimestamp"
 
 
 def carries_time(proposal: Proposal) -> bool:
-    """Whether the commit of the proposal has to carry its time."""
+    """Whether the commit of the proposal needs an in-commit timestamp."""
     return _in_force(proposal.protocol or proposal.read_protocol, proposal.metadata or proposal.read_metadata)
 
 
 def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> int:
-    """The first millisecond that the commit may be made at; 0 where that does not matter.
+    """Return the earliest allowed time of the commit (milliseconds UTC); 0 if any time is allowed.
 
     Args:
-        store: where the version below is looked at, if need be.
-        proposal: as it stands on the version below.
-        below: the winner of that version, None where it is the one that was read.
+        store: the table's store, for reading the commit below.
+        proposal: the proposal on top of the version below.
+        below: the winner of the version below, None if that is the read version.
 
     Raises:
-        CorruptLogError: the version below should carry its time, and does not.
-        VersionGapError: its commit is gone.
+        CorruptLogError: the commit below lacks its required in-commit timestamp.
+        VersionGapError: the commit below is missing.
     """
     version = proposal.read_version if below is None else below.version
     if not carries_time(proposal) or version < 0:
@@ -57,7 +58,7 @@ def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> in
 
 
 def dated_metadata(proposal: Proposal, version: int, timestamp_ms: int) -> Metadata | None:
-    """The metadata that the commit sets as `version`; with the moment, if its table carries times from there on."""
+    """Return the metadata that the commit sets, with the enablement properties if it enables in-commit timestamps."""
     if proposal.metadata is None or version == 0 or not carries_time(proposal):
         return proposal.metadata
     if _in_force(proposal.read_protocol, proposal.read_metadata):

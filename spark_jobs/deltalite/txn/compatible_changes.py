@@ -93,7 +93,7 @@ def files_stay_right(read: Protocol, new: Protocol, metadata: Metadata, changed:
 
 
 def _of_files(metadata: Metadata) -> Metadata:
-    """The part of the metadata that data files depend on."""
+    """Return the part of the metadata that data files depend on."""
     configuration = {key: value for key, value in metadata.configuration.items() if key not in _OF_COMMITS}
     return replace(metadata, id="", configuration=configuration)
 

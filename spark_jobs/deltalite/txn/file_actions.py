@@ -1,4 +1,4 @@
-"""Actions of files, made when they are asked for: a million of them in a commit stay columns until they are bytes."""
+"""File actions that are created during iteration, so that a commit holds a million files as columns, not objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Action = TypeVar("_Action")
 
 
 class FileActions(Collection[_Action], Generic[_Action]):
-    """The actions of a table of files, each made anew by every walk through them."""
+    """The actions of a table of files; each iteration creates them again."""
 
     def __init__(self, files: pa.Table, made: Callable[[pa.Table], Iterator[_Action]]) -> None:
         self._files = files

@@ -1,7 +1,7 @@
-"""Which commit a run made: looked up by app id, newest commits first. `resuming` decides whether the run resumes it.
+"""Finds the commit of a run by app id, newest commits first. `resuming` decides whether the run resumes it.
 
-The commit's own provenance is the result of the run, so a task whose answer was lost, or that runs again, reports the
-same version and the same metrics. Protocol: Transaction Identifiers.
+The commit's provenance holds the result of the run. A task whose result was lost, or that runs again, therefore reports
+the same version and metrics. Protocol: Transaction Identifiers.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from deltalite.txn.resuming import EarlierCommit, Rerun, decide, is_before, refu
 
 _log = logging.getLogger(__name__)
 CLOCK_SKEW_SECONDS = 600
-"""How far the clocks of Airflow and of a writer may differ."""
+"""The tolerated difference between the clocks of Airflow and of a writer."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommit:
-    """A commit that carries the app id of a run: its provenance, and the paths it added, as in the log.
+    """A commit with the app id of a run: its provenance and the paths of its added files, as in the log.
 
-    `changes_rows` says that it added or removed rows: every run commits its transaction, also without rows.
-    `changed_partitions` holds the partition values of the files that change rows, without repeats and at most one more
-    than a result names. `metadata` is that of the commit, if it changes the table's metadata.
+    - `changes_rows`: whether it added or removed rows. Every run commits its transaction, even without rows.
+    - `changed_partitions`: the distinct partition values of the files that change rows, at most one more than a result
+      names.
+    - `metadata`: the metadata that the commit sets, if any.
     """
 
     version: int
@@ -61,19 +62,19 @@ class RunCommit:
 
     @property
     def run(self) -> RunProvenance:
-        """The run that the commit names."""
+        """The run in the commit's provenance."""
         return RunProvenance.from_text(self.info.get("userMetadata"))
 
 
 def find_run_commit(store: LogStore, app_id: str, *, at_or_below: int) -> RunCommit | None:
-    """The newest commit of `app_id` up to a version, or None where the log no longer holds it."""
+    """Return the newest commit of `app_id` up to a version, or None if the log does not hold one."""
     return next(run_commits(store, app_id, at_or_below=at_or_below), None)
 
 
 def run_commits(store: LogStore, app_id: str, *, at_or_below: int) -> Iterator[RunCommit]:
-    """The commits of `app_id` up to a version that the log still holds, newest first.
+    """Yield the commits of `app_id` up to a version that the log still holds, newest first.
 
-    A version that a listing does not show yet is looked for by its name, since the caller has seen it.
+    Versions that the listing does not show yet are read by name, because the caller knows that they exist.
     """
     sizes = {version: file.size_bytes for version, file in list_log(store, 0).commits.items()}
     unlisted = range(max(sizes, default=-1) + 1, at_or_below + 1)
@@ -84,7 +85,7 @@ def run_commits(store: LogStore, app_id: str, *, at_or_below: int) -> Iterator[R
 
 
 def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | None = None) -> RunCommit | None:
-    """The commit of `version`, where it is one of the run and still there; a size that is known saves a request."""
+    """Return the commit of `version` if the log holds it and it has the app id; a known size saves a request."""
     name = commit_name(version)
     try:
         txn = _transaction(store, name, size_bytes, app_id)
@@ -94,7 +95,7 @@ def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | 
 
 
 def _transaction(store: LogStore, name: str, size_bytes: int | None, app_id: str) -> SetTransaction | None:
-    """The transaction of `app_id` in a commit; only blocks with its name in them are parsed."""
+    """Return the transaction of `app_id` in a commit, if any; only blocks that contain the app id are parsed."""
     needle, line = json.dumps(app_id).encode(), 1
     for block in read_blocks(store, name, size_bytes):
         for kind, body in iter_raw_actions(block, name, first_line=line) if needle in block else ():
@@ -134,11 +135,11 @@ def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int
 
 
 def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> OperationResult | None:
-    """The commit that this run resumes, as a result marked as skipped; None where the run has work to do.
+    """Return the commit that this run resumes, as a result marked as skipped; None if the run has to do its work.
 
     Raises:
-        RerunDiffersError: an earlier commit under the run's app id was made of another request, or another position of
-            the same mapped task committed what this one asks for.
+        RerunDiffersError: an earlier commit with the run's app id was made for a different request, or another position
+            of the same mapped task committed this task's request.
     """
     stored = snapshot.transactions.get(identity.app_id)
     if stored is None:
@@ -156,7 +157,7 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
 
 
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
-    """The newest commit of the app id; under a key, which several runs share, the newest one of this run if any."""
+    """Return the newest commit of the app id. Under an idempotency key, prefer the newest commit of this run."""
     own = RunProvenance.from_values(identity.provenance)
     newest = None
     for commit in run_commits(snapshot.store, identity.app_id, at_or_below=snapshot.version):
@@ -169,7 +170,7 @@ def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit |
 
 
 def _is_long_before(commit: RunCommit, own: RunProvenance) -> bool:
-    """Whether the commit is older than our DAG run, by more than clocks differ, so that none below it is of the run."""
+    """Whether the commit is older than our DAG run by more than the clock skew, so no commit below it is of the run."""
     start, committed_ms = moment(own.run_start), _long(commit.info.get("timestamp"))
     return (
         start is not None and committed_ms is not None and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
@@ -177,10 +178,13 @@ def _is_long_before(commit: RunCommit, own: RunProvenance) -> bool:
 
 
 def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) -> None:
-    """Compare a mapped task that has not committed with the commits of the other positions of its DAG run.
+    """Reject a mapped task whose request another position of its DAG run has committed.
 
-    Items may be equal as long as nothing was cleared. Then only commits of a DAG run that was deleted count, and those
-    are older than the DAG run that was made under its id.
+    Two positions may have equal items as long as nothing was cleared. Without a clear, only commits of a deleted DAG
+    run with the same id count. They are older than the current DAG run.
+
+    Raises:
+        RerunDiffersError: another position has committed this request.
     """
     if identity.sibling_ids is None or identity.on_rerun is OnRerun.WRITE:
         return
@@ -234,12 +238,12 @@ def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> Non
 
 
 def result_of_version(store: LogStore, version: int, app_id: str, metadata: Metadata | None = None) -> OperationResult:
-    """The result of the run that is known to have committed `version`, marked as skipped.
+    """Return the result of the run that committed `version`, marked as skipped.
 
     The result names the touched partitions if the table's `metadata` is given.
 
     Raises:
-        CommitStateUnknownError: the log does not show it any more.
+        CommitStateUnknownError: the log no longer holds the commit.
     """
     found = run_commit_of(store, version, app_id)
     if found is None:
@@ -254,7 +258,7 @@ def result_of_version(store: LogStore, version: int, app_id: str, metadata: Meta
 def _skipped_result(
     commit: RunCommit | None, txn: SetTransaction, table: str, metadata: Metadata | None
 ) -> OperationResult:
-    """The result that the provenance of an earlier commit describes, marked as skipped.
+    """Return the result in the provenance of an earlier commit, marked as skipped.
 
     Another program may have written the provenance, so a value of an unexpected type counts as absent.
     """
@@ -286,7 +290,7 @@ def _partitions(commit: RunCommit | None, metadata: Metadata | None) -> tuple[st
 
 
 def _metrics(values: Any) -> dict[str, int]:
-    """The metrics of a commit that are whole numbers of 64 bits; Delta writes them as texts."""
+    """Return the metrics of a commit that are 64-bit integers; Delta writes them as text."""
     if not isinstance(values, Mapping):
         return {}
     numbers = {name: _long(int(text)) for name, value in values.items() if _INTEGER.fullmatch(text := str(value))}
@@ -294,15 +298,15 @@ def _metrics(values: Any) -> dict[str, int]:
 
 
 def _long(value: Any) -> int | None:
-    """The value if it is a whole number of 64 bits, else None."""
+    """Return the value if it is a 64-bit integer, else None."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and -(2**63) <= value < 2**63 else None
 
 
 def source_versions_of(parameters: Any) -> dict[str, int]:
-    """The versions of the Delta tables that an operation read, from the operation's parameters in its commit.
+    """Return the versions of the Delta tables that an operation read, from the operation parameters of its commit.
 
-    The result is empty if the parameters do not hold them, or hold something else under that name.
+    The result is empty if the parameters lack them, or hold another value under that name.
     """
     text = parameters.get(SOURCE_VERSIONS) if isinstance(parameters, Mapping) else None
     if not isinstance(text, str):
@@ -317,7 +321,7 @@ def source_versions_of(parameters: Any) -> dict[str, int]:
 
 
 def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
-    """`earlier_result` on the newest snapshot; None too where there is no table yet.
+    """Return `earlier_result` for the newest snapshot; None also if there is no table.
 
     Raises: as `earlier_result`.
     """

@@ -1,8 +1,10 @@
-"""How far a commit may be reordered among those of other writers: the isolation levels.
+"""Isolation levels: how far a commit may be reordered among the commits of other writers.
 
-`Serializable`: the table's history is the order of its versions. `WriteSerializable`: a blind append that was committed
-before ours may count as coming after it. `SnapshotIsolation`: only what we remove matters, which is enough for a commit
-that changes no rows; a table asks for one of the others with `delta.isolationLevel`. delta-spark: isolationLevels.
+- `Serializable`: the table's history is the order of its versions.
+- `WriteSerializable`: a blind append that was committed before ours may count as later than ours.
+- `SnapshotIsolation`: only the files that we remove can conflict. It is sufficient for a commit that changes no rows.
+
+The table property `delta.isolationLevel` selects one of the first two. delta-spark: isolationLevels.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from enum import Enum
 
 
 class IsolationLevel(Enum):
-    """The levels, with the names that `delta.isolationLevel` and `commitInfo.isolationLevel` have for them."""
+    """The levels, with their names in `delta.isolationLevel` and `commitInfo.isolationLevel`."""
 
     SERIALIZABLE = "Serializable"
     WRITE_SERIALIZABLE = "WriteSerializable"

@@ -1,9 +1,9 @@
 """Finds runs of later data intervals that committed before this run and may have touched the same rows.
 
-A cleared merge of day 2 that runs after day 5 would bring back rows that the later days deleted. The commits know it:
-each names its task and its data interval. A later commit counts only if this operation could touch rows that it added
-or removed, by the read set that also decides conflicts, so a day that no later run wrote stays free. The transactions
-of the snapshot tell, without a request, that there is no later run, which is the usual case.
+For example, a cleared merge of day 2 that runs after day 5 would bring back rows that the later days deleted. Each
+commit names its task and its data interval. A later commit counts only if this operation could touch rows that it
+added or removed. The read set decides this, as it does for conflicts. Usually there is no later run, which the
+transactions of the snapshot show without a request.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class LaterRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterRuns:
-    """What is known about later runs.
+    """The result of the search for later runs.
 
-    `found` are the newest ones that may have touched the same rows, a few at most. `has_committed_before` says that our
-    own run has committed, so this is no first run. `unreadable` are transactions of the same task whose commits may be
-    of later runs and are gone from the log.
+    - `found`: the newest later runs that may have touched the same rows, a few at most.
+    - `has_committed_before`: this run has committed before, so this is a rerun.
+    - `unreadable`: app ids of the same task whose commits may belong to later runs, but are no longer in the log.
     """
 
     found: tuple[LaterRun, ...] = ()
@@ -57,7 +57,7 @@ class LaterRuns:
 
 
 def later_runs(base: Snapshot, identity: RunIdentity, reads: ReadSet) -> LaterRuns:
-    """The later runs among the commits up to `base` that came after the run's own last commit."""
+    """Return the later runs that committed after this run's last commit, up to the version of `base`."""
     own = RunProvenance.from_values(identity.provenance)
     start = _order(own)
     if start is None:
@@ -76,7 +76,7 @@ class _Search:
         self._own = own
         self._start = start
         self._reads = reads
-        # A later run commits after its own interval has ended, so not before the end of ours.
+        # A later run commits after the end of its own interval, so it cannot commit before the end of ours.
         end = moment(own.data_interval_end) or start
         self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
@@ -98,14 +98,14 @@ class _Search:
 
     @property
     def _is_recorded(self) -> bool:
-        """Whether the table has a transaction of this run alone; one under a key may be of another run."""
+        """Whether the table has a transaction of this run; one under an idempotency key may belong to another run."""
         return self._own.idempotency_key is None and self._identity.app_id in self._base.transactions
 
     @cached_property
     def _own_version(self) -> int | None:
-        """The version of the run's own last commit that changed rows.
+        """The version of this run's last commit that changed rows.
 
-        None if there is none, or the log no longer holds it. A commit without rows gave later runs nothing to build on.
+        None if there is none, or the log no longer holds it. Later runs cannot depend on a commit without rows.
         """
         if self._identity.app_id not in self._base.transactions:
             return None
@@ -122,12 +122,12 @@ class _Search:
         return any(True for _ in self._transactions_of_task())
 
     def _transactions_of_task(self) -> Iterator[tuple[str, int | None]]:
-        """The app ids that other runs of the task may have, with the times of their commits, without earlier ones."""
+        """Yield the app ids that may belong to later runs of the task, with the times of their commits."""
         namespace_and_dag = self._identity.app_id.split("/")[:2]
         for app_id, txn in self._base.transactions.items():
             parts = app_id.split("/")
             of_task = len(parts) == 5 and parts[2] == self._own.task_id and parts[4:] != self._run_part  # noqa: PLR2004
-            of_key = len(parts) == 3  # noqa: PLR2004  whose task only its commit knows
+            of_key = len(parts) == 3  # noqa: PLR2004  only its commit names the task
             if parts[:2] != namespace_and_dag or not (of_task or of_key):
                 continue
             if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_ms:
@@ -135,11 +135,11 @@ class _Search:
 
     @property
     def _run_part(self) -> list[str]:
-        """The run's part of its app id, which the other mapped tasks of the DAG run have too."""
+        """The part of the app id that names the DAG run; all mapped tasks of the DAG run share it."""
         return self._identity.app_id.split("/")[4:]
 
     def _later_commits(self, after: int) -> Iterator[LaterRun]:
-        """Commits of later runs above version `after`, newest first."""
+        """Yield the commits of later runs above version `after`, newest first."""
         for version, commit in sorted(list_log(self._base.store, 0).commits.items(), reverse=True):
             if version > self._base.version:
                 continue
@@ -152,7 +152,7 @@ class _Search:
             run = RunProvenance.from_text(info.get("userMetadata"))
             committed_ms = info.get("timestamp")
             if run.dag_id is not None and isinstance(committed_ms, int) and committed_ms < self._earliest_ms:
-                return  # the clocks of other writers are not trusted
+                return  # only commits of Airflow runs end the search: other writers' clocks are not trusted
             if self._is_later(run):
                 yield LaterRun(version=version, run=run)
 
@@ -200,7 +200,7 @@ def _removed(reads: ReadSet, remove: RemoveFile) -> bool:
 
 
 def _order(run: RunProvenance) -> datetime | None:
-    """What orders the runs of a task: the beginning of the data interval, else the logical date."""
+    """Return the time that orders the runs of a task: the start of the data interval, else the logical date."""
     return moment(run.data_interval_start) or moment(run.logical_date)
 
 

@@ -1,7 +1,7 @@
-"""What a command wants to commit, as one value.
+"""The proposed commit of a command, as one value.
 
-A proposal is made on one snapshot and remembers what was read from it, because that is what decides whether a commit of
-another writer contradicts it. Protocol: Commit Provenance Information; names as delta-spark writes them.
+A proposal is based on one snapshot. It records the data read from that snapshot, which decides whether another writer's
+commit conflicts with it. Protocol: Commit Provenance Information; names are those of delta-spark.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from deltalite.txn.isolation import IsolationLevel
 
 
 class RowTest(Protocol):
-    """A question that an operation asked of the table's rows, such as `columnar.skipping.FileTest`."""
+    """A test that an operation applied to the table's rows, such as `columnar.skipping.FileTest`."""
 
     def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """Whether a file with these partition values and statistics may hold a row that counts; False is certain."""
+        """Whether a file with these partition values and statistics may hold a matching row; False is certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSet:
-    """What the operation looked at: all rows, or the files of `keys` (see `file_key`) and the rows that `rows` mean.
+    """The data that the operation read: the whole table, or certain files and rows.
 
-    The keys are what it found; the tests say what else it would have found, had it been there.
+    - `keys`: the files that it read (see `file_key`).
+    - `rows`: tests for rows that it would have read if they had existed.
     """
 
     whole_table: bool = False
@@ -38,21 +39,21 @@ class ReadSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was read."""
+        """Whether the operation read nothing."""
         return not (self.whole_table or self.keys or self.rows)
 
     def would_have_read(self, added: AddFile) -> bool:
-        """Whether the file may hold rows that the operation would have seen."""
+        """Whether the file may hold rows that the operation would have read."""
         return self.whole_table or any(test.may_match(added.partition_values, added.stats) for test in self.rows)
 
 
 SOURCE_VERSIONS = "sourceVersions"
-"""The parameter of an operation that holds the versions of the Delta tables that it read, as JSON text."""
+"""The operation parameter with the versions of the Delta tables that the operation read, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """How history shows the commit: Spark's operation name, parameters and metrics."""
+    """The entry of the commit in the table's history: Spark's operation name, parameters and metrics."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -62,13 +63,14 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The actions of one commit and what they rest on.
+    """The actions of one commit, and the table state that they are based on.
 
-    `read_version` is -1 where there was no table yet; `read_protocol` and `read_metadata`, the rules at that version,
-    are None then. `row_level` says that the operation judged each row by itself: had other rows of a file been gone, it
-    would have done the same to the rest. So says a DELETE or an UPDATE, and never a MERGE, whose source row may match
-    one row or another. `revives_files` says that files come back that the table had given up, and a vacuum may
-    delete.
+    - `read_version`: the version that the operation read; -1 if there was no table.
+    - `read_protocol`, `read_metadata`: the protocol and metadata at that version; None if there was no table.
+    - `row_level`: the operation decided on each row independently, so removed rows of the same file would not change
+      its effect on the other rows. True for some DELETE and UPDATE operations. Never true for a MERGE, because a source
+      row may match one row or another.
+    - `revives_files`: the commit adds removed files again, which a vacuum may delete.
     """
 
     read_version: int
@@ -96,14 +98,14 @@ class Proposal:
 
     @property
     def level(self) -> IsolationLevel:
-        """What the table asks for."""
+        """The isolation level that the table's properties require."""
         if self.read_metadata is None:
             return IsolationLevel.SERIALIZABLE
         return IsolationLevel(props.ISOLATION_LEVEL.of(self.read_metadata.configuration))
 
     @property
     def is_blind_append(self) -> bool:
-        """It only adds files, and read nothing to decide which. Protocol: `isBlindAppend` as delta-spark defines it."""
+        """Whether the commit only adds files and read nothing; delta-spark's definition of `isBlindAppend`."""
         return not self.removes and self.reads.is_empty
 
     @property
@@ -113,9 +115,9 @@ class Proposal:
 
     @property
     def isolation(self) -> IsolationLevel:
-        """The level that this commit needs: one that only rearranges rows needs no more than that its files are there.
+        """The level that this commit needs. A commit that only rearranges rows needs snapshot isolation.
 
-        The run that it records does not stand in the way, since that is compared by itself.
+        A transaction identifier does not raise the level, because the conflict rules check it separately.
         """
         rules = self.protocol is not None or self.metadata is not None or bool(self.domains)
         only_files = not rules and bool(self.adds or self.removes)

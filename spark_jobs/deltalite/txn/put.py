@@ -1,9 +1,9 @@
-"""Putting one commit where storage may not answer, or not truthfully.
+"""The put of one commit to storage that may not answer, or may answer incorrectly.
 
-A commit carries its own `txnId`, so the same bytes may be put again and again: one put lands, or another writer's has.
-A put that failed, or was not answered, is therefore followed by a look at the name and by the same put again, since of
-all requests the put is the one that every storage answers by what is there. Only where the last of them leaves it
-open is the state unknown: the name is taken and cannot be read, or a put was not answered and may still land.
+A commit has its own `txnId`, so the same bytes can be put several times: at most one put succeeds. If a put fails or is
+not answered, the function reads the name and repeats the put, because every storage bases the answer to a put on the
+file that exists. The state of the commit is unknown in two cases after the last try: the name is taken and cannot be
+read, or a put was not answered and may still succeed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedS
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.log_store import LogStore
 
-# Seconds after each look: a storage that shows a file late has two in all, and one after the last put.
+# Seconds after each read. Storage that shows a file late has two seconds in total, one of them after the last put.
 _PAUSES = (0.1, 0.3, 0.6, 1.0)
 
 
 def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[float], None]) -> bytes | None:
-    """Make `data` the commit of `version`: None where it is, else the content that has the name, which may be `data`.
+    """Put `data` as the commit of `version`.
+
+    Returns None on success, else the content of the existing commit. This content may be `data` itself, if an
+    unanswered put succeeded.
 
     Raises:
-        CommitStateUnknownError: the commit may be there, or come to be there, and nothing tells.
-        StorageError: it could not be put, and is not there.
+        CommitStateUnknownError: it is unknown whether the commit exists or may still appear.
+        StorageError: the put failed, and the commit does not exist.
     """
     name = commit_name(version)
     is_taken, failed = False, list[StorageError | CommitStateUnknownError]()
@@ -45,7 +48,7 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
     if isinstance(found, bytes):
         return found
     unseen = "storage does not show it" if found is None else f"it could not be read ({found.problem})"
-    if is_taken:  # perhaps by ourselves: a client below us may have put twice, and been refused by its own first try
+    if is_taken:  # perhaps by this run: a storage client may put twice, and its first put then rejects the second
         raise _unknown(
             f"Could not find out whether this run committed version {version} of {store.root}: the version exists, and "
             f"{unseen}."

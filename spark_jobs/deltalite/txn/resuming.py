@@ -1,9 +1,9 @@
-"""Decides whether a run resumes the commit that its app id has in the table, or does its work.
+"""Decides whether a run resumes the commit with its app id, or does its work.
 
-A retry resumes: it is the same task of the same DAG run in the same generation. Every other run that finds the commit
-(a clear, another run under the same idempotency key, a DAG run that was deleted and made again) may only resume a
-commit of the same request. Where the request differs, the policy `on_rerun` decides: `write` and `replace` do the work,
-`skip` is refused, since "already done" would be wrong. The functions here take values and return values.
+A retry resumes the commit: it is the same task of the same DAG run in the same generation. Any other run with this app
+id (a clear, another run under the same idempotency key, a DAG run that was deleted and created again) may only resume
+a commit of the same request. If the request differs, `on_rerun` decides: with `write` and `replace` the run does its
+work; with `skip` it fails, because the commit did not do this request. The functions here do no I/O.
 Protocol: Transaction Identifiers.
 """
 
@@ -20,19 +20,19 @@ from deltalite.requests.provenance import moment
 
 
 class Rerun(Enum):
-    """What a run does about an earlier commit of its app id."""
+    """The decision of a run that finds an earlier commit with its app id."""
 
     RESUME = auto()
-    """It returns that commit."""
+    """The run returns the result of that commit."""
     WORK = auto()
-    """It does its work, on top of that commit."""
+    """The run does its work on top of that commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierCommit:
-    """What the table knows about an earlier commit of an app id.
+    """An earlier commit of an app id.
 
-    `version` is None where the log no longer holds the commit; `run` is empty then.
+    `version` is None and `run` is empty if the log no longer holds the commit.
     """
 
     table: str
@@ -45,10 +45,10 @@ class EarlierCommit:
 
 
 def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
-    """Decide on the newest commit of the run's app id, or on the newest one that the run itself made.
+    """Decide whether the run resumes an earlier commit of its app id or does its work.
 
     Raises:
-        RerunDiffersError: the commit was made of another request, and the policy is not to write again.
+        RerunDiffersError: the commit was made for a different request, and `on_rerun` does not allow another write.
     """
     own = RunProvenance.from_values(identity.provenance)
     # Case 1: the commit has no digest, because an earlier release made it or the log no longer holds it.
@@ -57,16 +57,16 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
     same_request = own.asks_the_same(earlier.run)
     generation = earlier.run.generation or 0
     if own.is_same_task_instance(earlier.run) and not _is_later_dag_run(own, earlier.run):
-        # Case 2: a retry resumes, whatever its templates rendered.
+        # Case 2: a retry resumes, even if its templates render other values.
         if identity.generation == generation:
             return Rerun.RESUME
-        # Case 3: a try of an older generation that comes late must not write any more.
+        # Case 3: a late task attempt of an older generation must not write.
         if identity.generation < generation and (same_request or identity.on_rerun is not OnRerun.SKIP):
             return Rerun.RESUME
-    # Case 4: the DAG run was made again under the same id, and asks for the same.
+    # Case 4: the DAG run was created again under the same id, with the same request.
     elif own.is_same_task_instance(earlier.run) and same_request and identity.generation <= generation:
         return Rerun.RESUME
-    # Case 5: a clear, another run of the same key, or a DAG run made again.
+    # Case 5: a clear, another run of the same key, or a DAG run that was created again.
     if identity.on_rerun is OnRerun.SKIP and same_request:
         return Rerun.RESUME
     if identity.on_rerun is OnRerun.WRITE or same_request:
@@ -77,7 +77,7 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
 
 
 def resumes_concurrent_commit(own: RunProvenance, winner: RunProvenance) -> bool:
-    """Whether a winning commit of our own app id did the work of this run, as far as both say who they are."""
+    """Whether a winning commit with our app id did the work of this run; True if one of them has no digest."""
     if not own.has_digest or not winner.has_digest:
         return True
     if own.is_same_task_instance(winner) and own.generation == winner.generation:
@@ -86,7 +86,11 @@ def resumes_concurrent_commit(own: RunProvenance, winner: RunProvenance) -> bool
 
 
 def refuse_moved_item(identity: RunIdentity, sibling: EarlierCommit) -> None:
-    """Raise `RerunDiffersError` where another position of the same mapped task committed what this one asks for."""
+    """Reject a run whose request another position of the same mapped task has committed.
+
+    Raises:
+        RerunDiffersError: the other position committed the same request.
+    """
     own = RunProvenance.from_values(identity.provenance)
     if own.asks_the_same(sibling.run):
         raise RerunDiffersError(
@@ -108,17 +112,17 @@ def _without_digests(identity: RunIdentity, own: RunProvenance, earlier: Earlier
     writes_again = identity.on_rerun is not OnRerun.SKIP
     start = moment(own.run_start)
     if writes_again and own.idempotency_key is not None and start is not None and is_before(earlier.txn, start):
-        return Rerun.WORK  # the commit of another run, since this DAG run had not begun
+        return Rerun.WORK  # another run made the commit, before this DAG run began
     return Rerun.RESUME
 
 
 def is_before(txn: SetTransaction, time: datetime) -> bool:
-    """Whether the transaction was committed before a time, as far as it says when; False if it does not."""
+    """Whether the transaction was committed before a time; False if it has no time."""
     return txn.last_updated_ms is not None and txn.last_updated_ms < time.timestamp() * 1000
 
 
 def _is_later_dag_run(own: RunProvenance, earlier: RunProvenance) -> bool:
-    """Whether our DAG run began after the one behind the commit: it was cleared, or made again under the same id."""
+    """Whether our DAG run began after that of the commit, because it was cleared or created again under the same id."""
     start, earlier_start = moment(own.run_start), moment(earlier.run_start)
     return start is not None and earlier_start is not None and start > earlier_start
 

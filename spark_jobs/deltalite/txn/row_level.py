@@ -1,11 +1,15 @@
-"""Row-level concurrency: a winner and we have each marked rows of one file as deleted, and they are other rows.
+"""Row-level concurrency: the winner and our transaction soft-deleted different rows of the same file.
 
-delta-spark takes that for a conflict, since both remove the file with the vector that it had. Here the vectors are
-merged and both commits stand, if four things hold. 1 Ours judged each row by itself, so that rows which others removed
-meanwhile would have changed nothing (`Proposal.row_level`). 2 Both took the file with the same vector out and put it
-back with another. 3 The winner only marked rows, it brought none back. 4 None of its rows is one of ours. A file that
-ours leaves alone brings nothing new when the winner has only marked rows in it. What else the winner did is judged as
-always. Protocol: Deletion Vectors, Add File and Remove File.
+delta-spark reports a conflict, because both commits remove the file with its old deletion vector. Here the vectors are
+merged and both commits succeed, under four conditions:
+
+1. Our operation decided on each row independently, so rows removed by others do not matter (`Proposal.row_level`).
+2. Both commits remove the file with the same vector and add it again with another.
+3. The winner only soft-deleted rows; it restored none.
+4. The two sets of rows are disjoint.
+
+If the winner only soft-deleted rows of a file that ours does not change, that file cannot conflict. The usual rules
+apply to all other actions of the winner. Protocol: Deletion Vectors, Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -31,22 +35,25 @@ from deltalite.txn.winners import Winner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Marked:
-    """A file that a commit takes out with one vector and puts back with another."""
+    """A file that a commit removes with one deletion vector and adds again with another."""
 
     remove: RemoveFile
     add: AddFile
 
 
 class RowMerger:
-    """Merges vectors for one commit, and deletes the files of those that it does not name in the end."""
+    """Merges deletion vectors for one commit, and deletes the vector files that the commit does not use."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._written: dict[str, str] = {}  # the files, by how the log names them
-        self._replaced: dict[str, str] = {}  # those of our vectors that were merged
+        self._written: dict[str, str] = {}  # files of merged vectors, by their names in the log
+        self._replaced: dict[str, str] = {}  # files of our vectors that a merged vector replaces
 
     def merged(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
-        """Our proposal on top of what the winner marked, and the winner without that; None where they do not merge.
+        """Merge the vectors of both commits.
+
+        Returns our proposal on top of the winner's soft-deleted rows, and the winner without the merged actions. None
+        if the vectors cannot be merged.
 
         Raises:
             CorruptDataFileError: a vector cannot be read.
@@ -73,10 +80,10 @@ class RowMerger:
         return _on_top(ours, mine, theirs, vectors), _without(winner, theirs.values())
 
     def discard(self, *, but_of: Proposal | None = None) -> None:
-        """Delete the merged vectors that no commit names; those that the given proposal uses stay.
+        """Delete the merged vector files, except those that the committed proposal `but_of` uses.
 
-        Once that is committed, those of ours go too that it has merged ones in place of. What cannot be deleted is left
-        to a vacuum.
+        With a committed proposal, this also deletes our vector files that merged ones replace. A file that cannot be
+        deleted is left to a vacuum.
         """
         vectors = [] if but_of is None else [add.deletion_vector for add in but_of.adds]
         used = {vector.get("pathOrInlineDv") for vector in vectors if vector is not None}
@@ -86,7 +93,7 @@ class RowMerger:
                     self._store.delete(name)
 
     def _newly_marked(self, theirs: _Marked) -> pa.Int64Array | None:
-        """The rows that the winner has marked in a file, None where rows came back."""
+        """Return the rows that the winner soft-deleted in a file, None if it restored rows."""
         before, after = self._rows(theirs.remove.deletion_vector), self._rows(theirs.add.deletion_vector)
         if len(before) and not pc.all(pc.is_in(before, value_set=after)).as_py():
             return None
@@ -104,13 +111,13 @@ class RowMerger:
 
 
 def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:
-    """The names of their files, by how the log names them."""
+    """Return the file names of vectors, by their names in the log."""
     named = ((vector["pathOrInlineDv"], file_name(vector)) for vector in vectors if vector is not None)
     return {text: name for text, name in named if name is not None}
 
 
 def _marked(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _Marked]:
-    """The files that stay with another vector, by the key that they had."""
+    """Return the files that a commit keeps with another vector, by their old keys."""
     back = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
     found = ((remove, back.get(canonical_path(remove.path))) for remove in removes)
     return {
@@ -123,7 +130,7 @@ def _marked(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str,
 def _on_top(
     ours: Proposal, mine: Mapping[str, _Marked], theirs: Mapping[str, _Marked], vectors: Mapping[str, dict[str, Any]]
 ) -> Proposal:
-    """Our proposal, which takes the files out as the winner left them and puts them back with the merged vectors."""
+    """Return our proposal, changed to remove the files with the winner's vectors and add them with the merged ones."""
     removes = {
         id(mine[key].remove): replace(mine[key].remove, deletion_vector=theirs[key].add.deletion_vector)
         for key in vectors
@@ -137,14 +144,14 @@ def _on_top(
 
 
 def _without(winner: Winner, merged: Iterable[_Marked]) -> Winner:
-    """What the winner did beside marking rows of these files."""
+    """Return the winner without the actions that soft-delete rows of these files."""
     settled = frozenset(_name_of(action) for marked in merged for action in (marked.add, marked.remove))
     return replace(winner, actions=_Unsettled(actions=winner.actions, settled=settled)) if settled else winner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unsettled:
-    """The actions without those that `_name_of` names in `settled`, picked anew in each iteration."""
+    """The actions without those whose `_name_of` is in `settled`; each iteration filters them again."""
 
     actions: Iterable[Action]
     settled: frozenset[tuple[str, str]]
@@ -156,5 +163,5 @@ class _Unsettled:
 
 
 def _name_of(action: AddFile | RemoveFile) -> tuple[str, str]:
-    """What tells an action about a file from the others of its commit."""
+    """Return the key that identifies a file action within its commit."""
     return action.action, file_key(action.path, action.deletion_vector)

@@ -119,7 +119,7 @@ class Winner:
         return (a for a in self._actions_with(RemoveFile) if isinstance(a, RemoveFile))
 
     def _actions_with(self, kind: type[Action]) -> Iterable[Action]:
-        """All actions, or none if the commit has no action of the kind."""
+        """Return all actions, or none if the commit has no action of the kind."""
         return self.actions if kind in self._kinds else ()
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Winner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stands:
-    """Our commit may go on top of the winning commit. `reads` is our read set from there on."""
+    """The verdict that our commit may go on top of the winning commit. `reads` is our read set from there on."""
 
     reads: ReadSet
 
@@ -165,12 +165,12 @@ def _with_data_change(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class IsOurs:
-    """The winner is our own commit: the put succeeded, but storage did not answer."""
+    """The verdict that the winner is our own commit: the put succeeded, but storage did not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyDone:
-    """The winner is another attempt of the same run, so nothing is left to do."""
+    """The verdict that the winner is another attempt of the same run, so nothing is left to do."""
 
     app_id: str
 
@@ -229,7 +229,7 @@ def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
             remedy=_RETRY,
         )
     if ours.adds and CLUSTERING_DOMAIN in winner_domains:
-        # Our files may lack the statistics of a new clustering column; delta-spark lets them in.
+        # Our files may lack the statistics of a new clustering column; delta-spark accepts them.
         return MetadataChangedException(
             f"The winning commit, {winner}, changed the table's clustering columns.", remedy=_RETRY
         )
@@ -296,7 +296,7 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
 
 
 def _follow_moved_rows(reads: ReadSet, winner: Winner) -> ReadSet:
-    """The read set, extended by the files to which the winner moved rows that we have read."""
+    """Return the read set, extended by the files to which the winner moved rows that we have read."""
     moved_to = (a for a in winner.adds if not a.data_change)
     return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in moved_to})
 
