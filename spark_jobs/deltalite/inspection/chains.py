@@ -1,9 +1,9 @@
-"""Which versions the files of a log can rebuild, and from where: decided on a listing, nothing is opened.
+"""The versions that the files of a log can rebuild, computed from a listing without opening a file.
 
-A chain is a run of versions that one start leads to without a gap: the empty table before version 0, or a checkpoint.
-Further checkpoints of its versions cut it into spans, each from one checkpoint to the next; they must say what the
-commits of the span before say. Readers may use compactions in the place of commits, chains do not: what a compaction
-alone still tells is no version that can be verified.
+A chain is a range of versions without a gap after one start: a checkpoint, or the empty table before version 0. Further
+checkpoints divide a chain into spans, each from one checkpoint to the next. Such a checkpoint must agree with the
+commits of the span before it. Chains do not use log compactions, although readers may: a version that only a compaction
+can rebuild cannot be verified.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from deltalite.storage.log_store import StoredFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Versions that follow one another.
+    """A range of versions without a gap.
 
-    `start` is the checkpoint that they begin with, None for the table before version 0; `commits` are those behind it,
-    by version, ascending. `checkpoints` are those of its versions that can be read, ascending, the preferred one of a
-    version last; `start` is not among them.
+    `start` is the checkpoint at its beginning; None is the empty table before version 0. `commits` are the commits
+    after it by version, ascending. `checkpoints` are the other readable checkpoints of these versions, ascending; the
+    preferred one of a version is the last.
     """
 
     start: CheckpointFiles | None
@@ -38,13 +38,14 @@ class Chain:
         return first, max(self.commits, default=first)
 
     def anchor(self, below: int) -> CheckpointFiles | None:
-        """The newest checkpoint of a version below that one, the preferred of its version."""
+        """Return the newest checkpoint before a version: the preferred one of its version, or else `start`."""
         return max((c for c in self.checkpoints if c.version < below), key=lambda c: c.preference, default=self.start)
 
     def segment(self, version: int, *, last: LogEntry | None = None, below: int | None = None) -> LogSegment:
-        """How to rebuild a version from the newest checkpoint before it (before `below`) and the commits.
+        """Return the segment that rebuilds a version from the newest checkpoint before it and the commits.
 
-        `last` is a compaction that stands for the commits up to the version.
+        With `below`, the checkpoint is before that version instead. `last` is a compaction that replaces the last
+        commits.
         """
         base = self.anchor(version if below is None else below)
         first = 0 if base is None else base.version + 1
@@ -53,7 +54,7 @@ class Chain:
         return LogSegment(version=version, checkpoint=base, entries=(*entries, *([] if last is None else [last])))
 
     def spans(self) -> Iterator[Span]:
-        """The versions in pieces, each from one checkpoint to before the next."""
+        """Yield the spans of the chain, each from one checkpoint to the next."""
         first, last = self.versions
         starts = [
             self.start,
@@ -68,14 +69,14 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A checkpoint (None: the empty table) and the commits from there to the next checkpoint's version, inclusive."""
+    """A checkpoint (None: the empty table) and the commits after it up to the next checkpoint's version, inclusive."""
 
     start: CheckpointFiles | None
     commits: Mapping[int, StoredFile]
 
 
 def chains_of(commits: Mapping[int, StoredFile], checkpoints: Collection[CheckpointFiles]) -> tuple[Chain, ...]:
-    """The chains, ascending and apart, that readable commits and readable checkpoints make."""
+    """Return the chains of readable commits and readable checkpoints, ascending and without overlap."""
     ordered = sorted(checkpoints, key=lambda c: c.preference)
     preferred = {c.version: c for c in ordered}
     found: list[Chain] = []
@@ -99,7 +100,7 @@ def chains_of(commits: Mapping[int, StoredFile], checkpoints: Collection[Checkpo
 
 
 def missing_commits(commits: Collection[int]) -> Iterator[Range]:
-    """The versions between the oldest and the newest commit that have none, as ranges."""
+    """Yield the versions without a commit between the oldest and the newest commit, as ranges."""
     ordered = sorted(commits)
     for before, after in pairwise(ordered):
         if after > before + 1:

@@ -1,7 +1,7 @@
-"""Version checksums against the log: what each says of its version, and what the commits give.
+"""Comparison of version checksums with the log.
 
-A checksum that cannot be read is passed over by readers; old writers left protocol and metadata out of it. One that
-can be read is believed by them, so it must be right. Protocol: Version Checksum File.
+Readers ignore an unreadable checksum; old writers omitted the protocol and metadata. Readers trust a readable one, so
+it must be correct. Protocol: Version Checksum File.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltalite.upkeep.checksum import FileCounts
 
 
 def read_checksums(store: LogStore, files: Mapping[int, StoredFile]) -> Iterator[tuple[int, VersionChecksum | None]]:
-    """Each checksum by its version, ascending; None where it is not as the protocol has it."""
+    """Yield each version and its checksum, ascending; None for a checksum that is not valid by the protocol."""
     for version, file in sorted(files.items()):
         data = store.read(file.name)
         if data is not None:
@@ -28,7 +28,7 @@ def read_checksums(store: LogStore, files: Mapping[int, StoredFile]) -> Iterator
 def wrong_checksums(
     store: LogStore, chain: Chain, checksums: Mapping[int, VersionChecksum], rules: Mapping[int, Rules]
 ) -> Iterator[tuple[int, str]]:
-    """The versions of a chain whose checksums are wrong, and what is wrong with each.
+    """Yield the versions of a chain with wrong checksums, and the problem of each.
 
     Raises:
         PassOver, CorruptLogError: the log cannot be read.

@@ -1,7 +1,7 @@
-"""The commits of a log, each read once and whole: which can be read, and what they say of the table's rules.
+"""Validation of the commits of a log, and the protocol and metadata at each version.
 
-Every action must be as the protocol has it. Kept of a commit is little, however large it is: its protocol, its metadata
-and the time that it carries. Protocol: Delta Log Entries; In-Commit Timestamps.
+Each commit is read once, and every action is validated. Only the protocol, the metadata and the in-commit timestamp of
+a commit stay in memory. Protocol: Delta Log Entries; In-Commit Timestamps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Rules:
 
     @classmethod
     def of(cls, protocol: Protocol, metadata: Metadata) -> Self:
-        """The rules that a protocol and a metadata make. Raises `CorruptLogError` where the schema is none."""
+        """Create the rules from a protocol and metadata. Raises `CorruptLogError` for an invalid schema."""
         mapped = "columnMapping" in supported_features(protocol)
         try:
             schema = table_schema(metadata, parse_schema(metadata.schema_string), mapped=mapped)
@@ -44,10 +44,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFacts:
-    """What is kept of a commit; `info` has only the key of its provenance that is its time.
+    """The facts that stay in memory for a commit; `info` has only `inCommitTimestamp` of the commit info.
 
-    `malformed` has the problem of a protocol or metadata that is not as it should be, by its kind: a newer one makes
-    up for it.
+    `malformed` has the problem of an invalid protocol or metadata by the kind of action. A later valid one replaces it.
     """
 
     protocol: Protocol | None
@@ -60,7 +59,7 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
     """Read a commit and check each of its actions.
 
     Raises:
-        CorruptLogError: it is not as the protocol has it, so that its files are not known.
+        CorruptLogError: the commit is not valid by the protocol, so its files are not known.
         StorageError: storage does not answer.
     """
     found: dict[str, Any] = {}
@@ -83,7 +82,7 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
                 found.setdefault(kind, action)
             elif kind in files:
                 files[kind].append(body)
-        for builder in files.values():  # what a reader makes of them must be possible too
+        for builder in files.values():  # the same conversion as a reader's must succeed
             builder.end_block(commit.name, read_bytes)
             builder.flush()
     return CommitFacts(
@@ -94,7 +93,10 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
 def follow(
     start: Rules | None, commits: Iterable[tuple[int, CommitFacts]]
 ) -> Iterator[tuple[int, Rules | None, str | None]]:
-    """The rules behind each commit, None where the log does not say them, and the problem that begins there, if any."""
+    """Yield the rules after each commit (None if the log does not define them), and the problem of the commit, if any.
+
+    The items are for commits in ascending order of versions.
+    """
     rules = start
     known: dict[str, Any] = {}
     if start is not None:
@@ -107,7 +109,7 @@ def follow(
             protocol, metadata = known.get(Protocol.action), known.get(Metadata.action)
             try:
                 rules = None if protocol is None or metadata is None else Rules.of(protocol, metadata)
-            except DeltaLiteError as error:  # a property that cannot be read, too
+            except DeltaLiteError as error:  # also for a property that cannot be parsed
                 rules = None
                 yield version, None, error.problem
                 continue
@@ -117,7 +119,7 @@ def follow(
 def check_times(
     rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
 ) -> Iterator[Finding]:
-    """Commits that should carry a later time than the one before them, and do not. Versions are ascending."""
+    """Yield the commits whose in-commit timestamp is missing, or not after the one before. Versions are ascending."""
     before: int | None = None
     known: tuple[Rules, InCommitTimes | None] | None = None
     for version, name in ((v, commits[v].name) for v in facts if v in rules):

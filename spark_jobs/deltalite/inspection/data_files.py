@@ -1,9 +1,14 @@
-"""The files that a log names, each held against what the log says of it.
+"""Comparison of data files with the log.
 
-Files come as tables of `add` actions, a bounded number at a time, and are looked at in parallel: there (by a listing),
-of the right size, with partition values of their columns' types, with statistics that their footers confirm, and with a
-deletion vector that can be read. What is wrong is a `FileFault`; whether it matters, and to which versions, the caller
-decides, who knows when the file was part of the table.
+Files arrive as tables of `add` actions and are checked in parallel, a bounded number at a time. A file must:
+
+- exist, according to a listing
+- have the size that the log has
+- have partition values of the types of their columns
+- have statistics that agree with its footer
+- have a readable deletion vector, if it has one
+
+A failed check is a `FileFault`. The caller knows which versions contain the file, and decides whether a fault matters.
 """
 
 from __future__ import annotations
@@ -33,9 +38,9 @@ from deltalite.protocol.paths import decode_path
 from deltalite.storage.log_store import LogStore
 
 COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
-"""What of an `add` is needed."""
+"""The fields of an `add` action that the checks need."""
 _AT_A_TIME = 1_024
-# A task of a thread takes some files, since handing over each costs as much as looking at it.
+# A thread takes several files at once, because passing one to a thread costs as much as its check.
 _IN_ONE_TASK = 16
 _MOST_THREADS = 16
 _SHOWN = 3
@@ -43,7 +48,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFault:
-    """Something wrong with a file. `key` is its identity (`file_key`), `is_fatal` that its rows cannot be read."""
+    """A fault of a data file. `key` is the file's identity (`file_key`); with `is_fatal` its rows cannot be read."""
 
     key: str
     path: str
@@ -54,7 +59,7 @@ class FileFault:
 
 @dataclass(slots=True)
 class Looked:
-    """How much was looked at: files that the log names, their bytes by the log, and what of them was opened."""
+    """The amount of checked data: files and bytes according to the log, and the opened footers and deletion vectors."""
 
     files: int = 0
     size_bytes: int = 0
@@ -63,7 +68,7 @@ class Looked:
 
 
 class FileChecks:
-    """Checks files of one table; keeps the listings of its folders. A context manager: it has threads."""
+    """The checks of one table's files. It caches the listings of folders, and is a context manager for its threads."""
 
     def __init__(self, store: LogStore, *, with_footers: bool) -> None:
         self._store = store
@@ -81,11 +86,11 @@ class FileChecks:
 
     @property
     def unseen_folders(self) -> list[str]:
-        """The folders that could not be looked into; nothing is said about their files."""
+        """The folders that could not be listed; their files are not checked."""
         return self._presence.unseen
 
     def check(self, adds: pa.Table, table: TableSchema) -> Iterator[FileFault]:
-        """The faults of files, in their order. `adds` has `COLUMNS`; `table` is the schema that they were added under.
+        """Yield the faults of files, in order. `adds` has `COLUMNS`; `table` is the schema when they were added.
 
         Raises:
             StorageError: storage does not answer.
@@ -108,7 +113,7 @@ class FileChecks:
         return [fault for row, size in zip(rows, sizes, strict=True) for fault in self._faults(row, size, table)]
 
     def _faults(self, row: Mapping[str, Any], size_bytes: int | Absent, table: TableSchema) -> list[FileFault]:
-        """The faults of one file; runs in a thread."""
+        """Return the faults of one file. Runs in a thread."""
         key, path = file_key(row["path"], row["deletionVector"]), decode_path(row["path"])
 
         def fault(kind: FindingKind, message: str, *, is_fatal: bool) -> FileFault:
@@ -140,7 +145,7 @@ class FileChecks:
         return faults
 
     def _footer_problems(self, path: str, stats: str | None, table: TableSchema) -> tuple[int, list[str]]:
-        """The rows of a file, and what is wrong with its statistics."""
+        """Return the number of rows of a file, and the problems of its statistics."""
         with open_parquet(self._store, path) as parquet:
             footer = parquet.metadata
             parsed = parse_stats(stats)
@@ -167,7 +172,7 @@ class FileChecks:
 
 
 def _partition_problems(values: Mapping[str, str | None], table: TableSchema) -> Iterator[tuple[str, bool]]:
-    """What is wrong with the partition values of a file, and whether that keeps its rows from being read."""
+    """Yield the problems of a file's partition values, each with whether it makes the rows unreadable."""
     if not table.partition_keys:
         return
     folded = {name.lower(): text for name, text in values.items()}

@@ -1,10 +1,9 @@
-"""What differs between two versions of a table, as values.
+"""The differences between two versions of a table, as values.
 
-`diff` is a pure function of two snapshots: what stands in the one and not in the other, whatever happened in between,
-so it may go backwards in time too. A file is its path and its deletion vector; a path that is in both with another
-vector is a file whose marked rows changed. Rows are counted by the statistics and the vectors, and unknown where a file
-has none. Columns are matched by their ids where columns are mapped, so that a rename is told from a drop and an add;
-else by name. Nothing is printed here.
+`diff` compares two snapshots, in either order of time, and ignores the commits between them. A path and a deletion
+vector identify a file. If a path is in both versions with different vectors, its soft-deleted rows changed. Statistics
+and deletion vectors give the number of rows; it is unknown if a file has no statistics. With column mapping, columns
+match by id, which distinguishes a rename from a drop and an add. Without it they match by name.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, StructField,
 from deltalite.snapshot import Snapshot
 
 _COLUMNS = ("path", "size", "stats", "deletionVector")
-# The mapping's own book-keeping is no comment of a person's.
+# Column mapping's own metadata keys are not part of the comparison.
 _OF_MAPPING = frozenset({FIELD_ID, PHYSICAL_NAME})
 
 
 class ChangeKind(StrEnum):
-    """How something differs in the second version."""
+    """The kind of a difference from the first to the second version."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -41,10 +40,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference: of what it is one, and the values on both sides (None where there is none).
+    """One difference, with the values on both sides (None if a side has none).
 
-    `subject` is the path of a column, the key of a property, or the name of a part of the protocol or the metadata;
-    `aspect` says what of a column changed (type, nullability, comment, metadata).
+    `subject` is the path of a column, the key of a property, or the name of a field of the protocol or the metadata.
+    `aspect` is the changed part of a column: type, nullability, comment or metadata.
     """
 
     kind: ChangeKind
@@ -56,9 +55,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesDiff:
-    """Files that are in one version only, as tables with the columns path, size, stats and deletionVector.
+    """The files that are only in one version, as tables with the columns path, size, stats and deletionVector.
 
-    `vectors_changed` counts the paths that are in both tables, with another deletion vector.
+    `vectors_changed` counts the paths in both tables, whose deletion vectors differ.
     """
 
     added: pa.Table
@@ -68,18 +67,18 @@ class FilesDiff:
 
     @property
     def added_bytes(self) -> int:
-        """The bytes of the files that were added."""
+        """The bytes of the added files."""
         return bytes_of(self.added)
 
     @property
     def removed_bytes(self) -> int:
-        """The bytes of the files that were removed."""
+        """The bytes of the removed files."""
         return bytes_of(self.removed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsDiff:
-    """How many rows each version has, and the files that are in one only; None where statistics do not say."""
+    """The rows of each version, and of the files that are only in one; None if a file has no statistics."""
 
     before: int | None
     after: int | None
@@ -89,7 +88,7 @@ class RowsDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDiff:
-    """All that differs from `from_version` to `to_version`; empty tuples where nothing does."""
+    """All differences from `from_version` to `to_version`; a part without differences is an empty tuple."""
 
     from_version: int
     to_version: int
@@ -102,16 +101,16 @@ class TableDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether both versions are the same in all that is compared."""
+        """Whether the comparison found no difference."""
         files = self.files.added.num_rows or self.files.removed.num_rows
         return not (files or self.schema or self.properties or self.protocol or self.metadata)
 
 
 def diff(before: Snapshot, after: Snapshot) -> TableDiff:
-    """The differences of `after` to `before`.
+    """Return the differences from `before` to `after`.
 
     Raises:
-        CorruptLogError: the log of one of them cannot be read.
+        CorruptLogError: the log of a snapshot cannot be read.
     """
     old, new = before.files_with(_COLUMNS), after.files_with(_COLUMNS)
     files = _files(old, new)
@@ -133,7 +132,7 @@ def diff(before: Snapshot, after: Snapshot) -> TableDiff:
 
 
 def live_rows(files: pa.Table) -> int | None:
-    """The rows of files that no deletion vector marks; None where a file does not say how many records it has.
+    """Return the rows of files without the soft-deleted ones; None if the statistics of a file do not count records.
 
     `files` has the columns `stats` and `deletionVector`.
     """
@@ -184,7 +183,7 @@ def _schema(old: StructType, new: StructType) -> Iterator[Change]:
 
 
 def _column(old: _Column, new: _Column) -> Iterator[Change]:
-    # A member moves with the struct that holds it: only its own last name counts as its rename.
+    # Renaming a struct also changes the paths of its fields; compare only the last name.
     if old.field.name != new.field.name:
         yield Change(kind=ChangeKind.RENAMED, subject=old.path, before=old.path, after=new.path)
     aspects = {
@@ -203,7 +202,7 @@ def _are_mapped(schema: StructType) -> bool:
 
 
 def _columns(data_type: DataType, prefix: str, parent: str, *, by_id: bool) -> Iterator[tuple[str, _Column]]:
-    """Each field at every depth, with what it is matched by: its id, or its path without regard to case."""
+    """Yield each field at every depth with its key for the match: its id, or its path in lower case."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -222,7 +221,7 @@ def _columns(data_type: DataType, prefix: str, parent: str, *, by_id: bool) -> I
 
 
 def _type(data_type: DataType) -> str:
-    """The type without the members of structs, which are columns of their own here."""
+    """Format the type without the fields of structs, which are compared as columns."""
     match data_type:
         case StructType():
             return "struct"

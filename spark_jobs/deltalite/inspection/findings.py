@@ -1,8 +1,8 @@
-"""What is wrong with a table, as values: kinds of findings, each with how grave it is.
+"""The findings of a verification: kinds, severities and messages.
 
-An error is what makes a version unreadable, or read wrongly by a reader that keeps to the protocol; a warning is what
-readers get along with. A file that is gone and that only older versions need is neither: VACUUM took it, and the report
-says which versions can still be read. The names of kinds are a stable interface.
+An error makes a version unreadable, or makes a reader that follows the protocol return wrong rows. Readers cope with a
+warning. A missing file that only older versions need is neither, because VACUUM deletes such files; the report lists
+the readable versions. The names of kinds are a stable interface.
 """
 
 from __future__ import annotations
@@ -14,57 +14,57 @@ from enum import StrEnum
 from deltalite.inspection.versions import Range
 
 MOST_OF_A_KIND = 1_000
-"""So many findings of one kind are kept in full; the rest is counted."""
+"""The number of findings of one kind that are kept; further ones are only counted."""
 
 
 class Severity(StrEnum):
-    """How grave a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class FindingKind(StrEnum):
-    """What is wrong. Files are called as in the log, relative to the table."""
+    """The kind of a finding. Findings name files as in the log, relative to the table."""
 
     MISSING_COMMIT = "missing-commit"
-    """Commits between the oldest and the newest are not there."""
+    """Commits between the oldest and the newest are missing."""
     UNREADABLE_COMMIT = "unreadable-commit"
-    """A commit is no list of actions as the protocol has them."""
+    """A commit is not a list of valid actions."""
     UNREADABLE_VERSION = "unreadable-version"
     """The newest version, or one between versions that can be read, cannot be rebuilt from the log."""
     UNREADABLE_CHECKPOINT = "unreadable-checkpoint"
     """A checkpoint, or a sidecar of it, is missing or damaged; readers fall back to others or to the commits."""
     CHECKPOINT_DIFFERS = "checkpoint-differs"
-    """A checkpoint says something else than the commits that lead to it."""
+    """A checkpoint differs from the commits before it."""
     COMPACTION_DIFFERS = "compaction-differs"
-    """A log compaction says something else than its commits, or cannot be read."""
+    """A log compaction differs from its commits, or cannot be read."""
     UNREADABLE_CHECKSUM = "unreadable-checksum"
-    """A version checksum is not as the protocol has it; readers pass over it."""
+    """A version checksum is not valid by the protocol; readers ignore it."""
     CHECKSUM_DIFFERS = "checksum-differs"
-    """A version checksum says something else of the version than the log."""
+    """A version checksum differs from the log."""
     LAST_CHECKPOINT = "last-checkpoint"
-    """`_last_checkpoint` cannot be read, or names a checkpoint that is not there; readers list the log instead."""
+    """`_last_checkpoint` cannot be read, or names a missing checkpoint; readers list the log instead."""
     COMMIT_TIME = "commit-time"
-    """A commit does not carry the time that it should, or one that is not after the one before."""
+    """A commit lacks its in-commit timestamp, or the timestamp is not after that of the commit before."""
     MISSING_FILE = "missing-file"
-    """A data file of the newest version is not there."""
+    """A data file of the newest version is missing."""
     UNREADABLE_FILE = "unreadable-file"
-    """A data file is no Parquet, or does not fit the schema."""
+    """A data file is not valid Parquet, or does not fit the schema."""
     WRONG_SIZE = "wrong-size"
-    """A data file has another size than the log says."""
+    """The size of a data file differs from the log."""
     WRONG_STATISTICS = "wrong-statistics"
-    """The statistics of a data file contradict its footer: data skipping loses rows, or counts are wrong."""
+    """The statistics of a data file contradict its footer, so data skipping may lose rows, or counts are wrong."""
     WRONG_PARTITION_VALUE = "wrong-partition-value"
-    """A partition value is missing, or none of its column's type."""
+    """A partition value is missing, or does not have the type of its column."""
     BAD_DELETION_VECTOR = "bad-deletion-vector"
     """A deletion vector is missing, damaged, or marks rows that its file does not have."""
     UNCHECKED_FILES = "unchecked-files"
-    """Files are on a storage, or in a folder, that cannot be looked into from here."""
+    """Files were not checked, because their storage or folder is not accessible, or their types are unknown."""
 
     @property
     def severity(self) -> Severity:
-        """How grave it is."""
+        """The severity of all findings of this kind."""
         return Severity.WARNING if self in _WARNINGS else Severity.ERROR
 
 
@@ -80,7 +80,7 @@ _WARNINGS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong: its kind, the file it is about, what it is, and the versions that it concerns."""
+    """One finding: its kind, a message, and the affected file and versions."""
 
     kind: FindingKind
     message: str
@@ -89,14 +89,14 @@ class Finding:
 
 
 class Findings:
-    """What was found so far, bounded in memory."""
+    """The findings so far, in bounded memory."""
 
     def __init__(self) -> None:
         self.kept: list[Finding] = []
         self.counts: Counter[FindingKind] = Counter()
 
     def add(self, finding: Finding) -> None:
-        """Take over a finding."""
+        """Count a finding, and keep it unless there are too many of its kind."""
         self.counts[finding.kind] += 1
         if self.counts[finding.kind] <= MOST_OF_A_KIND:
             self.kept.append(finding)

@@ -1,9 +1,9 @@
-"""What a data file's footer says against what the log says of it: pure decisions on a footer and statistics.
+"""Comparison of a data file's footer with its statistics in the log, as pure functions.
 
-A bound of the log is wrong where data skipping that believes it would lose a row: where the footer knows a smaller
-value than the minimum, or a larger one than the maximum, as a reader takes them (`file_facts.py`). Footers may cut long
-strings themselves, so a string counts only where its cut form contradicts already. Counts of records must be equal;
-counts of nulls too, unless a deletion vector has made the bounds wide. Protocol: Per-file Statistics.
+A bound in the log is wrong if data skipping would lose a row because of it. That is the case if the footer has a value
+below the minimum or above the maximum, as a reader interprets them (`file_facts.py`). Footers may truncate long strings
+too, so a string contradicts a bound only if its truncated form does. The counts of records must be equal. The counts of
+nulls must be equal unless a deletion vector has made the bounds wide. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from deltalite.protocol.schema import DataType, leaves
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# No writer is known to cut strings in footers that are shorter.
+# No known writer truncates shorter strings in footers.
 _NEVER_CUT = 16
 
 
 def contradictions(stats: FileStats, table: TableSchema, found: FooterLeaves) -> Iterator[str]:
-    """What is wrong with the statistics of a file, as sentences.
+    """Yield the problems of a file's statistics, as sentences.
 
     Raises:
-        CorruptDataFileError: two columns of the file fit one of the table, or it lacks the ids that the table uses.
+        CorruptDataFileError: two columns of the file match one of the table, or it lacks the ids that the table uses.
     """
     rows = found.footer.num_rows
     if stats.num_records is not None and stats.num_records != rows:
@@ -56,7 +56,7 @@ def contradictions(stats: FileStats, table: TableSchema, found: FooterLeaves) ->
                 yield from _bounds(name, facts_from_stats(stats, own, field.type), found.footer, leaf)
         if counted is None or nulls is None or counted == nulls:
             continue
-        # With wide bounds a count says something only where it is none or all.
+        # With wide bounds, only a count of zero or of all rows is certain.
         if stats.tight_bounds is not False or (counted == 0 and nulls):
             yield f"the statistics count {counted} nulls in column '{name}', the file has {nulls}"
 
@@ -81,23 +81,23 @@ def _bounds(name: str, told: ColumnFacts, footer: pq.FileMetaData, leaf: LeafCol
 
 
 def _is_above(low: Any, known: Any) -> bool:
-    """Whether a minimum is above the smallest value, for sure."""
+    """Whether a minimum is certainly above the smallest value."""
     if isinstance(low, str) and len(known) >= _NEVER_CUT and low.startswith(known):
         return False
     return bool(low > known)
 
 
 def _is_below(told: ColumnFacts, known: Any) -> bool:
-    """Whether a maximum is below the largest value, for sure."""
+    """Whether a maximum is certainly below the largest value."""
     if isinstance(known, str):
-        # What ends a long one may stand for a character that was counted up.
+        # A writer may have incremented the last character of a long string that it truncated.
         known = known[:-1] if len(known) >= _NEVER_CUT else known
         known = known[: len(told.high)] if told.high_may_be_cut else known
     return bool(told.high < known)
 
 
 def _nulls(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
-    """The nulls of a column in all row groups, None where one does not say."""
+    """Return the number of nulls of a column in all row groups; None if a row group does not count them."""
     nulls = 0
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(leaf.position)

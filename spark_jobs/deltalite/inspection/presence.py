@@ -1,9 +1,8 @@
-"""Which files are there, and how large they are: by listing their folders, each once, or by asking for each file.
+"""The existence and sizes of data files, from listings of their folders or from a request per file.
 
-One listing answers for all files of a folder, which on an object store is a thousand times fewer requests than asking
-for each; a few files of a large folder are asked for by name. Both happen in parallel, a bounded number at a time.
-Listings are kept as sorted names, about a hundred bytes a file. A folder that cannot be looked into, on another storage
-or without permission, says nothing about its files.
+On an object store, one listing request returns up to a thousand files. Requests per file are cheaper for a few files of
+a large folder. Both run in parallel, a bounded number at a time. A listing is cached as sorted names, about a hundred
+bytes per file. A folder on another storage or without permission cannot be listed; its files are then unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FILES_IN_A_REQUEST = 1_000
 
 
 class Absent(Enum):
-    """Why there is no size: the file is not there, or its folder cannot be looked into."""
+    """The reason for a missing size: the file does not exist, or its folder is not accessible."""
 
     MISSING = "missing"
     UNTOLD = "untold"
@@ -36,14 +35,14 @@ class _Folder:
 
 
 class Presence:
-    """The files of a table's folders."""
+    """The files in a table's folders; listings are cached."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._folders: dict[str, _Folder | None] = {}
 
     def sizes(self, names: Sequence[str]) -> list[int | Absent]:
-        """The size in bytes of each of some files, by their real names as in the log.
+        """Return the size in bytes of each file, from listings. `names` are the real (decoded) names in the log.
 
         Raises:
             StorageError: storage does not answer.
@@ -53,11 +52,11 @@ class Presence:
 
     @property
     def unseen(self) -> list[str]:
-        """The folders that cannot be looked into."""
+        """The folders that are not accessible."""
         return sorted(folder for folder, found in self._folders.items() if found is None)
 
     def sizes_by_name(self, names: Sequence[str]) -> list[int | Absent]:
-        """The same, without a listing: a request for each file. Raises `StorageError`."""
+        """Return the same as `sizes`, with a request per file instead of listings. Raises `StorageError`."""
         with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="look") as pool:
             sizes = list(pool.map(self._size_by_name, names))
         untold = (name.rpartition("/")[0] for name, size in zip(names, sizes, strict=True) if size is Absent.UNTOLD)
@@ -107,9 +106,9 @@ class Presence:
 
 
 def costs_less_by_name(names: Sequence[str], all_files: int) -> bool:
-    """Whether asking for some of the files of a table that has about so many takes no more requests than listing.
+    """Whether a request per name takes no more requests than listing; `all_files` is the table's number of files.
 
-    A listing takes one for each folder, and one more for each thousand of files.
+    Listing takes one request per folder, and one more per thousand files.
     """
     folders = {name.rpartition("/")[0] for name in names}
     return len(names) <= len(folders) + all_files // _FILES_IN_A_REQUEST

@@ -1,8 +1,8 @@
-"""Whether two ways to rebuild a version say the same: a checkpoint, or a log compaction, against the commits.
+"""Comparison of two ways to rebuild a version: a checkpoint or a log compaction, and the commits.
 
-What a checkpoint may leave out is not held against it: expired transactions, tombstones (which it drops with time) and
-removed domains. Of files the identity, the size and the partition values count; statistics may be written in several
-ways, and are held against the footers instead. Protocol: Action Reconciliation, Checkpoints.
+A checkpoint may omit expired transactions, tombstones and removed domains; these do not count as differences. Files are
+compared by identity, size and partition values. Statistics have several valid forms, so `footers.py` compares them with
+the footers instead. Protocol: Action Reconciliation, Checkpoints.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SHOWN = 3
 
 
 def differences(found: ReplayedLog, expected: ReplayedLog) -> Iterator[str]:
-    """What `found` says otherwise than `expected`, as sentences without a subject; none where they agree.
+    """Yield the differences of `found` from `expected`, as sentences without a subject.
 
     Raises:
-        PassOver: the files of one of them cannot be read.
+        PassOver: the files of one log cannot be read.
     """
     said, told = (facts_of(log.protocol, log.metadata) for log in (found, expected))
     for name in said:
@@ -70,7 +70,7 @@ def _files(found: pa.Table, expected: pa.Table) -> Iterator[str]:
 
 
 def _by_key(files: pa.Table) -> pa.Table:
-    known: dict[str, str] = {}  # files share their values with others
+    known: dict[str, str] = {}  # many files have equal values; share the texts
     values = (repr(sorted(each or ())) for chunk in files["partitionValues"].chunks for each in chunk.to_pylist())
     shared = pa.array([known.setdefault(each, each) for each in values], pa.string())
     return pa.table({"key": key_column(files), "size": files["size"], "values": shared})
@@ -84,6 +84,6 @@ def _missing_in(these: pa.Table, those: pa.Table) -> list[str]:
 
 
 def _named(keys: list[str]) -> str:
-    """`2 files ('a', 'b')`."""
+    """Format keys as `2 files ('a', 'b')`."""
     shown = ", ".join(repr(key.partition("\n")[0]) for key in keys[:_SHOWN])
     return f"{len(keys)} file{'s' * (len(keys) != 1)} ({shown}{', ...' * (len(keys) > _SHOWN)})"

@@ -1,4 +1,4 @@
-"""What verifying a table comes to: how much was looked at, what was found, and which versions can be read."""
+"""The report of a verification: the checked amount, the findings, and the readable versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltalite.inspection.versions import Range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """How much was looked at."""
+    """The number of checked commits, files and so on."""
 
     commits: int
     checkpoints: int
@@ -24,9 +24,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What was found. `rebuildable` are the versions that the log leads to, `readable` those whose files are there too.
+    """The result of a verification.
 
-    `counts` says how many findings there are of each kind, of which `findings` has the first `MOST_OF_A_KIND`.
+    `rebuildable` are the versions that the log can rebuild; `readable` are those of them whose files can also be read.
+    `counts` is the number of findings of each kind; `findings` has the first `MOST_OF_A_KIND` of each.
     """
 
     root: str
@@ -43,5 +44,5 @@ class VerifyReport:
         return self.count(Severity.ERROR) > 0
 
     def count(self, severity: Severity) -> int:
-        """How many findings are that grave."""
+        """Return the number of findings of a severity."""
         return sum(count for kind, count in self.counts.items() if kind.severity is severity)

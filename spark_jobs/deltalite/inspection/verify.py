@@ -1,12 +1,17 @@
-"""Verifying a table: its whole log, and every data file that a version in the log names.
+"""Verification of a table: its whole log, and every data file that a version in the log contains.
 
-The steps, each over what the one before left standing. 1 Every commit is read, every action checked. 2 Every checkpoint
-is read; chains of versions are made from what can be read. 3 Checkpoints and compactions are held against the commits.
-4 Commits carry their times. 5 Every file that was ever added is looked for, and its footer and deletion vector are held
-against the log. 6 For the files with faults, the versions that they belong to: what only older versions miss was
-vacuumed. 7 Checksums are held against the counts of their versions. Memory is that of two replays and of a listing,
-whatever the number of versions: files pass by in batches. Nothing is written, and nothing printed; findings are values,
-and `progress` hears how far it is.
+The steps:
+
+1. Read every commit and validate its actions.
+2. Read every checkpoint, and build chains of versions from the readable files.
+3. Compare checkpoints and log compactions with the commits.
+4. Check the in-commit timestamps.
+5. Check that every added file exists, and compare its footer and deletion vector with the log.
+6. Find the versions of each faulty file. VACUUM has deleted a missing file that only older versions contain.
+7. Compare version checksums with the counts of their versions.
+
+A step skips the versions and files that an earlier step could not read. Memory holds two replays and a listing, for any
+number of versions, because files are checked in batches. The verification writes nothing and returns its findings.
 """
 
 from __future__ import annotations
@@ -41,11 +46,11 @@ from deltalite.protocol.schema import parse_schema
 from deltalite.storage.log_store import LogStore, StoredFile
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with a step, how much of it is done, and how much there is (None where that is not known)."""
+"""A function that takes the name of a step, the amount done, and the total amount (None if unknown)."""
 
-# Commits are small: what takes time is to ask a storage for each.
+# Commits are small, so the latency of storage dominates.
 _MOST_THREADS = 8
-# So often progress is told of the files of a checkpoint.
+# The files of a checkpoint in one batch; each batch reports progress.
 _AT_A_TIME = 4_096
 
 
@@ -55,13 +60,13 @@ def verify(
     """Verify a table.
 
     Args:
-        store: where it lies.
-        with_footers: also open every data file and deletion vector; without it files are only looked for.
-        progress: hears how far it is.
+        store: the table's storage.
+        with_footers: open every data file and deletion vector; otherwise check only existence and size.
+        progress: receives the progress.
 
     Raises:
         TableNotFoundError: there is no table.
-        UnsupportedFeatureError: its newest version uses a feature that this release does not read.
+        UnsupportedFeatureError: the newest version uses a feature that this release does not read.
         StorageError: storage does not answer.
     """
     listing = list_log(store, 0)
@@ -74,7 +79,7 @@ def verify(
 
 @dataclass(kw_only=True)
 class _Verification:
-    """One verification, step by step."""
+    """The state of one verification."""
 
     store: LogStore
     listing: Listing
@@ -135,7 +140,7 @@ class _Verification:
                     self._found(FindingKind.UNREADABLE_COMMIT, facts.problem, name, [at])
 
     def _read_commit(self, version: int) -> CommitFacts | DeltaLiteError:
-        """What a commit says, or why it cannot be read; runs in a thread."""
+        """Read a commit; return the error if it is invalid. Runs in a thread."""
         try:
             return read_commit(self.store, self.listing.commits[version])
         except StorageError:
@@ -157,16 +162,16 @@ class _Verification:
             else:
                 try:
                     self.heads[checkpoint] = Rules.of(log.protocol, log.metadata)
-                except DeltaLiteError as error:  # a reader that begins here believes it
+                except DeltaLiteError as error:  # a reader that starts from this checkpoint trusts it
                     at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
                     self._found(FindingKind.CHECKPOINT_DIFFERS, error.problem, name, [at])
 
     def _alone(self, checkpoint: CheckpointFiles) -> ReplayedLog:
-        """What a checkpoint says by itself."""
+        """Replay a checkpoint without commits."""
         return replay(self.store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=()))
 
     def _follow_rules(self, chains: Iterable[Chain]) -> None:
-        """The protocol and metadata of every version.
+        """Compute the protocol and metadata of every version.
 
         Raises:
             UnsupportedFeatureError: the newest ones are not supported.
@@ -185,10 +190,10 @@ class _Verification:
         if newest is not None:
             check_readable(newest.protocol, newest.metadata)
             if newest.schema is None:
-                parse_schema(newest.metadata.schema_string)  # which says what is not supported
+                parse_schema(newest.metadata.schema_string)  # raises with the unsupported type
 
     def _check_versions(self, rebuildable: tuple[Range, ...]) -> None:
-        """The versions from the oldest rebuildable one to the newest are all to be there."""
+        """Report the versions after the oldest rebuildable one that cannot be rebuilt."""
         oldest = rebuildable[0][0] if rebuildable else 0
         lost = without([(oldest, self.listing.newest)], rebuildable)
         if lost:
@@ -199,7 +204,7 @@ class _Verification:
             self._found(FindingKind.UNREADABLE_VERSION, said, versions=lost)
 
     def _check_replays(self, chain: Chain) -> None:
-        """Hold the checkpoints and compactions of a chain against its commits."""
+        """Compare the checkpoints and compactions of a chain with its commits."""
         first, last = chain.versions
         begins_inside = chain.start is not None
         checkpoints = [c for c in chain.checkpoints if c.version > first or not begins_inside]
@@ -219,9 +224,9 @@ class _Verification:
                 self._found(FindingKind.COMPACTION_DIFFERS, f"The log compaction {problem}.", entry.file.name, [at])
 
     def _otherwise(self, by_commits: LogSegment, other: Callable[[], ReplayedLog]) -> list[str]:
-        """What another way to rebuild a version says otherwise than its commits.
+        """Return the differences of another way to rebuild a version from its commits.
 
-        Nothing where the commits do not say which protocol and metadata it has, which is found elsewhere.
+        Returns nothing if the commits do not define the protocol and metadata, which another step reports.
         """
         if by_commits.version not in self.rules:
             return []
@@ -237,7 +242,7 @@ class _Verification:
             return [f"cannot be read: {error.problem.rstrip('.')}"]
 
     def _check_files(self, chains: tuple[Chain, ...], *, with_footers: bool) -> tuple[list[Range], Looked]:
-        """Look at every file of every chain; the versions that have lost a file, and how much was looked at."""
+        """Check every file of every chain; return the versions with unreadable rows, and the amount checked."""
         broken: list[Range] = []
         with FileChecks(self.store, with_footers=with_footers) as checks:
             for chain in chains:
@@ -261,7 +266,7 @@ class _Verification:
             return broken, checks.looked
 
     def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
-        """Every file that a version of a chain names, with the version by whose rules it was added."""
+        """Yield every file of a chain in batches, with the version whose rules apply to it."""
         if chain.start is not None:
             begun = self._alone(chain.start).files(COLUMNS)
             for at in range(0, begun.num_rows, _AT_A_TIME):
@@ -272,7 +277,7 @@ class _Verification:
                     yield version, adds
 
     def _judge(self, chain: Chain, faults: list[FileFault]) -> list[Range]:
-        """Report the faults that matter; the versions whose rows cannot be read."""
+        """Report the faults that matter; return the versions with unreadable rows."""
         lives = lifetimes(self.store, chain, {fault.key for fault in faults}) if faults else {}
         broken: list[Range] = []
         for fault in faults:
@@ -285,7 +290,7 @@ class _Verification:
         return list(union(broken))
 
     def _check_checksums(self, chains: Iterable[Chain]) -> None:
-        """Hold the version checksums against the counts of their versions."""
+        """Compare the version checksums with the counts of their versions."""
         files = self.listing.checksums
         parsed: dict[int, VersionChecksum] = {}
         unreadable: list[int] = []
@@ -324,7 +329,7 @@ class _Verification:
 
 
 def added_files(store: LogStore, commit: StoredFile) -> Iterator[pa.Table]:
-    """The `add` actions of a commit, in tables of a block each. Raises `CorruptLogError`."""
+    """Yield the `add` actions of a commit, one table per block. Raises `CorruptLogError`."""
     for read_bytes, pairs in read_action_blocks(store, commit.name, commit.size_bytes):
         builder = FileTableBuilder(AddFile)
         for kind, body in pairs:

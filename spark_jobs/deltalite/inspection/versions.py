@@ -1,4 +1,4 @@
-"""Versions as ranges: a table may have a million of them, and nearly all follow one another."""
+"""Sets of versions as ranges, which stay small for a table with a million consecutive versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Range = tuple[int, int]
 
 
 def ranges_of(versions: Iterable[int]) -> tuple[Range, ...]:
-    """The fewest ranges that hold the versions, ascending."""
+    """Return the versions as the fewest ranges, ascending."""
     found: list[list[int]] = []
     for version in sorted(versions):
         if found and version <= found[-1][1] + 1:
@@ -20,7 +20,7 @@ def ranges_of(versions: Iterable[int]) -> tuple[Range, ...]:
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same versions as the fewest ranges, ascending."""
+    """Return the union of ranges as the fewest ranges, ascending."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -31,7 +31,7 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def without(ranges: Iterable[Range], taken: Iterable[Range]) -> tuple[Range, ...]:
-    """The versions of `ranges` that are not in `taken`."""
+    """Return the versions of `ranges` that are not in `taken`, as ranges."""
     left: list[Range] = []
     gone = union(taken)
     for first, last in union(ranges):
@@ -53,5 +53,5 @@ def holds(ranges: Iterable[Range], version: int) -> bool:
 
 
 def spelled(ranges: Iterable[Range]) -> str:
-    """`0-3, 7`; `none` where there is no version."""
+    """Format ranges as `0-3, 7`, or `none` without a version."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges) or "none"

@@ -1,9 +1,7 @@
-"""The files of each version of a span, counted commit by commit.
+"""The number of files, bytes and deletion vectors of each version, and the versions that contain a file.
 
-What a version holds is what its span's checkpoint holds and what the commits since then changed. Only the files that
-these commits touch are kept by name; of the others the sums are enough. So two questions are answered for every version
-in one pass: how many files, bytes and deletion vectors it has, and which of a given set of files. Protocol: Action
-Reconciliation.
+Both are computed in one pass over the commits after a checkpoint. Only the files that these commits add or remove are
+kept by name; for the others the sums of the checkpoint are enough. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _COLUMNS = ("path", "size", "deletionVector")
 
 
 class _File(NamedTuple):
-    """The size of a file and the rows that its deletion vector marks, None where it has none."""
+    """The size of a file, and the soft-deleted rows of its deletion vector (None without one)."""
 
     size_bytes: int
     marked: int | None
@@ -59,7 +57,7 @@ class _Sums:
 
 
 def counted(store: LogStore, span: Span, wanted: Collection[int]) -> Iterator[tuple[int, FileCounts]]:
-    """The counts of the `wanted` versions of a span, ascending; the version of its checkpoint may be one of them.
+    """Yield the counts of the `wanted` versions of a span, ascending; they may include its checkpoint's version.
 
     Raises:
         PassOver: the span's checkpoint cannot be read.
@@ -85,9 +83,9 @@ def counted(store: LogStore, span: Span, wanted: Collection[int]) -> Iterator[tu
 
 
 def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str, tuple[Range, ...]]:
-    """The versions of a chain that hold each of some files (by `file_key`); files that none holds are left out.
+    """Return the versions of a chain that contain each file in `keys` (`file_key`), without files that are in none.
 
-    Raises as `counted`.
+    Raises the errors of `counted`.
     """
     first, last = chain.versions
     begun: dict[str, int] = {}
@@ -108,12 +106,12 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
 
 
 def _files(store: LogStore, version: int, of: Chain | Span) -> pa.Table:
-    """The files of the checkpoint that a chain or a span starts with."""
+    """Return the files of the checkpoint at the start of a chain or a span."""
     return replay(store, LogSegment(version=version, checkpoint=of.start, entries=())).files(_COLUMNS)
 
 
 def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
-    """The sums of a span's checkpoint, and those of its files that are touched later."""
+    """Return the sums of a span's checkpoint, and those of its files that later commits touch."""
     if span.start is None:
         return _Sums(), {}
     files = _files(store, span.start.version, span)
@@ -135,7 +133,7 @@ def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums
 
 
 def _changed(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
-    """The files that a commit adds and removes. Where it does both to one the file stays: removes count first."""
+    """Return the files that a commit adds and removes. A file in both stays, because removes apply first."""
     added: dict[str, _File] = {}
     removed: set[str] = set()
     for kind, body in read_actions(store, commit.name, commit.size_bytes):

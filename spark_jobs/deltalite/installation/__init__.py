@@ -1,5 +1,5 @@
-"""Where Spark and Java are installed, which versions, and the checks of `deltalite doctor`.
+"""The locations and versions of Spark and Java, and the checks of `deltalite doctor`.
 
-`cli` and the provider call it; standard library only.
-Begin with `checks.py` (a check as a value), then `doctor.py`.
+`cli` and the provider call it. The package uses only the standard library.
+Begin with `checks.py` (the result of a check), then `doctor.py`.
 """

@@ -1,8 +1,8 @@
 """The result of one check of an installation: `Check`, with its status, a message and the remedy.
 
-`deltalite doctor` runs the checks of this package. Other distributions add theirs by the entry point group
-`CHECKS_GROUP`: each entry is a function that takes a `Scope` and returns checks. So the command line needs to know
-neither Airflow nor Spark.
+`deltalite doctor` runs the checks of this package. Other distributions add checks with the entry point group
+`CHECKS_GROUP`; each entry is a function that takes a `Scope` and returns checks. The command line therefore does not
+import Airflow or Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check: its name, which programs rely on, what it shows, and how to correct it (empty if nothing is wrong)."""
+    """The result of one check. The name is a stable interface; the remedy is empty if nothing is wrong."""
 
     name: str
     status: Status
@@ -48,5 +48,5 @@ CheckFunction = Callable[[Scope], Iterable[Check]]
 
 
 def failed(name: str, error: DeltaLiteError) -> Check:
-    """The check that ended with this error."""
+    """Return a failed check from an error."""
     return Check(name=name, status=Status.ERROR, message=error.problem, remedy=error.remedy)

@@ -1,7 +1,7 @@
 """The checks of `deltalite doctor` that need neither Airflow nor a running Spark.
 
-1 Python. 2 Java, its version asked of the program. 3 spark-submit, and the Spark that it starts. 4 The Python side of
-that Spark. 5 Packages, against the tested versions. 6 Clients of object stores. 7 Connector jars for a table's scheme.
+They cover Python, Java (by running `java -version`), spark-submit and the Spark that it starts, Spark's Python files,
+the connector jar for a table's scheme, the versions of packages, and the clients of object stores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PACKAGES = {
 
 
 def check_installation(environ: Mapping[str, str], scheme: str | None) -> Iterator[Check]:
-    """Check this machine, each part by itself: one that is missing does not hide another.
+    """Check this machine. The checks are independent, so a missing part does not hide another fault.
 
     Args:
         environ: The environment of the process that would start spark-submit.
@@ -58,11 +58,11 @@ def check_installation(environ: Mapping[str, str], scheme: str | None) -> Iterat
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
-    """Check that the Java that Spark would start is there and new enough."""
+    """Check that the Java that Spark would start exists and is new enough."""
     try:
         program = find_spark_submit(SPARK_SUBMIT, environ)
     except InvalidRequestError:
-        program = SPARK_SUBMIT  # Java is searched without Spark's own configuration then
+        program = SPARK_SUBMIT  # search for Java without Spark's configuration
     try:
         java = find_java(program, environ)
     except InvalidRequestError as error:

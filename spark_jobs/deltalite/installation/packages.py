@@ -1,4 +1,4 @@
-"""Python packages of an installation: their versions against those that were tested, and the clients of storages."""
+"""The checks of Python packages: versions compared with the tested ones, and clients of object stores."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TESTED: dict[str, tuple[str, str]] = {
     "pyspark": ("4.0.5", "4.3.0"),
 }
 _OLDEST_PYTHON = (3, 11)
-# Parts of the version that decide whether a release was tested: patch releases of a tested line are close enough.
+# The parts of a version that are compared, so that a patch release of a tested version counts as tested.
 _SIGNIFICANT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClient:
-    """What reads tables of a storage outside Spark: the fsspec package, the Airflow provider, the extra with both."""
+    """The client of a storage outside Spark: the fsspec package, the Airflow provider, and the extra with both."""
 
     schemes: tuple[str, ...]
     package: str
@@ -91,10 +91,10 @@ def check_version(name: str, what: str, installed: str, *, tested: tuple[str, st
 
 
 def check_storage_clients(scheme: str | None) -> Iterator[Check]:
-    """Check the packages by which workers and the triggerer read tables on object stores.
+    """Check the packages with which workers and the triggerer read tables on object stores.
 
     Args:
-        scheme: The scheme of the checked table, whose client must be there; None if no table is checked.
+        scheme: The scheme of the checked table, whose client must be installed; None if no table is checked.
     """
     for client in STORAGE_CLIENTS:
         name = f"storage-{client.extra}"
@@ -117,6 +117,6 @@ def check_storage_clients(scheme: str | None) -> Iterator[Check]:
 
 
 def _release(text: str) -> tuple[int, ...]:
-    """The numbers of a version: `4.3.0rc1` is (4, 3, 0)."""
+    """Return the numbers of a version: `4.3.0rc1` gives (4, 3, 0)."""
     match = re.match(r"\d+(\.\d+)*", text)
     return tuple(map(int, match[0].split("."))) if match else ()

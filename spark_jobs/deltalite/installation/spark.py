@@ -1,4 +1,4 @@
-"""Where Spark is on this machine, and which versions of it: found in files and names, without starting a JVM.
+"""The location and version of Spark and Java on this machine, found without starting a JVM.
 
 The search order is that of Spark's own scripts (`bin/find-spark-home`, `bin/spark-class`).
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from deltalite.errors import InvalidRequestError
 
 SPARK_SUBMIT = "spark-submit"
-# The jar with which Hadoop reaches a storage, by the scheme of an address: the jar's name begins with this.
+# The prefix of the connector jar's name, by the scheme of an address.
 _CONNECTORS = {
     "s3": "hadoop-aws",
     "s3a": "hadoop-aws",
@@ -33,10 +33,10 @@ _MODULE_VERSION = re.compile(r"""^__version__[^=]*=\s*['"]([^'"]+)['"]""", re.MU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PySparkFiles:
-    """The folder `pyspark/` of a Python environment, as `pip install pyspark` makes it.
+    """The folder `pyspark/` of a Python environment, as `pip install pyspark` creates it.
 
-    `module` is the version of its Python files, None if they have none; `jars` is the version of its JVM side, None in
-    a folder without jars, such as that of pyspark-client.
+    `module` is the version of its Python files, None if unknown. `jars` is the version of its jars, None without jars,
+    as in the folder of pyspark-client.
     """
 
     folder: Path
@@ -45,12 +45,12 @@ class PySparkFiles:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the Python files belong to another release than the jars beside them."""
+        """Whether the Python files and the jars are of different releases."""
         return self.jars is not None and self.module != self.jars
 
     @property
     def problem(self) -> str:
-        """What is wrong with a mixed folder."""
+        """The error text for a mixed folder."""
         files = f"Python files of {self.module}" if self.module else "no complete Python files"
         return (
             f"{self.folder} has the jars of Spark {self.jars} and {files}: "
@@ -59,17 +59,17 @@ class PySparkFiles:
 
     @property
     def remedy(self) -> str:
-        """The one command that restores the folder; pip's own check does not notice the mixture."""
+        """The command that repairs a mixed folder, which `pip check` does not notice."""
         return f"Run: pip install --force-reinstall --no-deps 'pyspark=={self.jars}'"
 
 
 def find_spark_submit(program: str, environ: Mapping[str, str]) -> str:
-    """Return the path of `program` on the PATH; the default program is also searched beside this Python.
+    """Return the path of `program` on the PATH; the default program may also be in the folder of this Python.
 
-    `pip install pyspark` puts spark-submit beside the interpreter, which a scheduler's PATH often does not include.
+    `pip install pyspark` puts spark-submit into that folder, which a worker's PATH often does not include.
 
     Raises:
-        InvalidRequestError: there is no such program.
+        InvalidRequestError: the program does not exist.
     """
     beside_python = os.path.join(os.path.dirname(sys.executable), SPARK_SUBMIT)
     if path := shutil.which(program, path=environ.get("PATH")):
@@ -97,12 +97,12 @@ def find_spark_home(program: str, environ: Mapping[str, str]) -> Path:
 
 
 def find_java(program: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of Java, found as Spark's `bin/spark-class` does: in JAVA_HOME, then on the PATH.
+    """Return the path of Java, searched as in Spark's `bin/spark-class`: in JAVA_HOME, then on the PATH.
 
     None means that `spark-env.sh` may set JAVA_HOME.
 
     Args:
-        program: The path of spark-submit, which tells where `spark-env.sh` is.
+        program: The path of spark-submit, from which the path of `spark-env.sh` follows.
         environ: The environment of spark-submit.
 
     Raises:
@@ -130,7 +130,7 @@ def missing_connectors(
 ) -> list[str]:
     """Return the connector jars that Spark probably lacks for storages of these schemes.
 
-    Nothing is reported if anything may bring more jars, or if `home` has no folder of jars.
+    Returns nothing if a setting or file may add more jars, or if `home` has no folder of jars.
 
     Args:
         home: The folder of Spark.
@@ -151,7 +151,7 @@ def missing_connectors(
 
 
 def version_of_jars(home: Path) -> str | None:
-    """Return the version of the Spark in this folder by the name of its core jar; None if there is none."""
+    """Return the version of the Spark in a folder, from the name of its core jar; None if there is none."""
     names = (match for jar in home.glob("jars/spark-core_*.jar") if (match := _SPARK_CORE.fullmatch(jar.name)))
     return next((match[1] for match in names), None)
 
@@ -163,7 +163,7 @@ def installed_pyspark() -> PySparkFiles | None:
 
 
 def pyspark_files(folder: Path) -> PySparkFiles:
-    """Return the versions in a folder `pyspark/`."""
+    """Return the versions of the files in a folder `pyspark/`."""
     module = _MODULE_VERSION.search(_text(folder / "version.py"))
     return PySparkFiles(folder=folder, module=module[1] if module else None, jars=version_of_jars(folder))
 
