@@ -143,7 +143,7 @@ def check_feed(path, first, before, expected):
 
 @pytest.mark.parametrize("condition", [None, "day = 'tue'", "id >= 3 AND stock IS NOT NULL", "price.unit = 'kg'"])
 def test_a_delete(spark, check, condition):
-    ours = lambda path: delete(spark, DeleteRequest(table=path, condition=condition))
+    ours = lambda path: delete(spark, DeleteRequest(table=path, condition=condition, confirm_all_rows=True))
     check(ours, lambda table: table.delete(condition))
 
 
