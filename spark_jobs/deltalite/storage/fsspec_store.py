@@ -1,9 +1,8 @@
-"""The log store of workers: any storage that fsspec reaches, read only.
+"""The read-only log store of workers for any storage that fsspec supports.
 
-Sensors, triggers, operators and `DeltaTable` look at logs and read rows here, without Spark. Nothing is written: of
-fsspec's file systems few can let one writer of a name win, and none says so. Listings are never taken from a cache.
-Files are opened through Python, so that Arrow may read them by `ParquetFile` only. fsspec itself, and the package for
-each storage, are optional.
+Sensors, triggers, operators and `DeltaTable` use it to read logs and rows without Spark. It does not write, because few
+fsspec file systems have a put-if-absent, and none declares it. It never uses cached listings. Files are opened through
+Python, so Arrow can read them only by `ParquetFile`. fsspec and the package for each storage are optional.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionErro
 from deltalite.storage.locations import resolved
 from deltalite.storage.log_store import StoredFile
 
-# What is read ahead of each request; s3fs alone would read 50 MB.
+# The read-ahead of each request; the default of s3fs is 50 MB.
 _BLOCK_BYTES = 4 * 1024 * 1024
-# Where file systems keep the time: s3fs, adlfs, gcsfs, local, memory.
+# The keys of the modification time in s3fs, adlfs, gcsfs, local and memory file systems.
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "ClientAuthenticationError", "DefaultCredentialsError"})
-# How HTTP says that who asks may not, and that a range lies outside of a file.
+# HTTP status codes for denied access, and for a range outside the file.
 _REFUSED, _OUT_OF_RANGE = frozenset({401, 403}), 416
 _READ_ONLY = "Write through Spark: the operators and jobs do."
 
@@ -42,7 +41,7 @@ class FsspecLogStore:
         return self._root
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names."""
+        """Yield the files in the folder of `name`, from `name` on, in name order."""
         folder, _, first = name.rpartition("/")
         path, entries = self.entries(folder)
         found = []
@@ -56,7 +55,7 @@ class FsspecLogStore:
             yield StoredFile(name=full, size_bytes=entry["size"] or 0, modified_ms=modified_ms(entry))
 
     def entries(self, folder: str) -> tuple[str, list[dict[str, Any]]]:
-        """The path of a folder for fsspec, and what fsspec says of what lies there; nothing where there is none."""
+        """Return fsspec's path of a folder, and its entries; none if the folder does not exist."""
         path = self._path(folder)
         with self._errors(f"list {folder or self._root}"):
             self._fs.invalidate_cache(path)
@@ -66,7 +65,7 @@ class FsspecLogStore:
                 return path, []
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, or None."""
+        """Return the whole file, or None if it does not exist."""
         with self._errors(f"read {name}"):
             try:
                 data: bytes = self._fs.cat_file(self._path(name))
@@ -75,7 +74,7 @@ class FsspecLogStore:
             return data
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """The first bytes, or None: one request, where `read` and `open` ask for the length before."""
+        """Return the first bytes, or None; one request, while `read` and `open` request the length first."""
         with self._errors(f"read {name}"):
             path = self._path(name)
             try:
@@ -89,7 +88,7 @@ class FsspecLogStore:
             return start
 
     def _is_empty(self, path: str) -> bool:
-        """Whether a file has no bytes: HTTP knows no range of it."""
+        """Whether a file is empty; an HTTP range request for an empty file fails."""
         with contextlib.suppress(Exception):
             self._fs.invalidate_cache(path)
             return bool(self._fs.info(path)["size"] == 0)
@@ -97,7 +96,7 @@ class FsspecLogStore:
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[pa.NativeFile]:
-        """Random access through Python."""
+        """Open a file for random access through Python."""
         with self._errors(f"open {name}"):
             try:
                 file = self._fs.open(self._path(name), "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
@@ -106,16 +105,16 @@ class FsspecLogStore:
         with file, pa.PythonFile(_Reader(self, name, file), mode="r") as handle:
             yield handle
 
-    def write_if_absent(self, name: str, data: bytes) -> bool:  # noqa: ARG002  the contract's
-        """Refused."""
+    def write_if_absent(self, name: str, data: bytes) -> bool:  # noqa: ARG002  the interface's
+        """Raise `UnsupportedStorageError`."""
         self._refuse_writing(name)
 
-    def write(self, name: str, data: bytes) -> None:  # noqa: ARG002  the contract's
-        """Refused."""
+    def write(self, name: str, data: bytes) -> None:  # noqa: ARG002  the interface's
+        """Raise `UnsupportedStorageError`."""
         self._refuse_writing(name)
 
     def delete(self, name: str) -> None:
-        """Refused."""
+        """Raise `UnsupportedStorageError`."""
         self._refuse_writing(name)
 
     def _refuse_writing(self, name: str) -> NoReturn:
@@ -126,11 +125,11 @@ class FsspecLogStore:
 
     def _path(self, name: str) -> str:
         path = resolved(self._root, name) if name else self._root
-        return str(self._fs._strip_protocol(path))  # noqa: SLF001  fsspec's own way to take an address apart
+        return str(self._fs._strip_protocol(path))  # noqa: SLF001  fsspec has no public function for this
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
-        """Clients raise what they like; only a file that is not there stays what it is."""
+        """Convert the client's errors, which may have any type, to `StorageError`; keep `FileNotFoundError`."""
         try:
             yield
         except (FileNotFoundError, DeltaLiteError):
@@ -149,9 +148,9 @@ class FsspecLogStore:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether an error means that access is refused: s3fs has a type for it, the clients of other storages a number."""
+    """Whether an error means denied access: s3fs has a type for it, other clients have a status code."""
     is_typed = isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS
-    return is_typed or _status(error) in _REFUSED or str(error).startswith("Forbidden")  # so does gcsfs begin
+    return is_typed or _status(error) in _REFUSED or str(error).startswith("Forbidden")  # gcsfs's message
 
 
 def _is_out_of_range(error: Exception) -> bool:
@@ -159,7 +158,7 @@ def _is_out_of_range(error: Exception) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """The status of HTTP that an error carries, under one of the names that clients have for it."""
+    """Return the HTTP status of an error; clients have several names for it."""
     for name in ("status_code", "status", "code"):
         value = str(getattr(error, name, ""))
         if value.isascii() and value.isdecimal():
@@ -168,12 +167,12 @@ def _status(error: Exception) -> int | None:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, to be a part of a sentence."""
+    """Return the text of an error for use within a sentence."""
     return str(error).rstrip(".")
 
 
 class _Reader:
-    """A file object that gives what its client raises a type."""
+    """A file object that converts its client's errors to `StorageError`."""
 
     closed = False
 
@@ -202,7 +201,7 @@ class _Reader:
 
 
 def modified_ms(entry: dict[str, Any]) -> int:
-    """The time of an entry, 0 where the file system does not say."""
+    """Return the modification time of an entry (milliseconds UTC), 0 if the file system has none."""
     value = next((entry[key] for key in _TIMES if entry.get(key) is not None), 0)
     if isinstance(value, str):
         value = datetime.fromisoformat(value)

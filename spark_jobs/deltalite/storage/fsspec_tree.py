@@ -1,6 +1,6 @@
-"""The tree of a table on any storage that fsspec reaches: listed, and never cleared, as such tables are only read here.
+"""The folder tree of a table on any storage that fsspec supports, for listing only.
 
-Listings are never taken from a cache. Object stores have no folders of their own, so that these have no time.
+Listings never come from a cache. Object stores have no real folders, so folders have no modification time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FsspecTree:
         return self._store.root
 
     def list(self, folder: str) -> Folder:
-        """What lies in a folder. Links of file systems that have some count as `has_more`."""
+        """Return the content of a folder. Symbolic links only set `has_more`."""
         path, entries = self._store.entries(folder)
         inside = [(e["name"].rpartition("/")[2], e) for e in entries if e["name"].strip("/") != path.strip("/")]
         plain = [(base, e) for base, e in inside if base and not e.get("islink")]

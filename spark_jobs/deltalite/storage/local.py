@@ -1,9 +1,9 @@
-"""Tables in a local (or mounted) file system.
+"""The log store of tables in a local or mounted file system.
 
-A commit is a complete temporary file that is linked to its final name: `link()` fails if the name is taken, so
-exactly one writer wins, also across processes and over NFS, and a reader never sees a part. Files and their folder
-are synced before a commit counts. Temporary files begin with a dot, so no listing and no other engine takes them for
-anything.
+To commit, the store writes a complete temporary file and links it to its final name. `link()` fails if the name is
+taken, so exactly one writer wins, even across processes and over NFS, and readers never see a partial file. The file
+and its folder are synced before the commit counts. Names of temporary files begin with a dot, so listings and other
+engines ignore them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 class LocalLogStore:
     """A `LogStore` over a folder of the local file system.
 
-    `single_writer` accepts a file system without hard links, on which two writers at the same time can lose commits.
+    `single_writer` accepts a file system without hard links, on which two concurrent writers can lose commits.
     """
 
     def __init__(self, root: str, *, single_writer: bool = False) -> None:
@@ -44,7 +44,7 @@ class LocalLogStore:
         return str(self._root)
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names; hidden ones if `name` is hidden."""
+        """Yield the files in the folder of `name`, from `name` on, in order; hidden ones only if `name` is hidden."""
         folder, _, first = name.rpartition("/")
         shows_hidden = first.startswith(".")
         try:
@@ -62,15 +62,15 @@ class LocalLogStore:
                     yield StoredFile(name=full, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, or None."""
+        """Return the whole file, or None if it does not exist."""
         return self._read(name, -1)
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """The first bytes, or None."""
+        """Return the first bytes, or None if the file does not exist."""
         return self._read(name, size_bytes)
 
     def _read(self, name: str, size_bytes: int) -> bytes | None:
-        """So many bytes, all where that is -1; None where there is no such file."""
+        """Return the first `size_bytes` bytes, all bytes for -1, or None if the file does not exist."""
         try:
             with self._path(name).open("rb") as file:
                 return file.read(size_bytes)
@@ -80,15 +80,15 @@ class LocalLogStore:
             _refuse(error, f"read {name}")
 
     def open(self, name: str) -> pa.NativeFile:
-        """A native file handle; Python file objects under Arrow's threads were seen to abort the process at exit."""
-        import pyarrow as pa  # noqa: PLC0415  the store itself works where pyarrow is not imported yet
+        """Open a native file handle, because a Python file under Arrow threads can abort the process at exit."""
+        import pyarrow as pa  # noqa: PLC0415  the store's other methods do not need pyarrow
 
         return pa.OSFile(str(self._path(name)), "rb")
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Link a complete temporary file to `name`; False where the name is taken.
+        """Link a complete temporary file to `name`; False if the name is taken.
 
-        A look at the name comes first: of many writers all but one lose, and need not sync what nobody will see.
+        The store first checks the name, so that a writer that has already lost does not write and sync a file.
         """
         target = self._path(name)
         try:
@@ -111,7 +111,7 @@ class LocalLogStore:
             _refuse(error, f"write {name}")
 
     def delete(self, name: str) -> None:
-        """Remove the file."""
+        """Delete the file if it exists."""
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
@@ -119,7 +119,7 @@ class LocalLogStore:
 
     @contextlib.contextmanager
     def _temporary(self, target: Path, data: bytes) -> Iterator[str]:
-        """A complete, synced file beside `target`, gone afterwards unless it was renamed."""
+        """Create a complete, synced file beside `target`, and delete it afterwards unless it was renamed."""
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
         try:
@@ -135,7 +135,7 @@ class LocalLogStore:
         try:
             os.link(temporary, target)
         except FileExistsError:
-            # Over NFS a request that is sent twice is refused by its own first try; the file's second name tells.
+            # An NFS client may send the request twice; the second then fails. A link count of two shows our success.
             return os.stat(temporary).st_nlink > 1
         except OSError as error:
             if error.errno not in _NO_LINKS:

@@ -1,8 +1,8 @@
-"""The tree of a table in a local (or mounted) file system.
+"""The folder tree of a table in a local or mounted file system.
 
-Files are deleted through their folder, which is opened part by part without following links: a folder that became a
-link after it was listed leads nowhere. Hadoop keeps a checksum in `.name.crc` beside each file that it writes locally;
-it goes with its file.
+Files are deleted through a handle of their folder, which is opened part by part without following links. A folder that
+was replaced by a link after the listing is therefore never entered. Hadoop keeps a checksum in `.name.crc` beside each
+local file; it is deleted with its file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltalite.storage.trees import Deletion, Folder
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BATCH = 500
-# A disk needs no more than one, and a mount does.
+# A local disk needs only one thread; a mount benefits from several.
 _THREADS = 4
 
 
@@ -37,7 +37,7 @@ class LocalTree:
         return self._root
 
     def list(self, folder: str) -> Folder:
-        """What lies in a folder. A name that is no UTF-8, which no log can hold, counts as `has_more`."""
+        """Return the content of a folder. A name that is not UTF-8 only sets `has_more`, because no log can hold it."""
         bases: list[str] = []
         sizes: list[int] = []
         times_ms: list[int] = []
@@ -53,7 +53,7 @@ class LocalTree:
                             has_more = True
                             continue
                         status = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:  # gone since it was seen
+                    except FileNotFoundError:  # deleted since the listing
                         continue
                     if is_file:
                         bases.append(base)
@@ -61,7 +61,7 @@ class LocalTree:
                         times_ms.append(status.st_mtime_ns // 1_000_000)
                     else:
                         folders.append((f"{folder}/{base}" if folder else base, status.st_mtime_ns // 1_000_000))
-        except (FileNotFoundError, NotADirectoryError):  # removed since it was seen
+        except (FileNotFoundError, NotADirectoryError):  # deleted since the listing
             return Folder(name=folder)
         except OSError as error:
             raise _typed(error, f"list {folder or self._root}") from error
@@ -76,25 +76,25 @@ class LocalTree:
                 with self._opened(folder) as handle:
                     for base in bases:
                         found += self._deleted(handle, base)
-            except (FileNotFoundError, NotADirectoryError):  # gone, or a link by now
+            except (FileNotFoundError, NotADirectoryError):  # deleted or replaced by a link since the listing
                 continue
             except OSError as error:
                 found += Deletion(failed=len(bases), error=_typed(error, f"open {folder or self._root}"))
         return found
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if nothing is in it."""
+        """Remove a folder if it is empty."""
         above, _, base = name.rpartition("/")
         try:
             with self._opened(above) as handle:
                 os.rmdir(base, dir_fd=handle)
-        except OSError:  # not empty, not there, or not ours to remove
+        except OSError:  # not empty, missing, or no permission
             return False
         return True
 
     @contextlib.contextmanager
     def _opened(self, folder: str) -> Iterator[int]:
-        """A handle of a folder; `NotADirectoryError` where a part of its name is a link."""
+        """Open a handle of a folder. Raises `NotADirectoryError` if a part of its name is a link."""
         handle = os.open(self._root, _FOLDER)
         try:
             for part in folder.split("/") if folder else ():
@@ -125,7 +125,7 @@ def _is_text(base: str) -> bool:
 
 
 def _unlinked(handle: int, base: str) -> bool:
-    """Remove a plain file from a folder; False where there is none of that name."""
+    """Delete a plain file from a folder; False if the folder has no such file."""
     try:
         if not stat.S_ISREG(os.stat(base, dir_fd=handle, follow_symlinks=False).st_mode):
             return False

@@ -1,8 +1,8 @@
-"""Addresses of tables: one spelling in, one out.
+"""Table addresses: parses them, and gives each table one canonical spelling.
 
-Understood are local paths (absolute or relative) and URIs with a scheme. `file:/x`, `file:///x` and `/x` are one table,
-and a trailing slash does not count. Standard library only, so that an operator can check an address before any process
-is started.
+An address is a local path (absolute or relative) or a URI with a scheme. `file:/x`, `file:///x` and `/x` are the same
+table, and a trailing slash does not count. Standard library only, so that an operator can check an address before it
+starts a process.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SEPARATORS = re.compile(r"[/\\{},:;=&?#|\[\]\"'`]")
 _DECODINGS = 8
 _JSON_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
-_NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # all but dots alone
+_NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # any name that is not only dots
 _MOST_ALTERNATIVES = 1_000
 _PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/]*@")
 _HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
-# Several names of one storage, as engines spell them: the one by which addresses are compared.
+# Engines use several schemes for one storage. Addresses are compared by the canonical scheme.
 _SAME_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 # Hadoop takes the authority of such an address from its configuration (`fs.defaultFS`).
 _DEFAULT_AUTHORITY = frozenset({"hdfs", "viewfs"})
@@ -43,10 +43,10 @@ class TableLocation:
 
 
 def check_local(path: str) -> None:
-    """Return for a path of the log, decoded, that this process can open: relative to its table, or local.
+    """Check that this process can open a decoded path of the log: it is relative to the table, or local.
 
     Raises:
-        UnsupportedStorageError: it lies on another storage.
+        UnsupportedStorageError: the path is on another storage.
     """
     if "://" in path and not path.startswith("file:/"):
         raise UnsupportedStorageError(
@@ -57,9 +57,9 @@ def check_local(path: str) -> None:
 
 
 def resolved(root: str, path: str) -> str:
-    """The address of a file of the table at `root` by its (decoded) path in the log, which may name a place of its own.
+    """Return the address of a file by its decoded path in the log, which is relative to `root` or absolute.
 
-    A path such as `/x` is in the storage of the table.
+    A path such as `/x` is on the storage of the table.
     """
     if path.startswith("file:/"):
         return "/" + path.removeprefix("file:").lstrip("/")
@@ -74,11 +74,12 @@ def resolved(root: str, path: str) -> str:
 
 
 def parse_location(address: str) -> TableLocation:
-    """The canonical location of a table.
+    """Return the canonical location of a table.
 
     Raises:
-        InvalidTableAddressError: the address is empty, unrendered, a bare scheme, or has control characters or a
-            password in it: the address of a table stands in logs, events and its own history.
+        InvalidTableAddressError: the address is empty, an unrendered template, a bare scheme, or contains control
+            characters or a password. Passwords are rejected because logs, events and the table's history show the
+            address.
     """
     if _PASSWORD.match(address):
         raise InvalidTableAddressError(
@@ -111,11 +112,11 @@ def parse_location(address: str) -> TableLocation:
 
 
 def refuse_climbing(address: str) -> None:
-    """Return for an address that names places below what it begins with; for what a template has put together.
+    """Check that a rendered template has no part `..`.
 
     Raises:
-        InvalidTableAddressError: a part of it is `..`: with a text of somebody else's in it, such an address leads out
-            of the folder that the author has written.
+        InvalidTableAddressError: a part of the address is `..`. Text from another source could use it to leave the
+            folder that the DAG author wrote.
     """
     if climbs(address):
         raise InvalidTableAddressError(
@@ -125,11 +126,12 @@ def refuse_climbing(address: str) -> None:
 
 
 def climbs(text: str) -> bool:
-    r"""Whether a part of an address, of a pattern or of a list of addresses is `..`, however it is spelled.
+    r"""Whether a part of an address, of a pattern or of a list of addresses is `..`, in any spelling.
 
-    Percent signs and the escapes of JSON are decoded, several times if need be. Backslashes separate, and are also left
-    out: in a pattern, Hadoop takes `\.` for a dot. Braces and their commas separate, since `{a,../b}` is two addresses
-    to Hadoop, and each address that Hadoop makes of braces is checked too: `{x/.,y}./b` is also `x/../b`.
+    - Percent-encoding and JSON escapes are decoded, repeatedly if necessary.
+    - Backslashes count as separators and are also removed, because Hadoop reads `\.` in a pattern as a dot.
+    - Braces and their commas count as separators, because Hadoop reads `{a,../b}` as two addresses. Each address that
+      Hadoop expands from braces is checked too: `{x/.,y}./b` includes `x/../b`.
     """
     for _ in range(_DECODINGS):
         for spelled in (text, text.replace("\\", "")):
@@ -138,13 +140,13 @@ def climbs(text: str) -> bool:
         if (decoded := unquote(_JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text))) == text:
             return False
         text = decoded
-    return True  # nobody encodes an address so often
+    return True  # no legitimate address is encoded so many times
 
 
 def _climbs_by_braces(text: str) -> bool:
-    """Whether a pattern with braces stands for an address with the part `..`; true for one that stands for too many.
+    """Whether a pattern with braces expands to an address with the part `..`; True if it has too many expansions.
 
-    Names are shortened to one letter first, so that a list of names is one alternative.
+    Names are shortened to one letter first, so that a list of names has one expansion.
     """
     patterns = {_NAME.sub("x", text)}
     while patterns:
@@ -161,7 +163,7 @@ def _climbs_by_braces(text: str) -> bool:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Whether two addresses are one table, also through links and mounts where it exists."""
+    """Whether two addresses are the same table. For existing local tables this follows links and mounts."""
     first, second = parse_location(one), parse_location(other)
     if _comparable(first) == _comparable(second):
         return True
@@ -174,7 +176,7 @@ def _comparable(location: TableLocation) -> tuple[str, str]:
 
 
 def _file_path(address: str) -> str:
-    """The path in `file:/x`, `file:///x` or `file://localhost/x`."""
+    """Return the path in `file:/x`, `file:///x` or `file://localhost/x`."""
     rest = address.removeprefix("file:")
     if not rest.startswith("//"):
         path = rest
@@ -187,7 +189,7 @@ def _file_path(address: str) -> str:
 
 
 def _redacted(address: str) -> str:
-    from deltalite.redaction import redacted  # noqa: PLC0415  errors alone need it, and every DAG file imports this
+    from deltalite.redaction import redacted  # noqa: PLC0415  only errors need it, and every DAG file imports this
 
     return redacted(address)
 

@@ -1,10 +1,14 @@
-"""The one seam to storage.
+"""The interface to storage.
 
-A store is bound to one table: names are relative to its root and use `/`, absolute paths are passed through. What it
-must give is what the protocol needs: files are complete or absent, `write_if_absent` lets exactly one writer of a
-name win, and `list_from` sees every file that was complete before it began. A lost put is a return value; what may
-not happen is raised. A put that raises `StorageError` may have landed, and will not land any more; one of which
-nobody knows whether storage is still at it, such as a time-out, raises `CommitStateUnknownError`.
+A store belongs to one table: names are relative to its root and use `/`; absolute paths stay as they are. It guarantees
+what the protocol requires:
+
+- A file is complete or absent.
+- `write_if_absent` succeeds for exactly one writer of a name.
+- `list_from` returns every file that was complete before the call.
+
+A lost put is a return value, not an error. After a `StorageError`, the put may have succeeded but cannot succeed later.
+If storage may still be processing the put, for example after a timeout, the store raises `CommitStateUnknownError`.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file as a listing shows it. Times are milliseconds UTC."""
+    """A file in a listing. Times are milliseconds UTC."""
 
     name: str
     size_bytes: int
@@ -36,37 +40,37 @@ class LogStore(Protocol):
         ...
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """The files beside `name` (in its folder, not below) whose names sort at or after it, in order.
+        """Return the files in the folder of `name`, without subfolders, whose names sort at or after it, in order.
 
-        A folder that does not exist is empty. Files whose names begin with a dot are shown only where that of `name`
-        does: they are temporary files of writers, and checksums of Hadoop's.
+        A folder that does not exist is empty. Files whose names begin with a dot are included only if `name` begins
+        with a dot: they are temporary files of writers, and Hadoop's checksums.
         """
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The whole content, or None where there is no such file."""
+        """Return the whole content, or None if the file does not exist."""
         ...
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """The first bytes of a file, all of a shorter one, or None where there is no such file.
+        """Return the first bytes of a file, or the whole file if it is shorter; None if the file does not exist.
 
-        The cheapest look at a file that may be absent or large: one request, where the storage can be read without
-        asking for the length first.
+        This is the cheapest read of a file that may be absent or large. It takes one request if the storage can be read
+        without a request for the length.
         """
         ...
 
     def open(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Random access to a file. Raises `FileNotFoundError`."""
+        """Open a file for random access. Raises `FileNotFoundError`."""
         ...
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Create the file, complete, unless it exists: True for the one writer who made it, False for the others."""
+        """Create the complete file unless it exists. Returns True for the writer that created it, else False."""
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Create or replace the file; readers see the old or the new content, never a part."""
+        """Create or replace the file. Readers see the old or the new content, never a part of it."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove the file; one that is not there is fine."""
+        """Delete the file if it exists."""
         ...

@@ -1,8 +1,8 @@
-"""A store in memory, with scripted faults: the fake on the production seam.
+"""A store in memory with injected faults, for tests.
 
-It keeps the contract of `LogStore` exactly, so that a race or a crash can be played move by move. `before` is called
-with the operation and the name ahead of each access, and `after` behind it: a script raises there, or writes what a
-rival would have written. Times come from the injected clock.
+It implements the whole contract of `LogStore`, so a test can reproduce a race or a crash step by step. The store calls
+`before` with the operation and the name ahead of each access, and `after` behind it. There a test can raise an error,
+or write the commit of another writer. Times come from the injected clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _nothing(_operation: str, _name: str) -> None:
 
 
 class MemoryLogStore:
-    """A `LogStore` over a dictionary; `files` maps names to (content, modified_ms) and may be looked at and changed."""
+    """A `LogStore` over a dictionary; tests may read and change `files`, which maps names to (content, modified_ms)."""
 
     def __init__(self, *, clock_ms: Callable[[], int] | None = None) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
@@ -34,11 +34,11 @@ class MemoryLogStore:
 
     @property
     def root(self) -> str:
-        """A made-up address."""
+        """A fixed address."""
         return "memory://table"
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names; hidden ones if `name` is hidden."""
+        """Yield the files in the folder of `name`, from `name` on, in order; hidden ones only if `name` is hidden."""
         self.before("list", name)
         folder, _, first = name.rpartition("/")
         for found in sorted(self.files):
@@ -50,21 +50,21 @@ class MemoryLogStore:
         self.after("list", name)
 
     def read(self, name: str) -> bytes | None:
-        """The content, or None."""
+        """Return the content, or None."""
         self.before("read", name)
         content = self.files[name][0] if name in self.files else None
         self.after("read", name)
         return content
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """The beginning of the content, or None."""
+        """Return the first bytes of the content, or None."""
         self.before("read_start", name)
         start = self.files[name][0][:size_bytes] if name in self.files else None
         self.after("read_start", name)
         return start
 
     def open(self, name: str) -> pa.NativeFile:
-        """A reader over the content."""
+        """Open a reader over the content."""
         import pyarrow as pa  # noqa: PLC0415  as in the local store
 
         self.before("open", name)
@@ -73,7 +73,7 @@ class MemoryLogStore:
         return pa.BufferReader(self.files[name][0])
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Keep `data` unless the name is taken."""
+        """Store `data` unless the name is taken."""
         self.before("write_if_absent", name)
         absent = name not in self.files
         if absent:
@@ -82,13 +82,13 @@ class MemoryLogStore:
         return absent
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep `data`."""
+        """Store `data`."""
         self.before("write", name)
         self.files[name] = (data, self._clock_ms())
         self.after("write", name)
 
     def delete(self, name: str) -> None:
-        """Forget the file."""
+        """Delete the file if it exists."""
         self.before("delete", name)
         self.files.pop(name, None)
         self.after("delete", name)

@@ -1,7 +1,7 @@
-"""From an address to a store, without Spark: the one place that knows which storage this release reads, and how.
+"""Opens the store of an address without Spark. Only this module knows which storage this release reads, and how.
 
-Local tables have a store of their own, which writes too. All others are read through fsspec, which finds the client of
-each scheme; it and the clients are optional packages, brought by the extras that are named here.
+Local tables have their own store, which can also write. All other tables are read through fsspec, which finds the
+client of each scheme. fsspec and the clients are optional packages, which the extras named here install.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from deltalite.storage.locations import TableLocation, parse_location
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import ListedTree
 
-# As fsspec spells schemes for which engines have several names.
+# fsspec's spelling of schemes that have several names.
 _FSSPEC_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 
 
 def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None) -> LogStore:
-    """The store of the table at `address`; nothing is read yet.
+    """Open the store of the table at `address` without a read.
 
     Args:
         address: a local path, or a URI.
-        storage_options: for the client of fsspec, such as `key` and `secret` of s3fs; it finds what its own
-            environment has where None.
-        filesystem: an fsspec file system to use as it is.
+        storage_options: options for the fsspec client, such as `key` and `secret` for s3fs. None lets the client use
+            its environment.
+        filesystem: an fsspec file system to use instead of a new client.
 
     Raises:
-        InvalidTableAddressError: the address cannot be understood.
-        UnsupportedStorageError: nothing that is installed here reads its scheme.
+        InvalidTableAddressError: the address is invalid.
+        UnsupportedStorageError: no installed client reads its scheme.
     """
     location = parse_location(address)
     if location.is_local:
         return LocalLogStore(location.path)
-    # The store loads fsspec's file systems, and what they need: only where there is such a table.
+    # The import loads fsspec and its dependencies, which local tables do not need.
     from deltalite.storage.fsspec_store import FsspecLogStore  # noqa: PLC0415
 
     if filesystem is None:
@@ -46,7 +46,7 @@ def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None
 
 
 def listed_tree(store: LogStore) -> ListedTree:
-    """The folder of a table that `open_store` has opened, to be listed."""
+    """Return the folder of a table that `open_store` opened, for listing."""
     if isinstance(store, LocalLogStore):
         return LocalTree(store.root)
     # As in `open_store`.
@@ -62,12 +62,12 @@ def listed_tree(store: LogStore) -> ListedTree:
 
 
 def fsspec_scheme(location: TableLocation) -> str:
-    """The scheme by which fsspec knows the storage."""
+    """Return fsspec's scheme for the storage."""
     return _FSSPEC_SCHEMES.get(location.scheme, location.scheme)
 
 
 def fsspec_uri(location: TableLocation) -> str:
-    """The address with that scheme."""
+    """Return the address with fsspec's scheme."""
     return fsspec_scheme(location) + location.path[len(location.scheme) :]
 
 
@@ -83,7 +83,7 @@ def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
 
 
 def unreadable(location: TableLocation, reason: str) -> UnsupportedStorageError:
-    """What is raised where nothing that is installed here reads a storage, and what would."""
+    """Return the error for a storage that no installed client reads; its remedy names the package to install."""
     extra = _EXTRAS.get(fsspec_scheme(location))
     return UnsupportedStorageError(
         f"Could not open {location.path} without Spark: no client for '{location.scheme}' works here: {reason}.",

@@ -1,9 +1,9 @@
-"""A table's folder as a tree: listed in parallel, and cleared of files and empty folders.
+"""The folder tree of a table: parallel listing, and deletion of files and empty folders.
 
-`LogStore` is for files that are known by name; this is for whoever must see what lies there. A listing shows plain
-files and folders. Symbolic links and what else a file system may hold are not followed, not listed and not deleted:
-`has_more` only says that the folder is not empty. Names are relative to the table's root and use `/`; nothing outside
-of it can be named. What is deleted was a file at that moment, reached without a link.
+`LogStore` accesses files by name; a tree discovers files. A listing contains plain files and folders. Symbolic links
+and other entries are not followed, listed or deleted; for these, `has_more` says that the folder is not empty. Names
+are relative to the table's root and use `/`, so they cannot name anything outside it. Only plain files that are
+reachable without a link are deleted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from deltalite.errors import DeltaLiteError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """What lies directly in a folder; the root's name is empty. Times are milliseconds UTC.
+    """The direct content of a folder; the root's name is empty. Times are milliseconds UTC.
 
-    Of files, which may be very many, `bases` are the names inside the folder, beside their sizes and times. `folders`
-    are the whole names of those in it, each with the time of its last change, 0 where the storage has none.
+    `bases` are the file names inside the folder; `sizes` and `times_ms` belong to them. `folders` are the whole names
+    of subfolders with their modification times, 0 if the storage has none. `has_more` says that the folder holds other
+    entries, such as links.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What became of files that were to be deleted; one that was not there counts as neither."""
+    """The outcome of a deletion of files; a missing file counts neither as deleted nor as failed."""
 
     deleted: int = 0
     failed: int = 0
@@ -50,7 +51,7 @@ class Deletion:
 
 
 class ListedTree(Protocol):
-    """A folder that can be listed, from several threads at once."""
+    """A folder tree that several threads can list at once."""
 
     @property
     def root(self) -> str:
@@ -59,41 +60,42 @@ class ListedTree(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many requests at once are best."""
+        """The best number of concurrent requests."""
         ...
 
     def list(self, folder: str) -> Folder:
-        """What lies in a folder; nothing where there is none.
+        """Return the content of a folder; empty if it does not exist.
 
         Raises:
-            StorageError, StoragePermissionError: it cannot be listed, so that nobody knows what is there.
+            StorageError, StoragePermissionError: the folder cannot be listed completely.
         """
         ...
 
 
 class TableTree(ListedTree, Protocol):
-    """A folder that can be cleared, from several threads at once."""
+    """A folder tree from which several threads can delete at once."""
 
     @property
     def batch(self) -> int:
-        """How many files are best deleted in one call."""
+        """The best number of files to delete in one call."""
         ...
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
-        """Delete files, as far as they are there and are plain files. Does not raise for a file that it cannot."""
+        """Delete the plain files among `names` that exist. A failure is part of the result and does not raise."""
         ...
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if nothing is in it; whether it did."""
+        """Remove a folder if it is empty. Returns whether it was removed."""
         ...
 
 
 def walk(tree: ListedTree, visit: Callable[[Folder], Iterable[str]]) -> None:
-    """List the root, and then each folder that `visit` names when it is given what lies in the one above.
+    """List the root, and then each folder that `visit` returns for the content of its parent folder.
 
-    Folders come one at a time, in no order but after the one above; a few for each thread are held at once.
+    `visit` is called for one folder at a time. A folder comes after its parent; otherwise the order is arbitrary. A few
+    listings per thread are held at once.
 
-    Raises as `ListedTree.list` does: a listing that lacks a part is none.
+    Raises: as `ListedTree.list`, because an incomplete listing is useless.
     """
     threads = tree.threads
     waiting: deque[str] = deque([""])

@@ -1,7 +1,7 @@
-"""`/lake/orders@v3`: a version or a time behind the address of a table.
+"""A version or a time at the end of a table address, such as `/lake/orders@v3`.
 
-Spellings are delta-spark's: `@v` and a version, or `@` and seventeen digits, `yyyyMMddHHmmssSSS` in UTC. Anything
-else behind an `@` belongs to the path. Standard library only.
+The spellings are those of delta-spark: `@v` and a version, or `@` and seventeen digits, `yyyyMMddHHmmssSSS` in UTC. Any
+other text after an `@` belongs to the path. Standard library only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOMENT = re.compile(r"(?P<path>.+)@(?P<digits>\d{17})/?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedPath:
-    """An address, and at most one of a version and a moment (milliseconds UTC)."""
+    """An address with at most one of a version and a time (milliseconds UTC)."""
 
     path: str
     version: int | None = None
@@ -30,7 +30,7 @@ def parse_versioned_path(address: str) -> VersionedPath:
     """Split the version or time off an address.
 
     Raises:
-        InvalidRequestError: the address is no text, or ends with digits that are no time.
+        InvalidRequestError: the address is not text, or ends with digits that are not a valid time.
     """
     if not isinstance(address, str):
         raise InvalidTableAddressError(
@@ -52,10 +52,10 @@ def parse_versioned_path(address: str) -> VersionedPath:
 
 
 def refuse_version(address: str) -> None:
-    """Return for an address that names a table, not one of its versions: only the newest can be written.
+    """Check that an address names no version, because writes apply to the newest version only.
 
     Raises:
-        InvalidRequestError: a version or a time stands behind it.
+        InvalidRequestError: the address ends with a version or a time.
     """
     given = parse_versioned_path(address)
     if given.version is not None or given.timestamp_ms is not None:
@@ -66,10 +66,10 @@ def refuse_version(address: str) -> None:
 
 
 def resolve_version(address: str, version: int | None, timestamp: str | datetime | None) -> VersionedPath:
-    """One address and at most one version or time, wherever they were given.
+    """Combine an address with a separate version or time.
 
     Raises:
-        InvalidRequestError: more than one was given, one is of another type, or the time cannot be read.
+        InvalidRequestError: more than one version or time is given, one has the wrong type, or the time is invalid.
     """
     given = parse_versioned_path(address)
     choices = [c for c in (given.version, given.timestamp_ms, version, timestamp) if c is not None]
@@ -89,10 +89,10 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
 
 
 def parse_moment_ms(moment: str | datetime) -> int:
-    """ISO 8601 text or a datetime as milliseconds UTC; without a zone it is read as UTC.
+    """Convert ISO 8601 text or a datetime to milliseconds UTC; a time without a time zone counts as UTC.
 
     Raises:
-        InvalidRequestError: the text is no time, or the value neither text nor a datetime.
+        InvalidRequestError: the text is not a time, or the value is neither text nor a datetime.
     """
     if isinstance(moment, str):
         try:
