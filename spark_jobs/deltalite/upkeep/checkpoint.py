@@ -1,9 +1,11 @@
-"""Writing checkpoints: classic ones, and V2 ones with sidecars where the table's policy asks for them.
+"""Writes checkpoints: classic ones, and V2 checkpoints with sidecars if the table's policy requires them.
 
-1 The files are counted in what was encoded, before anything that a reader looks for is published. 2 Sidecars come
-first, then the checkpoint itself, complete or not at all, and `_last_checkpoint` at the end. So a process that is
-killed leaves no half checkpoint. 3 A sound checkpoint of the version is left as it is; one that cannot be read is
-replaced. Protocol: Checkpoints, V2 Spec, Sidecar Files, Last Checkpoint File.
+1. The writer counts the files in the encoded data before it publishes the checkpoint.
+2. It writes sidecars first, then the checkpoint in one put, and `_last_checkpoint` last. A killed process therefore
+   leaves no partial checkpoint.
+3. A readable checkpoint of the version stays; an unreadable one is replaced.
+
+Protocol: Checkpoints, V2 Spec, Sidecar Files, Last Checkpoint File.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, V2_TYPES, CheckpointRows
 
 LARGE_FILES = 1_000_000
-"""Above so many files a table is looked after by Spark, in parallel, and not in the memory of one process."""
+"""The number of files above which Spark writes checkpoints in parallel, instead of one process in its memory."""
 
 _SIDECAR_ACTIONS = 50_000
 _MOST_IN_MEMORY_BYTES = 64 * 1024 * 1024
@@ -38,7 +40,7 @@ _MOST_IN_MEMORY_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedActions:
-    """A Parquet file with actions of a checkpoint: its content, and how many of them it holds."""
+    """A Parquet file with actions of a checkpoint: its content, and the number of actions and adds in it."""
 
     data: bytes
     actions: int
@@ -46,13 +48,13 @@ class EncodedActions:
 
     @classmethod
     def none(cls, types: Mapping[str, pa.StructType]) -> EncodedActions:
-        """A file without a row."""
+        """Return a file without rows."""
         with closing(_Sink(types)) as sink:
             return cls(data=sink.finished(), actions=0, adds=0)
 
     @classmethod
     def of(cls, data: bytes) -> EncodedActions:
-        """What a file holds, as a reader finds it."""
+        """Count the actions in an encoded file by reading it."""
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             has_files = "add" in file.schema_arrow.names
             adds = file.read(columns=["add.path"]).column("add") if has_files else pa.chunked_array([], pa.null())
@@ -61,14 +63,14 @@ class EncodedActions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What several encoded files hold together."""
+    """The totals of several encoded files."""
 
     actions: int = 0
     adds: int = 0
     size_bytes: int = 0
 
     def plus(self, file: EncodedActions) -> Totals:
-        """These with one file more."""
+        """Return the totals with one more file."""
         return Totals(
             actions=self.actions + file.actions,
             adds=self.adds + file.adds,
@@ -79,14 +81,14 @@ class Totals:
 def write_checkpoint(
     snapshot: Snapshot, *, now_ms: int, sidecar_actions: int = _SIDECAR_ACTIONS
 ) -> LastCheckpoint | None:
-    """Write the checkpoint of a snapshot, and point `_last_checkpoint` at it unless that points further.
+    """Write the checkpoint of a snapshot, and point `_last_checkpoint` at it unless it names a newer one.
 
-    None where the version has a sound checkpoint already; `_last_checkpoint` is then mended if it is behind.
+    Returns None if the version already has a readable checkpoint; an older `_last_checkpoint` is then updated.
 
     Raises:
-        CorruptLogError: the encoded checkpoint would not hold the files of the snapshot; nothing is published.
+        CorruptLogError: the encoded checkpoint does not hold the files of the snapshot; nothing is published.
     """
-    file_count = _file_count(snapshot)  # passes over a checkpoint that cannot be read
+    file_count = _file_count(snapshot)  # ignores an unreadable checkpoint
     existing = snapshot.segment.own_checkpoint
     if existing is not None:
         announce_existing(snapshot.store, existing, file_count=file_count)
@@ -97,7 +99,7 @@ def write_checkpoint(
 
 
 def _written(snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_actions: int) -> LastCheckpoint | None:
-    """`write_checkpoint` where the version has none. Raises `StartAgain`, as `Snapshot.file_blocks` does."""
+    """Write the checkpoint of a version that has none. Raises `StartAgain`, as `Snapshot.file_blocks`."""
     if _uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
         sidecars = _encoded_files(rows, sidecar_actions)
@@ -116,14 +118,14 @@ def _written(snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_action
 
 
 def estimated_files(snapshot: Snapshot) -> int:
-    """About how many files the table has: what the hint says of its checkpoint's, and those that newer commits add."""
+    """Return the approximate number of files: those of the checkpoint by `_last_checkpoint`, and those added later."""
     hint = read_last_checkpoint(snapshot.store)
     known = 0 if hint is None else hint.size if hint.num_of_add_files is None else hint.num_of_add_files
     return max(0, known) + snapshot.files_of_commits
 
 
 def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
-    """The whole checkpoint as one file. Raises `StartAgain`, as `Snapshot.file_blocks` does."""
+    """Encode the whole checkpoint as one file. Raises `StartAgain`, as `Snapshot.file_blocks`."""
     rows = CheckpointRows(snapshot, now_ms=now_ms)
     types = {**SMALL_TYPES, **rows.file_types}
     with closing(_Sink(types)) as sink:
@@ -138,12 +140,12 @@ def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
 def publish_v2(
     snapshot: Snapshot, rows: CheckpointRows, sidecars: Iterable[EncodedActions], *, file_count: int, now_ms: int
 ) -> LastCheckpoint:
-    """Publish a V2 checkpoint whose files, `file_count` of them active, stand in `sidecars`; one is held at a time.
+    """Publish a V2 checkpoint with the given sidecars; only one sidecar is held in memory at a time.
 
-    The main file has the columns of the files too, with nothing in them.
+    The main file also has the columns for file actions, without values.
 
     Raises:
-        CorruptLogError: they are more or fewer.
+        CorruptLogError: the sidecars do not hold `file_count` active files.
     """
     store = snapshot.store
     totals, references = Totals(), []
@@ -153,7 +155,7 @@ def publish_v2(
         totals = totals.plus(encoded)
         references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
     check_count(snapshot, totals.adds, file_count)
-    # delta-spark 4.4 looks for a field `add` in this file's schema, and reads no table where it is missing.
+    # delta-spark 4.4 cannot read the table if this file's schema has no field `add`.
     types = {**SMALL_TYPES, **V2_TYPES, **rows.file_types}
     bodies: Mapping[str, list[dict[str, Any]]] = {
         "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(totals)}],
@@ -169,7 +171,7 @@ def publish_v2(
 
 
 def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
-    """Return where a checkpoint holds as many files as the snapshot has. Raises `CorruptLogError`."""
+    """Check that a checkpoint holds as many files as the snapshot. Raises `CorruptLogError`."""
     if adds != expected:
         raise CorruptLogError(
             f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold {adds} files instead of "
@@ -179,7 +181,7 @@ def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
 
 
 def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedActions]:
-    """The files and tombstones, in Parquet files of so many actions."""
+    """Yield the files and tombstones, in Parquet files of at most `most_actions` actions."""
     sink = _Sink(rows.file_types)
     try:
         for kind, structs in rows.files():
@@ -199,7 +201,7 @@ def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedA
 
 
 def _tags(sidecars: Totals) -> dict[str, str]:
-    """What the protocol's tags say of the sidecars. Protocol: Checkpoint Metadata Tags."""
+    """Return the tags that describe the sidecars. Protocol: Checkpoint Metadata Tags."""
     return {
         "sidecarNumActions": str(sidecars.actions),
         "sidecarSizeInBytes": str(sidecars.size_bytes),
@@ -208,7 +210,7 @@ def _tags(sidecars: Totals) -> dict[str, str]:
 
 
 def announce(snapshot: Snapshot, totals: Totals, *, parts: int | None = None) -> LastCheckpoint:
-    """Point `_last_checkpoint` at a new checkpoint whose files hold this, unless it points further."""
+    """Point `_last_checkpoint` at a new checkpoint with these totals, unless it names a newer one."""
     hint = LastCheckpoint(
         version=snapshot.version,
         size=totals.actions,
@@ -221,16 +223,16 @@ def announce(snapshot: Snapshot, totals: Totals, *, parts: int | None = None) ->
 
 
 def announce_existing(store: LogStore, existing: CheckpointFiles, *, file_count: int | None = None) -> None:
-    """Point `_last_checkpoint` at a checkpoint that nobody has counted the actions of, unless it points further.
+    """Point `_last_checkpoint` at an existing checkpoint of unknown size, unless it names a newer one.
 
-    `file_count` are its active files, None where nobody has counted these either.
+    `file_count` is the number of active files, None if unknown.
     """
     hint = LastCheckpoint(version=existing.version, size=-1, parts=existing.parts, num_of_add_files=file_count)
     advance_last_checkpoint(store, hint)
 
 
 def _uses_v2(snapshot: Snapshot) -> bool:
-    """Whether the table asks for V2 checkpoints, and its readers understand them."""
+    """Whether the table's policy requires V2 checkpoints, and its protocol supports them."""
     wanted = props.CHECKPOINT_POLICY.of(snapshot.configuration) == "v2"
     return wanted and "v2Checkpoint" in supported_features(snapshot.protocol)
 
@@ -241,9 +243,9 @@ def _file_count(snapshot: Snapshot) -> int:
 
 
 class _Sink:
-    """A Parquet file of actions in the making: a struct column a kind, exactly one of them set in each row.
+    """A Parquet file of actions under construction: one struct column per kind, exactly one of them set in each row.
 
-    One that grows large does so on the disk of this process, since a buffer that grows is held twice.
+    A large file is kept on disk, because a growing memory buffer temporarily needs twice its size.
     """
 
     def __init__(self, types: Mapping[str, pa.StructType]) -> None:
@@ -261,12 +263,12 @@ class _Sink:
         self._writer.write_table(pa.table(columns, schema=self._schema))
 
     def finished(self) -> bytes:
-        """The whole file."""
+        """Return the whole file."""
         self._writer.close()
         self._file.seek(0)
         return self._file.read()
 
     def close(self) -> None:
-        """Let go of what was written, whole or not."""
-        self._writer.close()  # which would write its end later, into a file that is closed
+        """Discard the file, whether it is finished or not."""
+        self._writer.close()  # otherwise the writer would later write its footer to a closed file
         self._file.close()

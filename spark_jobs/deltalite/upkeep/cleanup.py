@@ -1,13 +1,16 @@
-"""Log cleanup: deleting what the log no longer needs to keep, once it is older than the retention.
+"""Log cleanup: deletes log files that no readable version needs and that are older than the retention.
 
-1 The cutoff is midnight (UTC) of the day that lies `delta.logRetentionDuration` back. 2 The newest commit at or before
-it must stay readable, and so must all that follow. So that version is read: the sound checkpoint that it rests on is
-kept, with its commit and everything after it, and where it rests on none nothing is deleted. 3 `_last_checkpoint` is
-mended first where it names what goes. 4 Files go in ascending order, so that a cleanup that is killed leaves no gap
-above what it reached. 5 Sidecars go when no checkpoint that is left names them and they are older than a day, for a
-checkpoint in the making names its own last. 6 Temporary files of writers that were killed go when they are older than
-the retention and than a day, so that nobody can still be writing them. Protocol: Metadata Cleanup, Handling Backward
-compatibility while moving to UUID-named v2 Checkpoints.
+1. The cutoff is midnight (UTC) of the day `delta.logRetentionDuration` ago.
+2. The newest version at or before the cutoff, and all later versions, stay readable. Cleanup reads that version, and
+   keeps the checkpoint below it, the commit of the checkpoint, and all later files. Without such a checkpoint it
+   deletes nothing.
+3. Cleanup first updates `_last_checkpoint` if it names a file to delete.
+4. It deletes files in ascending order, so a killed cleanup leaves no gap above the files that it deleted.
+5. It deletes a sidecar if no remaining checkpoint names it and it is older than a day, because a writer publishes the
+   checkpoint after its sidecars.
+6. It deletes temporary files of killed writers that are older than the retention and older than a day.
+
+Protocol: Metadata Cleanup, Handling Backward compatibility while moving to UUID-named v2 Checkpoints.
 """
 
 from __future__ import annotations
@@ -36,16 +39,16 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.upkeep.checkpoint import announce_existing
 
-# So this library and Delta's stores on Hadoop call a file until it is complete:
-# `.00000000000000000010.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp`. In `..<name>.crc` Hadoop keeps the checksum of
-# such a file on local disks.
+# The names of incomplete files of this library and of Delta's Hadoop stores, such as
+# `.00000000000000000010.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp`. On local disks, Hadoop keeps the checksum of
+# such a file in `..<name>.crc`.
 _TEMPORARY = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What a cleanup deleted: so many files of the log, sidecars, and temporary files of killed writers."""
+    """The numbers of files that a cleanup deleted: log files, sidecars, and temporary files of killed writers."""
 
     log_files: int = 0
     sidecars: int = 0
@@ -53,12 +56,12 @@ class Cleaned:
 
 
 def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> Cleaned:
-    """Delete what has expired in the log of a table, of which `snapshot` is the newest version known.
+    """Delete the expired log files of a table; `snapshot` is its newest known version.
 
-    At most so many files of the log go, the oldest first; sidecars go once there are no more of these.
+    It deletes at most `at_most` log files, the oldest first, and sidecars only once no expired log file is left.
 
     Raises:
-        DeltaLiteError: the log cannot be read, or a file cannot be deleted; what is left is a sound log.
+        DeltaLiteError: the log cannot be read, or a file cannot be deleted. The remaining log is valid.
     """
     store = snapshot.store
     temporary = _clean_temporary(store, min(_cutoff_ms(snapshot, now_ms), _midnight(now_ms - props.DAY_MS)))
@@ -77,9 +80,10 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
 
 
 def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
-    """The files of the log, of all that it has, that a checkpoint of `kept_version` makes superfluous; ascending.
+    """Return the log files that a checkpoint of `kept_version` makes superfluous, in ascending order.
 
-    Its commit stays for its provenance. A compaction that begins at or before it goes, since it leads nowhere else.
+    The commit of that version stays, for its provenance. A compaction that begins at or before the version is included,
+    because no remaining version can use it.
     """
     found = []
     for name in sorted(names):
@@ -93,7 +97,7 @@ def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
 
 
 def _expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
-    """The checkpoint before which everything has expired, and what that is; None where it is nothing."""
+    """Return the checkpoint to keep and the expired files before it, None if no file has expired."""
     store = snapshot.store
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
     newest_expired = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
@@ -111,9 +115,10 @@ def _expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str
 
 
 def _leave_a_classic_one(store: LogStore, kept: CheckpointFiles) -> None:
-    """See that a classic name is left, by which readers that know no others find the protocol that they lack.
+    """Ensure that a checkpoint with a classic name remains.
 
-    Only a main file in Parquet can be copied under that name.
+    Old readers know only classic names, and learn from the checkpoint that they do not support the table's protocol.
+    Only a Parquet main file can be copied to that name.
     """
     left = list_log(store, kept.version).checkpoints
     has_classic = any(checkpoint.kind is not CheckpointKind.UUID_NAMED for checkpoint in left)
@@ -125,7 +130,7 @@ def _leave_a_classic_one(store: LogStore, kept: CheckpointFiles) -> None:
 
 
 def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
-    """Delete the sidecars that no checkpoint names; how many. None goes while one of these cannot be read."""
+    """Delete the sidecars that no checkpoint names, and return their number; 0 if a checkpoint is unreadable."""
     stored = [sidecar for sidecar in store.list_from(f"{SIDECAR_DIR}/") if sidecar.modified_ms < oldest_ms]
     if not stored:
         return 0
@@ -141,7 +146,7 @@ def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
 
 
 def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
-    """Delete the temporary files of the log that were last written before a moment; how many."""
+    """Delete the temporary log files last written before a time (milliseconds UTC), and return their number."""
     old = [
         stored.name
         for folder in (LOG_DIR, SIDECAR_DIR)
@@ -154,7 +159,7 @@ def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
 
 
 def _hidden(store: LogStore, folder: str) -> Iterator[StoredFile]:
-    """The files of a folder whose names begin with a dot; no others of ours sort before a digit."""
+    """Return the files of a folder whose names begin with a dot."""
     first = f"{folder}/."
     return takewhile(lambda stored: stored.name.startswith(first), store.list_from(first))
 

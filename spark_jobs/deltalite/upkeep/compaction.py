@@ -1,10 +1,9 @@
-"""Writing log compactions: one file in the place of several commits, for readers between two checkpoints.
+"""Writes log compactions: one file that replaces several commits for readers between two checkpoints.
 
-Where checkpoints are far apart a reader opens one file instead of ten. The content is the reconciliation of the
-commits: the newest word on the protocol, the metadata, each transaction, each domain and each file, removed ones too,
-since what they took away may stand before the range. Actions are taken over as they are, fields that are unknown here
-included. Nobody needs a compaction, so a range that is large or incomplete gets none. Protocol: Log Compaction Files,
-Action Reconciliation.
+If checkpoints are far apart, a reader opens one file instead of ten. The file holds the reconciled actions of the
+commits: the newest protocol, metadata, transaction of each app id, domain, and add or remove of each file. Removes
+stay, because their files may have been added before the range. Actions are copied with their unknown fields. A
+compaction is optional, so a large or incomplete range gets none. Protocol: Log Compaction Files, Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 
 
 def write_compaction(store: LogStore, first_version: int, last_version: int) -> bool:
-    """Compact the commits of a range, both ends inclusive; False where it has one already or gets none.
+    """Compact the commits of a range, both ends inclusive. Returns whether a compaction was written.
 
     Raises:
         CorruptLogError: a commit is malformed.
@@ -39,7 +38,7 @@ def write_compaction(store: LogStore, first_version: int, last_version: int) -> 
 
 
 def reconciled(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str, Any]]:
-    """What the commits, in ascending order, say together."""
+    """Return the reconciled actions of commits, which are given in ascending order."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for commit in reversed(commits):
         actions = read_actions(store, commit.name, commit.size_bytes)

@@ -1,8 +1,8 @@
-"""The `_last_vacuum_info` file: up to which version the files that commits removed are gone.
+"""The `_last_vacuum_info` file: the version up to which a vacuum has deleted the removed files.
 
-A vacuum that looks into the log alone begins after that version. delta-spark writes the file too, empty after a full
-vacuum; here a full vacuum says how far it has come as well, so that the next one may be lite. Whatever is wrong with
-the file, the answer is None and the vacuum begins with the oldest commit. delta-spark: LastVacuumInfo.
+A lite vacuum, which reads only the log, begins after that version. delta-spark also writes the file, but leaves it
+empty after a full vacuum. Here a full vacuum records its version too, so the next vacuum can be lite. If the file is
+invalid, the result is None and the vacuum begins with the oldest commit. delta-spark: LastVacuumInfo.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_last_vacuum(store: LogStore) -> int | None:
-    """The version, or None where no vacuum has left one."""
+    """Return the recorded version, or None."""
     data = store.read(LAST_VACUUM)
     if data is None:
         return None
@@ -31,7 +31,7 @@ def read_last_vacuum(store: LogStore) -> int | None:
 
 
 def advance_last_vacuum(store: LogStore, version: int | None) -> None:
-    """Say that everything up to a version is swept, unless more is said already. Never raises: it is only a hint."""
+    """Record a version as vacuumed, unless a newer one is recorded. Never raises, because the file is only a hint."""
     try:
         known = read_last_vacuum(store)
         if version is not None and version >= 0 and (known is None or known < version):

@@ -1,9 +1,9 @@
-"""What follows a commit: its checksum, symlink manifests, the checkpoint at the table's interval, cleanup, compaction.
+"""Upkeep after a commit: version checksum, symlink manifests, checkpoint, log cleanup and log compaction.
 
-The commit stands, so nothing here may fail the task: each step that goes wrong is logged as a warning by its own name,
-and the others are taken all the same. Cleanup is due with the checkpoint and does not need it: it keeps what is still
-readable by itself. What was left undone is done after a later commit. Protocol: Checkpoints, Version Checksum File,
-Metadata Cleanup, Log Compaction Files; the interval is `delta.checkpointInterval`.
+The commit has succeeded, so an error here must not fail the task. A failed step is logged as a warning, the other steps
+still run, and the upkeep after a later commit does the missing work. Cleanup runs together with a checkpoint but does
+not depend on it. A checkpoint is due every `delta.checkpointInterval` versions. Protocol: Checkpoints, Version Checksum
+File, Metadata Cleanup, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
 from deltalite.upkeep.manifests import update_manifests
 
-# Between checkpoints that are further apart, so many commits are compacted into one file.
+# The number of commits in one log compaction. It applies if the checkpoint interval is longer.
 _COMPACTED_COMMITS = 10
-# A log that was never cleaned must not hold up a task; what is left goes after the next checkpoint.
+# The first cleanup of a long log must not delay a task; the cleanup after the next checkpoint continues.
 _MOST_DELETIONS = 1_000
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
-"""Writes the checkpoint of a snapshot at a moment (milliseconds UTC), as `write_checkpoint` does."""
+"""Writes the checkpoint of a snapshot at a time (milliseconds UTC), as `write_checkpoint` does."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,10 @@ def after_commit(
     tree: Callable[[str], TableTree] = LocalTree,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> None:
-    """Do what is due after `version` was committed; `tree` opens the folder of a table by its address. Never raises."""
+    """Do the upkeep that is due after the commit of `version`. Never raises.
+
+    `checkpoint` writes a checkpoint, and `tree` opens the folder of a table by its address.
+    """
     now_ms = clock_ms()
     with _only_warning("Post-commit work", store, version):
         snapshot = Snapshot.load(store, version)
@@ -72,10 +75,10 @@ def after_commit(
 
 @contextmanager
 def _only_warning(step: str, store: LogStore, version: int) -> Iterator[None]:
-    """Log an error of the block as a warning, since the commit is done: a failed task would run again."""
+    """Log an error of the block as a warning, because the commit succeeded and a failed task would run again."""
     try:
         yield
-    except Exception:  # noqa: BLE001  whatever it is
+    except Exception:  # noqa: BLE001  no error may fail the task
         _log.warning(
             "%s failed after version %s of %s was committed. The commit is not affected; a later commit does the work.",
             step,
