@@ -1,8 +1,8 @@
-"""What `_last_checkpoint` says of a checkpoint whose files a version checksum counts otherwise.
+"""Confirms a checkpoint by `_last_checkpoint` if the version checksum contradicts it.
 
-A checksum and a checkpoint each repeat the log. Where they disagree and the commits are gone, a third count decides:
-the writer of the checkpoint noted in `_last_checkpoint` how many files it holds, and how large it is. Protocol: Last
-Checkpoint File.
+A checksum and a checkpoint both repeat the log. If they disagree and the commits are gone, a third count decides: the
+writer of the checkpoint recorded its number of files and its size in `_last_checkpoint`. Protocol: Last Checkpoint
+File.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from deltalite.storage.log_store import LogStore
 
 
 def is_confirmed(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence[str]) -> bool | None:
-    """Whether a checkpoint is as its writer noted; None where nothing was noted of it.
+    """Whether a checkpoint agrees with `_last_checkpoint`; None if that file does not describe it.
 
-    `sources` are the files of the checkpoint. Raises `CorruptCheckpointError` where one of them cannot be read.
+    `sources` are the files of the checkpoint. Raises `CorruptCheckpointError` if one of them cannot be read.
     """
     hint = read_last_checkpoint(store)
     if hint is None or hint.version != checkpoint.version or hint.num_of_add_files is None:
         return None
     if read_files(store, sources, ["path"]).num_rows != hint.num_of_add_files:
         return False
-    has_sidecars = len(sources) > len(checkpoint.names)  # of these, writers count the bytes differently
+    has_sidecars = len(sources) > len(checkpoint.names)  # writers count the bytes of sidecars differently
     if has_sidecars or hint.size_bytes is None:
         return True
     return hint.size_bytes == _size_bytes(store, checkpoint)
 
 
 def _size_bytes(store: LogStore, checkpoint: CheckpointFiles) -> int:
-    """The size of the main files of a checkpoint; its names sort together."""
+    """Return the total size of the main files of a checkpoint, in bytes."""
     total, behind = 0, first_name_of(checkpoint.version + 1)
     for stored in store.list_from(first_name_of(checkpoint.version)):
         if stored.name >= behind:

@@ -1,9 +1,9 @@
-"""The history of a table: who did what, newest first.
+"""The history of a table: the provenance of its commits, newest first.
 
-Each entry is a commit's provenance as its writer gave it, with Spark's names, plus `version` and `timestamp`, which
-replaces the writer's own: it is the time that time travel goes by, so travelling to it gives the version. A commit
-without provenance is an entry too. A commit is read no further than its provenance, which stands first. Protocol:
-Commit Provenance Information.
+Each entry is a commit's provenance with Spark's names, plus `version` and `timestamp`. This `timestamp` replaces the
+one of the writer: it is the time that time travel uses, so time travel to it returns the version. A commit without
+provenance is an entry too. A commit is read only up to its provenance, which comes first. Protocol: Commit Provenance
+Information.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from deltalite.storage.log_store import LogStore
 def read_history(
     store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Entries from `up_to_version` (inclusive) back to the oldest commit the log holds.
+    """Yield the entries from `up_to_version` (inclusive) back to the oldest commit in the log.
 
-    `timestamp` is a datetime in UTC: the time of the commit's file, or the commit's own where `in_commit` covers it
-    (`in_commit_times` of the snapshot's protocol and metadata).
+    `timestamp` is a datetime in UTC: the in-commit timestamp if `in_commit` covers the commit, else the time of the
+    commit's file. `in_commit` is the result of `in_commit_times` for the snapshot's protocol and metadata.
 
     Raises:
-        CorruptLogError: while reading, for a commit that should carry its time and does not.
+        CorruptLogError: a commit lacks its required in-commit timestamp.
     """
     for time, commit in reversed(commit_times(store)):
         if time.version > up_to_version:
             continue
         try:
             info = read_commit_info(store, commit) or {}
-        except VersionGapError:  # log cleanup has come by, and takes the older ones first
+        except VersionGapError:  # log cleanup deleted the commit, and all older ones before it
             return
         carried = in_commit is not None and in_commit.cover(time.version)
         timestamp_ms = required_time(info, commit.name) if carried else time.timestamp_ms

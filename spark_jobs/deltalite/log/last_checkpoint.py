@@ -1,9 +1,9 @@
-"""The `_last_checkpoint` file: a hint where to begin, never the truth.
+"""The `_last_checkpoint` file: a hint for where to start the listing.
 
-Its writer replaces it after the checkpoint is complete, so it may be stale, and some stores show it half written.
-Whatever is wrong with it, its checksum too, the answer is None and the caller lists the log instead. What it says of
-the checkpoint's kind and content is not believed: the listing and the file itself tell. Protocol: Last Checkpoint
-File, JSON checksum.
+A writer replaces it after the checkpoint is complete, so it may be stale, and some stores show it partially written. If
+the file or its checksum is invalid, the result is None and the caller lists the whole log. The checkpoint's kind and
+content come from the listing and from the checkpoint, not from this file. Protocol: Last Checkpoint File, JSON
+checksum.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGEST_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
-    """What the file says. `size` counts actions (-1: not known), `parts` is set for a multi-part checkpoint."""
+    """The content of the file. `size` counts actions (-1 if unknown); `parts` is set for a multi-part checkpoint."""
 
     version: int
     size: int
@@ -32,7 +32,7 @@ class LastCheckpoint:
 
 
 def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
-    """The hint, or None where it is missing or cannot be understood."""
+    """Return the hint, or None if it is missing or invalid."""
     data = store.read_start(LAST_CHECKPOINT, _LARGEST_BYTES + 1)
     if data is None or len(data) > _LARGEST_BYTES:
         return None
@@ -52,14 +52,14 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
 
 
 def advance_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
-    """Replace the hint unless it points further, or as far."""
+    """Replace the hint unless it names the same or a newer version."""
     current = read_last_checkpoint(store)
     if current is None or current.version < hint.version:
         write_last_checkpoint(store, hint)
 
 
 def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
-    """Replace the hint. `version`, `size` and `parts` come first, so that a split read of the file stays consistent."""
+    """Replace the hint. `version`, `size` and `parts` come first, so that a partial read stays consistent."""
     body: dict[str, Any] = {"version": hint.version, "size": hint.size}
     if hint.parts is not None:
         body["parts"] = hint.parts

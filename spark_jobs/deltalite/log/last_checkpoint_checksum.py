@@ -1,8 +1,8 @@
 """The checksum inside `_last_checkpoint`: MD5 over a canonical form of its JSON.
 
-The canonical form lists the leaves: each as its path of keys and array positions, joined by `+`, then `=` and its
-value, in the byte order of the paths. Keys and texts are percent-encoded within quotes; numbers stay as they are
-written. The top-level `checksum` is left out, and an object that has a key twice is invalid. Protocol: JSON checksum.
+The canonical form lists the leaves in the byte order of their paths. Each leaf is its path of keys and array positions,
+joined by `+`, then `=` and its value. Keys and texts are percent-encoded within quotes; numbers keep their spelling.
+The top-level `checksum` is left out, and an object with a duplicate key is invalid. Protocol: JSON checksum.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _KEY = "checksum"
 
 
 class _Number(str):
-    """A number's own text: the canonical form must not respell it."""
+    """The original text of a number, because the canonical form must not change its spelling."""
 
     __slots__ = ()
 
 
 def matches(data: bytes) -> bool:
-    """Whether the JSON in `data` may be believed: it has no `checksum`, or the one that its content gives.
+    """Whether the JSON in `data` is valid: it has no `checksum`, or the `checksum` matches its content.
 
-    False too for what is no JSON object, or has a key twice.
+    False also if `data` is not a JSON object or has a duplicate key.
     """
     try:
         body = json.loads(
@@ -44,14 +44,14 @@ def matches(data: bytes) -> bool:
 
 
 def canonical_md5(body: dict[str, Any]) -> str:
-    """The digest of an object without its `checksum`, as 32 hexadecimal digits."""
+    """Return the digest of an object without its `checksum`, as 32 hexadecimal digits."""
     leaves = sorted(_leaves((), body), key=lambda leaf: leaf[0].encode())
     text = ",".join(f"{path}={value}" for path, value in leaves)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[str, str]]:
-    """The (path, value) pairs below a value, both canonical. Empty objects and arrays have no leaf."""
+    """Yield the canonical (path, value) pairs below a value. Empty objects and arrays have no leaf."""
     if isinstance(value, dict):
         for key, member in value.items():
             yield from _leaves((*path, _quoted(key)), member)
@@ -62,7 +62,7 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[str, str]]:
         yield "+".join(path), str(value)
     elif isinstance(value, str):
         yield "+".join(path), _quoted(value)
-    else:  # true, false and null; whole numbers too, where the object was made and not parsed
+    else:  # true, false and null; also integers if the object was not parsed from text
         yield "+".join(path), json.dumps(value)
 
 

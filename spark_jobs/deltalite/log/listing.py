@@ -1,8 +1,8 @@
-"""What a listing of the log holds: commits, complete checkpoints, compactions and version checksums.
+"""The listing of the log: commits, complete checkpoints, compactions and version checksums.
 
-A name says what a file is; a file of no bytes, or a part without its others, was left by a writer that died and is
-nothing. Several checkpoints of one version may stand side by side; they say the same, and `CheckpointFiles.preference`
-orders them as delta-spark does. Nothing is opened here. Protocol: Checkpoints, Log Compaction Files.
+The name of a file tells its kind. Empty files and incomplete multi-part checkpoints come from killed writers, and are
+ignored. A version may have several checkpoints with the same content; `CheckpointFiles.preference` orders them as
+delta-spark does. This module opens no files. Protocol: Checkpoints, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 
 class CheckpointKind(IntEnum):
-    """How the files of a checkpoint are named; the greater kind is preferred. A classic one may have V2 content."""
+    """The naming scheme of a checkpoint; the greater kind is preferred. A classic one may have V2 content."""
 
     CLASSIC = 0
     MULTI_PART = 1
@@ -25,7 +25,7 @@ class CheckpointKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFiles:
-    """A complete checkpoint: the names of its main files, parts in order. Sidecars are named inside them."""
+    """A complete checkpoint: the names of its main files, with parts in order. The main files name the sidecars."""
 
     version: int
     kind: CheckpointKind = CheckpointKind.CLASSIC
@@ -33,12 +33,12 @@ class CheckpointFiles:
 
     @property
     def parts(self) -> int | None:
-        """How many parts a multi-part checkpoint has, None for others."""
+        """The number of parts of a multi-part checkpoint, None for others."""
         return len(self.names) if self.kind is CheckpointKind.MULTI_PART else None
 
     @property
     def preference(self) -> tuple[int, int, int, tuple[str, ...]]:
-        """Greater is better: the newer version, then by kind, then more parts; the name decides at last."""
+        """The sort key, greater is better: newer version, then kind, then more parts, then the names."""
         return self.version, self.kind, len(self.names), self.names
 
     def is_among(self, names: frozenset[str]) -> bool:
@@ -56,13 +56,13 @@ class LogEntry:
 
     @property
     def is_compaction(self) -> bool:
-        """Whether it stands for several commits, and so has no provenance."""
+        """Whether the entry replaces several commits, and therefore has no provenance."""
         return self.last_version > self.first_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The files of the log from some version on, by what they are. Compactions are in no particular order."""
+    """The log files from some version on, by kind. Compactions are in no particular order."""
 
     commits: Mapping[int, StoredFile]
     checkpoints: tuple[CheckpointFiles, ...]
@@ -71,7 +71,7 @@ class Listing:
 
     @property
     def newest(self) -> int:
-        """The newest version that any file proves, -1 where there is none. A checksum proves nothing."""
+        """The newest version of any commit, checkpoint or compaction, -1 if there is none. Checksums do not count."""
         return max(
             (
                 *self.commits,
@@ -83,7 +83,7 @@ class Listing:
 
 
 def list_log(store: LogStore, from_version: int) -> Listing:
-    """The files of the log from a version on, in one listing."""
+    """List the log files from a version on, with one listing."""
     commits: dict[int, StoredFile] = {}
     checksums: dict[int, StoredFile] = {}
     checkpoints: list[CheckpointFiles] = []
@@ -122,7 +122,7 @@ def _checkpoint(version: int, kind: CheckpointKind, *names: str) -> CheckpointFi
 
 
 def _compaction(parsed: LogFileName, stored: StoredFile) -> list[LogEntry]:
-    """A range of one version, or one that runs backwards, is no compaction."""
+    """Return the compaction, or nothing if its range is a single version or runs backwards."""
     last = parsed.last_version
     if last is None or last <= parsed.version:
         return []
@@ -130,7 +130,7 @@ def _compaction(parsed: LogFileName, stored: StoredFile) -> list[LogEntry]:
 
 
 def _collect_part(parts: dict[tuple[int, int], dict[int, str]], parsed: LogFileName) -> None:
-    """An incomplete set is no checkpoint; two sets of one version do not mix."""
+    """Collect a part of a multi-part checkpoint. Checkpoints with different numbers of parts are kept separate."""
     part, count = parsed.part, parsed.parts
     if part is not None and count is not None and 1 <= part <= count:
         parts.setdefault((parsed.version, count), {})[part] = parsed.name

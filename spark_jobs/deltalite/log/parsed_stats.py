@@ -1,8 +1,9 @@
-"""Statistics that a checkpoint holds as a struct (`stats_parsed`), in the JSON form that the rest of the library reads.
+"""Converts a checkpoint's statistics struct (`stats_parsed`) to the JSON form that the rest of the library reads.
 
-Only used where the JSON is missing (`delta.checkpoint.writeStatsAsJson` is false). Times become ISO 8601 with
-milliseconds, or with more digits where they have them, decimals keep their digits, and what JSON or Python's calendar
-cannot say is left out: a missing bound is always safe. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
+It is used only if the checkpoint lacks the JSON (`delta.checkpoint.writeStatsAsJson` is false). Times become ISO 8601
+with milliseconds, or with more digits if they have them. Decimals keep their digits. Values that JSON or Python's
+calendar cannot express are left out, because a missing bound is always safe. Protocol: Checkpoints (`stats_parsed`),
+Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _FIRST_MICROS, _LAST_MICROS = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_M
 
 
 def stats_texts(parsed: pa.ChunkedArray, instants: Collection[str] = ()) -> pa.ChunkedArray:
-    """The JSON of each struct, null where there is none.
+    """Return the JSON of each struct, null for a null struct.
 
-    `instants` are the dotted paths below the struct of times that are instants though their Arrow type has no zone,
-    as that of INT96 has not.
+    `instants` are the dotted paths, below the struct, of times that are instants although their Arrow type has no time
+    zone, such as INT96 times.
     """
     texts = [_texts(chunk, frozenset(instants)) for chunk in parsed.chunks]
     return pa.chunked_array(texts, pa.string())
 
 
 def stats_of_json(parsed: Any) -> str | None:
-    """The statistics text of a `stats_parsed` that stands in JSON itself.
+    """Return the statistics text of a `stats_parsed` from a JSON checkpoint.
 
-    Bounds with a fraction are left out, since reading them as doubles may have rounded them.
+    Bounds with a fraction are left out, because parsing them as doubles may have rounded them.
     """
     if not isinstance(parsed, dict):
         return None
@@ -59,7 +60,7 @@ def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
 
 
 def _sayable(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
-    """The values in types whose Python values JSON can say; others become null."""
+    """Convert values to types that JSON can express; other values become null."""
     kind = values.type
     if pa.types.is_struct(kind):
         children = [_sayable(values.field(f.name), f"{path}.{f.name}", instants) for f in kind]
@@ -71,7 +72,7 @@ def _sayable(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
         days = values.cast(pa.date32())
         return _within(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())
     if pa.types.is_floating(kind):
-        # By its text, a 32-bit float keeps the few digits that JSON statistics have.
+        # The detour over text gives a 32-bit float the same few digits as in JSON statistics.
         doubles = (values if kind == pa.float64() else values.cast(pa.string())).cast(pa.float64())
         return pc.if_else(pc.is_finite(doubles), doubles, pa.scalar(None, pa.float64()))
     simple = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
@@ -93,7 +94,7 @@ def _within(values: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Ar
 
 
 def _text(value: Any) -> str:
-    """Compact JSON without nulls, with all digits of a decimal."""
+    """Return compact JSON without nulls, with all digits of a decimal."""
     if isinstance(value, dict):
         members = (f"{json.dumps(k, ensure_ascii=False)}:{_text(v)}" for k, v in value.items() if v is not None)
         return "{" + ",".join(members) + "}"

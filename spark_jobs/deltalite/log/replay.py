@@ -1,10 +1,10 @@
-"""Log replay: from the files of a segment to the state of a version.
+"""Log replay: builds the state of a version from the files of its segment.
 
-Commits and compactions are read newest first and everything is decided by the first that speaks: the newest protocol,
-metadata, transaction of an app id, domain, and for each file the newest add or remove. What they touched is then
-masked out of the checkpoint in one vector operation. The files are Arrow tables from the start; those of the
-checkpoint are read when asked for, and so are the statistics of commits that are too large to be held. A checkpoint or
-compaction that cannot be read ends a replay with `PassOver`, which names it. Protocol: Action Reconciliation.
+Replay reads commits and compactions newest first. The first action about a subject decides: the protocol, the metadata,
+the transaction of an app id, a domain, and the add or remove of a file. One vector operation then removes the files
+that they touched from the checkpoint. Files are Arrow tables throughout. The checkpoint's files are read on demand, and
+so are the statistics of commits that are too large for memory. An unreadable checkpoint or compaction ends the replay
+with `PassOver`, which names it. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from deltalite.protocol.actions import (
 from deltalite.protocol.paths import is_plain
 from deltalite.storage.log_store import LogStore, StoredFile
 
-# Of commits and compactions that are larger together, statistics are not held, but read again when they are asked for.
+# If commits and compactions are larger in total, their statistics are not held in memory but read again on demand.
 _HELD_BYTES = 512 * 1024 * 1024
 _STATS = "stats"
 _BLOCK_ROWS = 50_000
@@ -46,8 +46,8 @@ _FILE_KINDS = (AddFile.action, RemoveFile.action)
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
-class PassOver(Exception):  # noqa: N818  no error yet: the caller may find other files that say the same
-    """The checkpoint or the compaction `name` cannot be read, as `error` says."""
+class PassOver(Exception):  # noqa: N818  not an error yet: other files may have the same content
+    """The signal that the checkpoint or compaction `name` cannot be read; `error` tells why."""
 
     def __init__(self, name: str, error: CorruptLogError) -> None:
         super().__init__(name)
@@ -57,12 +57,12 @@ class PassOver(Exception):  # noqa: N818  no error yet: the caller may find othe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedLog:
-    """The state of a version, with the files of its checkpoint still to be read.
+    """The state of a version; the files of its checkpoint are read on demand.
 
-    `transactions` and `domains` hold the newest of each id; removed domains are gone. Nothing is filtered by age here.
-    `adds` and `removes` are what the commits say, with all columns (but statistics, where these are not held), and
-    `touched` the keys of both, to be masked out of the checkpoint; without one there is no need of them. `sources` are
-    the files that hold the checkpoint's own.
+    - `transactions`, `domains`: the newest of each id, without removed domains. Expired ones are included.
+    - `adds`, `removes`: the file actions of the commits with all columns. Statistics are missing if not `holds_stats`.
+    - `touched`: the keys of both, which override the checkpoint's files; empty without a checkpoint.
+    - `sources`: the files that hold the checkpoint's file actions.
     """
 
     store: LogStore
@@ -78,15 +78,15 @@ class ReplayedLog:
     holds_stats: bool
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """The active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `PassOver`."""
+        """Return the active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `PassOver`."""
         if _STATS in columns and not self.holds_stats:
             return pa.concat_tables(self.file_blocks(columns))
         return self._reconciled(read_files, columns, self.adds)
 
     def file_blocks(self, columns: Sequence[str], most_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
-        """The same files in blocks of a bounded number of rows, so that they are never held all at once.
+        """Yield the same files in blocks of at most `most_rows` rows, at least one block, to bound the memory.
 
-        There is one at least. Raises `PassOver`, after some of the blocks perhaps.
+        Raises `PassOver`, possibly after some blocks.
         """
         yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
         if self.segment.checkpoint is not None:
@@ -98,7 +98,10 @@ class ReplayedLog:
                 yield table.slice(at, most_rows).select(list(columns))
 
     def _checkpoint_blocks(self, name: str, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
-        """What nobody overrules of the checkpoint, which is read twice: rows are told by their places."""
+        """Yield the checkpoint's files that newer commits do not override.
+
+        The checkpoint is read twice, and rows are matched by position.
+        """
         needed = ("path", "deletionVector")
         files = read_files(self.store, self.sources, needed)
         dropped = overruled(files, self.touched)
@@ -120,7 +123,7 @@ class ReplayedLog:
         )
 
     def _adds_again(self) -> Iterator[pa.Table]:
-        """The adds of the commits with their statistics, read a second time."""
+        """Read the adds of the commits a second time, with their statistics."""
         state = _State()
         for entry in reversed(self.segment.entries):
             with _to_be_passed_over(entry.file.name) if entry.is_compaction else nullcontext():
@@ -130,7 +133,7 @@ class ReplayedLog:
         yield from state.adds.take()
 
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
-        """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too.
+        """Return the removed files that the log still holds, including expired ones, with `columns` of `REMOVE_TYPES`.
 
         Raises `PassOver`.
         """
@@ -156,8 +159,8 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
     """Replay a segment.
 
     Raises:
-        CorruptLogError: a commit is no valid JSON, or there is no protocol or metadata.
-        VersionGapError: a commit vanished.
+        CorruptLogError: a commit is not valid JSON, or there is no protocol or metadata.
+        VersionGapError: a commit was deleted meanwhile.
         PassOver: the checkpoint or a compaction cannot be read; the caller may try another segment.
     """
     holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _HELD_BYTES
@@ -180,7 +183,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
     if state.protocol is None or state.metadata is None:
         missing = "protocol" if state.protocol is None else "metadata"
         problem = f"The log of {store.root} has no {missing} up to version {segment.version}."
-        if segment.checkpoint is not None:  # which must hold both
+        if segment.checkpoint is not None:  # a valid checkpoint holds both
             raise PassOver(segment.checkpoint.names[0], CorruptCheckpointError(problem, remedy=_REMEDY))
         raise CorruptLogError(problem, remedy=_REMEDY)
     return ReplayedLog(
@@ -199,7 +202,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
 
 
 def check_compaction(store: LogStore, entry: LogEntry) -> None:
-    """Return where a compaction can be used. Raises `CorruptLogError` where it is malformed or was never reconciled."""
+    """Check that a compaction is usable. Raises `CorruptLogError` if it is malformed or not reconciled."""
     state = _State(without=(_STATS,))
     for _ in state.applied_blocks(store, entry):
         state.adds.take()
@@ -208,17 +211,17 @@ def check_compaction(store: LogStore, entry: LogEntry) -> None:
 
 
 def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None:
-    """The provenance in a commit, None where it has none; the file is read no further than there.
+    """Return the provenance of a commit, None if it has none. The file is read only up to the provenance.
 
     Raises:
-        CorruptLogError: a line before it is no action.
+        CorruptLogError: a line before the provenance is not an action.
     """
     bodies = (body for kind, body in read_actions(store, commit.name, commit.size_bytes) if kind == CommitInfo.action)
     return next(bodies, None)
 
 
 class _State:
-    """What the newer commits have decided so far; of adds not the columns that it is to do `without`."""
+    """The state that the newer commits define so far; adds lack the columns `without`."""
 
     def __init__(self, without: Sequence[str] = ()) -> None:
         self.protocol: Protocol | None = None
@@ -231,15 +234,16 @@ class _State:
         self.retracted: set[str] = set()
 
     def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
-        """Take over what a commit says and no newer one has said."""
+        """Apply the actions of a commit that no newer commit overrides."""
         for _ in self.applied_blocks(store, entry):
             pass
 
     def applied_blocks(self, store: LogStore, entry: LogEntry) -> Iterator[None]:
-        """The same block by block, so that the caller can look between them. Its adds count before its removes.
+        """Apply the actions block by block, so that the caller can act between blocks.
 
-        Within a commit one path may be removed with one deletion vector and added with another: their keys differ.
-        A compaction has one action about a file. Raises `CorruptLogError`.
+        If a commit adds and removes the same file, the add applies. One path may be removed with one deletion vector
+        and added with another, because their keys differ. A compaction has one action per file. Raises
+        `CorruptLogError`.
         """
         name, removed_here = entry.file.name, set[str]()
         once = SubjectsOnce(name) if entry.is_compaction else None
@@ -277,12 +281,12 @@ class _State:
             self.removes.append(body)
 
     def flush(self) -> None:
-        """Check the files that were collected so far. Raises `CorruptLogError` where one is malformed."""
+        """Check the files collected so far. Raises `CorruptLogError` if one is malformed."""
         self.adds.flush()
         self.removes.flush()
 
     def _is_settled(self, kind: str) -> bool:
-        """Whether an action of this kind no longer counts, so that it need not even be well-formed."""
+        """Whether an action of this kind has no effect any more, so that it may be malformed."""
         return (
             kind == CommitInfo.action
             or (kind == Metadata.action and self.metadata is not None)
@@ -290,7 +294,7 @@ class _State:
         )
 
     def apply_small(self, action: Action) -> None:
-        """Take over an action other than a file's, unless a newer one of its kind is known."""
+        """Apply an action other than a file action, unless a newer one about its subject is known."""
         match action:
             case Protocol():
                 self.protocol = self.protocol or action
@@ -306,7 +310,7 @@ class _State:
 
 @contextmanager
 def _to_be_passed_over(name: str) -> Iterator[None]:
-    """What is wrong with this file may be nothing where others say the same."""
+    """Convert `CorruptLogError` to `PassOver`, because other files may replace this one."""
     try:
         yield
     except CorruptLogError as error:
@@ -316,7 +320,7 @@ def _to_be_passed_over(name: str) -> Iterator[None]:
 def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
     path, vector = body.get("path"), body.get("deletionVector")
     if type(path) is str and vector is None and is_plain(path):
-        return path  # as `file_key` has it, for nearly all files
+        return path  # equals `file_key`, and is faster for nearly all files
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
             f"{name} has a {kind} without a path, or with a malformed deletion vector.", remedy=_REMEDY

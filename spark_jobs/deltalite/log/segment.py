@@ -1,10 +1,10 @@
-"""The files of the log that make one version: a checkpoint and the commits after it, or all commits from 0 on.
+"""The log files of one version: a checkpoint and the commits after it, or all commits from 0 on.
 
-`LogSegment` is the gate: once it exists, its commits and compactions follow one another without a gap or an overlap up
-to its version, and its checkpoint is complete. `find_segment` chooses it from a listing: the newest complete
-checkpoint at or below the version, then the fewest files that cover the rest, and none that the caller found
-unreadable. `_last_checkpoint` only says where to begin to list. Protocol: Action Reconciliation, Checkpoints, Log
-Compaction Files.
+`LogSegment` guarantees that its commits and compactions reach its version without a gap or an overlap, and that its
+checkpoint is complete. `find_segment` selects it from a listing: the newest complete checkpoint at or below the
+version, then the fewest files that cover the later commits. It skips files that the caller found unreadable.
+`_last_checkpoint` only tells where the listing starts. Protocol: Action Reconciliation, Checkpoints, Log Compaction
+Files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSegment:
-    """The files that make `version`.
+    """The log files of `version`.
 
-    `entries` are ascending and begin right after the checkpoint (or at 0). `newest_file` is the commit of `version`
-    itself, also where a checkpoint or a compaction covers it, None where it is gone. `checksum` is the version's
-    checksum file, where there is one.
+    - `entries`: commits and compactions in ascending order, starting right after the checkpoint (or at 0).
+    - `newest_file`: the commit of `version`, even if a checkpoint or a compaction covers it; None if the log no longer
+      holds it.
+    - `checksum`: the version's checksum file, if any.
     """
 
     version: int
@@ -48,29 +49,29 @@ class LogSegment:
 
     @property
     def own_checkpoint(self) -> CheckpointFiles | None:
-        """The checkpoint of `version` itself, None where this rests on an older one or on none."""
+        """The checkpoint of `version` itself, None if the segment uses an older one or none."""
         is_own = self.checkpoint is not None and self.checkpoint.version == self.version
         return self.checkpoint if is_own else None
 
     @property
     def commits(self) -> tuple[StoredFile, ...]:
-        """The commits to be read, ascending."""
+        """The commits to read, in ascending order."""
         return tuple(entry.file for entry in self.entries if not entry.is_compaction)
 
     @property
     def compactions(self) -> tuple[StoredFile, ...]:
-        """The compactions to be read in the place of their commits, ascending."""
+        """The compactions to read instead of their commits, in ascending order."""
         return tuple(entry.file for entry in self.entries if entry.is_compaction)
 
 
 def find_segment(store: LogStore, version: int | None = None, *, unreadable: Collection[str] = ()) -> LogSegment:
-    """The segment of `version`, or of the newest version where None.
+    """Find the segment of `version`, or of the newest version if it is None.
 
-    Checkpoints and compactions that have a file in `unreadable` (names) are passed over.
+    Checkpoints and compactions with a file named in `unreadable` are skipped.
 
     Raises:
         TableNotFoundError: the log is empty or absent.
-        VersionNotFoundError: the version is newer than the table, or older than what the log still holds.
+        VersionNotFoundError: the version is newer than the table, or older than the oldest version in the log.
         VersionGapError: a commit in between is missing, or only unreadable files lead to the version.
     """
     avoided = frozenset(unreadable)
@@ -109,7 +110,7 @@ def _best_checkpoint(listing: Listing, version: int | None, avoided: frozenset[s
 
 
 def _cover(listing: Listing, first: int, last: int, avoided: frozenset[str]) -> tuple[LogEntry, ...]:
-    """The fewest commits and compactions that cover `first` to `last`; all commits where nothing covers them."""
+    """Return the fewest commits and compactions that cover `first` to `last`, or all commits if there is a gap."""
     commits = [_entry(v, listing.commits[v]) for v in sorted(listing.commits) if first <= v <= last]
     compactions = [
         c
@@ -120,9 +121,9 @@ def _cover(listing: Listing, first: int, last: int, avoided: frozenset[str]) -> 
 
 
 def _shortest_path(entries: Iterable[LogEntry], first: int, last: int) -> tuple[LogEntry, ...]:
-    """The fewest entries that follow one another from `first` to `last`, or all commits where they do not.
+    """Return the fewest consecutive entries from `first` to `last`, or all commits if there is a gap.
 
-    From the end backwards: the best way on from a version is one entry and the best way on from where it ends.
+    The search runs backwards: the best path from a version is one entry plus the best path from the end of that entry.
     """
     entries = list(entries)
     ways: dict[int, tuple[int, LogEntry | None]] = {last + 1: (0, None)}
@@ -144,7 +145,7 @@ def _entry(version: int, commit: StoredFile) -> LogEntry:
 
 
 def _check_reaches_back(root: str, target: int, listing: Listing) -> None:
-    """Without a checkpoint the commits must begin at 0; say as exactly as possible why they do not."""
+    """Raise the most specific error if the segment has no checkpoint and its commits do not begin at 0."""
     if 0 in listing.commits or any(c.first_version == 0 for c in listing.compactions):
         return
     oldest = min((c.version for c in listing.checkpoints), default=None)

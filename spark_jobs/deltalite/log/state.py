@@ -1,9 +1,9 @@
-"""The state of a version: protocol and metadata from its checksum file where there is one, the rest by replay.
+"""The state of a version: protocol and metadata from its checksum file if there is one, the rest by log replay.
 
-A checkpoint or compaction that cannot be read, or that contradicts the version's checksum, is passed over for other
-files that say the same: another checkpoint of the version, an older one, or the commits from 0 on, which overrule the
-checksum. Only when nothing is left is it an error. A checksum that miscounts the files is not used where the log is
-known to be right (see `_counted`), since other writers have left such checksums. The version itself never changes.
+If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
+replace it: another checkpoint of the version, an older one, or the commits from 0 on, which override the checksum. It
+is an error only if no other files can rebuild the version. Other writers have left checksums with wrong file counts, so
+a wrong checksum is dropped if the log is known to be right (see `_counted`). The version itself never changes.
 Protocol: Action Reconciliation, Version Checksum File.
 """
 
@@ -28,17 +28,17 @@ from deltalite.version import is_ours
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-# Spark lists the files themselves in a checksum only while they are few.
+# A larger checksum is not read. Spark lists the files themselves in a checksum only if they are few.
 _LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
 _SHOWN = 300
 
 
-class StartAgain(Exception):  # noqa: N818  no error: whoever reads in blocks begins once more
-    """The blocks that were given so far are void, since the version is rebuilt from other files of the log now."""
+class StartAgain(Exception):  # noqa: N818  not an error: a caller that reads blocks starts again
+    """The signal that all previous blocks are invalid, because other log files now rebuild the version."""
 
 
 class LogState:
-    """What the log says of one version; made by `open`."""
+    """The state of one version by the log; use `open` to create it."""
 
     def __init__(self, store: LogStore, segment: LogSegment, checksum: VersionChecksum | None) -> None:
         self.store = store
@@ -51,10 +51,10 @@ class LogState:
 
     @classmethod
     def open(cls, store: LogStore, version: int | None = None) -> LogState:
-        """The state of `version`, or of the newest version; without a checksum file the commits are read at once.
+        """Open the state of `version`, or of the newest version. Without a checksum file this replays the log.
 
         Raises:
-            TableNotFoundError, VersionNotFoundError, VersionGapError: as `find_segment` says.
+            TableNotFoundError, VersionNotFoundError, VersionGapError: see `find_segment`.
             CorruptLogError, CorruptCheckpointError: no files of the log can rebuild the version.
         """
         segment = find_segment(store, version)
@@ -80,14 +80,14 @@ class LogState:
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
-        """The domains that are not removed."""
+        """The domain metadata that is not removed, by domain."""
         return self._ask(lambda log: log.domains)
 
     @property
     def commit_info(self) -> Mapping[str, Any] | None:
         """The provenance of the version's commit, None where the log no longer holds the commit or it has none.
 
-        It is read once. Not a `cached_property`, for the reason that `Snapshot.files` gives.
+        It is read once. `Snapshot.files` explains why this is not a `cached_property`.
         """
         if self._commit_info is None:
             newest = self.segment.newest_file
@@ -95,7 +95,7 @@ class LogState:
         return self._commit_info[0]
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """The active files, with `columns` of `ADD_TYPES`, in no particular order.
+        """Return the active files, with `columns` of `ADD_TYPES`, in no particular order.
 
         Raises:
             CorruptLogError: the log cannot be read, or contradicts the version's checksum file.
@@ -103,11 +103,13 @@ class LogState:
         return self._ask(lambda log: self._counted(log, log.files(columns)))
 
     def file_blocks(self, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
-        """The active files in blocks of a bounded number of rows; one at least.
+        """Yield the active files in blocks of at most `most_rows` rows, at least one block.
+
+        The number of files is not compared with the checksum file.
 
         Raises:
-            StartAgain: a file of the log turned out to be unusable, and others say the same.
-            CorruptLogError: the log cannot be read. Nobody has counted the files.
+            StartAgain: a log file is unusable, and other files can replace it.
+            CorruptLogError: the log cannot be read.
         """
         log = self._ask(lambda log: log)
         try:
@@ -118,15 +120,15 @@ class LogState:
 
     @property
     def files_of_commits(self) -> int:
-        """How many of the active files are in the commits and compactions behind the checkpoint."""
+        """The number of active files that commits and compactions after the checkpoint added."""
         return self._ask(lambda log: int(log.adds.num_rows))
 
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
-        """The removed files that the log still remembers, with `columns` of `REMOVE_TYPES`, expired ones too."""
+        """Return the removed files in the log, including expired ones, with `columns` of `REMOVE_TYPES`."""
         return self._ask(lambda log: log.tombstones(columns))
 
     def _ask(self, read: Callable[[ReplayedLog], _T]) -> _T:
-        """Read from the replayed log, passing over files until one way to rebuild the version is sound."""
+        """Read from the replayed log; skip unusable files until other files can rebuild the version."""
         while True:
             try:
                 if self._replayed is None:
@@ -143,12 +145,12 @@ class LogState:
             if unusable.error is self._miscount and self._is_foreign():
                 self._drop_checksum(unusable.error)
                 return
-            raise unusable.error from None  # which says more than that nothing else leads to the version
+            raise unusable.error from None  # more specific than the error of the failed search
         _log.warning("%s Falling back to other files of the log.", unusable.error)
         self.segment, self._avoided, self._replayed = segment, avoided, None
 
     def _agreed(self, log: ReplayedLog) -> ReplayedLog:
-        """The log, if it says what the checksum says of the protocol and the metadata."""
+        """Return the log if its protocol and metadata agree with the checksum."""
         if self.checksum is not None:
             said = facts_of(self.checksum.protocol, self.checksum.metadata)
             found = facts_of(log.protocol, log.metadata)
@@ -158,15 +160,17 @@ class LogState:
                     f"the {differing} {said[differing]!s:.{_SHOWN}}", f"{found[differing]!s:.{_SHOWN}}"
                 )
                 self._blame_other_files(error)
-                raise error  # what was said of this version before came from the checksum
+                raise error  # callers already got the protocol and metadata of the checksum
         return log
 
     def _counted(self, log: ReplayedLog, files: pa.Table) -> pa.Table:
-        """The files, if they are as many and as large as the checksum says, or if the checksum is known to be wrong.
+        """Return the files if their number and size agree with the checksum, or if the checksum is known to be wrong.
 
-        1 The commits are the log and the checksum only repeats them, so commits from 0 on overrule it. 2 So does a
-        checkpoint that is as `_last_checkpoint` says. 3 Else other files of the log are tried. 4 Where there are none,
-        the checksum of a commit of another writer is dropped, and that of our own commit makes an error.
+        1. The checksum only repeats the commits, so commits from 0 on override it.
+        2. A checkpoint that `_last_checkpoint` confirms overrides it too.
+        3. Otherwise other files of the log are tried.
+        4. If there are none, the checksum of another writer's commit is dropped, and that of our own commit causes an
+           error.
         """
         error = None if self.checksum is None else self._miscounted(files, self.checksum)
         if error is not None:
@@ -183,7 +187,7 @@ class LogState:
         self.checksum = None
 
     def _is_foreign(self) -> bool:
-        """Whether another writer committed the version, or nobody knows who did."""
+        """Whether another or an unknown writer committed the version."""
         info = self.commit_info
         return info is None or not is_ours(info.get("engineInfo"))
 
@@ -205,7 +209,7 @@ class LogState:
         )
 
     def _blame_other_files(self, error: CorruptLogError) -> None:
-        """Let a compaction or the checkpoint be passed over, where there is one."""
+        """Raise `PassOver` for a compaction or the checkpoint, if the segment has one."""
         for file in self.segment.compactions:
             raise PassOver(file.name, error)
         if self.segment.checkpoint is not None:
@@ -213,7 +217,7 @@ class LogState:
 
 
 def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | None:
-    """The version's checksum; None where there is none that can be used."""
+    """Return the version's checksum, None if there is no usable one."""
     file = segment.checksum
     if file is None or file.size_bytes > _LARGEST_CHECKSUM_BYTES:
         return None
@@ -225,7 +229,7 @@ def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | No
 
 
 def facts_of(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
-    """What all spellings of one protocol and one metadata have in common, by the names that people give it."""
+    """Return the content of a protocol and metadata independent of spelling, under readable names."""
     return {
         "reader version": protocol.min_reader_version,
         "writer version": protocol.min_writer_version,
@@ -239,7 +243,7 @@ def facts_of(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
 
 
 def _json_value(text: str) -> object:
-    """What the JSON says, whatever its blanks; a text that is no JSON is itself."""
+    """Return the parsed JSON, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

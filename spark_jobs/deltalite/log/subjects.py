@@ -1,8 +1,8 @@
-"""What an action is about. Of all actions about one subject, the newest counts.
+"""The subjects of actions. Of all actions about one subject, the newest one applies.
 
-Adds and removes of one file are about one subject, and so are all metadata. A log compaction is the outcome of a
-reconciliation, so it names each subject once. One that names a subject twice was never reconciled: its lines have no
-order, so nobody can tell which of them counts. Protocol: Action Reconciliation, Log Compaction Files.
+Adds and removes of one file have the same subject, and so have all metadata actions. A log compaction is reconciled, so
+it names each subject once. A compaction that names a subject twice is invalid, because its lines have no order that
+decides which one applies. Protocol: Action Reconciliation, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RECONCILED_KINDS = (
 
 
 def subject_of(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
-    """The subject of an action of one of `RECONCILED_KINDS`."""
+    """Return the subject of an action of one of `RECONCILED_KINDS`."""
     match kind:
         case AddFile.action | RemoveFile.action:
             return "file", file_key(body["path"], body.get("deletionVector"))
@@ -39,7 +39,7 @@ def subject_of(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class SubjectsOnce:
-    """Checks that a compaction names each subject once; `name` is its file."""
+    """A check that a compaction names each subject once; `name` is its file."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,13 +47,13 @@ class SubjectsOnce:
         self._others: set[tuple[str, str]] = set()
 
     def take_file(self, key: str) -> None:
-        """Take an add or a remove by its `file_key`. Raises `CorruptLogError` for a second one of the file."""
+        """Record an add or remove by its `file_key`. Raises `CorruptLogError` for the second one of a file."""
         if key in self._files:
             self._refuse(f"the file {key!r:.200}")
         self._files.add(key)
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Take an action that is about no file. Raises `CorruptLogError` for a second one of its subject."""
+        """Record an action other than a file action. Raises `CorruptLogError` for the second one of a subject."""
         if kind in RECONCILED_KINDS:
             subject = subject_of(kind, body)
             if subject in self._others:

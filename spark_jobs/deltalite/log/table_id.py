@@ -1,8 +1,7 @@
 """The table's id and metadata, read in bounded memory for a process that serves others, such as Airflow's triggerer.
 
-`LogState` gives them too, but it parses whole files of the log at once. Here a checksum is parsed only if it is
-small, commits are scanned in chunks, and of a Parquet checkpoint only the column of the id is read. Protocol: Change
-Metadata.
+`LogState` provides them too, but it parses whole log files at once. This module parses a checksum only if it is small,
+scans commits in chunks, and reads only the id column of a Parquet checkpoint. Protocol: Change Metadata.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ID_COLUMN = "metaData.id"
 
 
 def read_table_id(store: LogStore) -> str | None:
-    """The id of the table at its newest version; None if there is no table, or if its checkpoint does not tell.
+    """Return the table's id at its newest version; None if there is no table, or the checkpoint does not show the id.
 
     Raises:
         CorruptLogError, VersionGapError: a commit is malformed or missing.
@@ -41,7 +40,9 @@ def read_table_id(store: LogStore) -> str | None:
 
 
 def read_bounded_metadata(store: LogStore) -> Metadata | None:
-    """The metadata at the newest version; None if only a checkpoint or a large checksum holds it, or there is no table.
+    """Return the metadata at the newest version.
+
+    None if there is no table, or if only a checkpoint or a large checksum holds the metadata.
 
     Raises: as `read_table_id`.
     """

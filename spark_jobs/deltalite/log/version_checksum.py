@@ -1,10 +1,9 @@
-"""The version checksum (`<version>.crc`): what a writer says of the table right after its commit.
+"""The version checksum (`<version>.crc`): a summary of the table that a writer stores after its commit.
 
-It repeats the protocol and the metadata of a version, so that a reader may begin there instead of replaying the log,
-and it counts the files, so that a replay can be compared with it. It is written after the commit and need not exist;
-whatever is wrong with one, the answer is None and the reader replays the log. The transactions that it may list are
-neither read nor written: a run that is told of a wrong one would write twice, or never. Protocol: Version Checksum
-File.
+It repeats the protocol and metadata of a version, so a reader can use them without log replay. It also counts the
+files, so a replay can be verified. The file is optional. If it is invalid, the result is None and the reader replays
+the log. Its transactions are neither read nor written, because a wrong one would make a run write twice or not at all.
+Protocol: Version Checksum File.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from deltalite.protocol.actions import Metadata, Protocol, from_json, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChecksum:
-    """What the file says.
+    """The content of the file.
 
-    `num_deleted_records` and `num_deletion_vectors` count what deletion vectors mark. `txn_id` names the commit.
-    Each is None where the file does not say.
+    `num_deleted_records` counts soft-deleted rows, and `num_deletion_vectors` the vectors. `txn_id` identifies the
+    commit. Each of them is None if the file lacks it.
     """
 
     protocol: Protocol
@@ -34,7 +33,7 @@ class VersionChecksum:
     txn_id: str | None = None
 
     def to_bytes(self, *, in_commit_timestamp_ms: int | None) -> bytes:
-        """The content of the file, with the time that the version's commit carries."""
+        """Return the content of the file, with the in-commit timestamp of the version's commit, if any."""
         body = {
             "txnId": self.txn_id,
             "tableSizeBytes": self.table_size_bytes,
@@ -52,9 +51,9 @@ class VersionChecksum:
 
 
 def parse_version_checksum(data: bytes, source: str) -> VersionChecksum | None:
-    """The content of a checksum file, or None where it is no checksum as the protocol has it; never raises.
+    """Parse a checksum file; None if any field is invalid, because then the other fields are not trusted either.
 
-    A file in which anything that is read here is wrong is not trusted for the rest either. `source` is its name.
+    Never raises. `source` is the name of the file.
     """
     try:
         body = json.loads(data)

@@ -25,7 +25,7 @@ class TaskRun:
     try_number: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON object, with keys in the style of Spark's provenance."""
+        """Return the JSON object, with keys in the style of Spark's provenance."""
         names = {"dag_id": "dagId", "task_id": "taskId", "run_id": "runId", "map_index": "mapIndex"}
         return {names.get(key, "tryNumber"): value for key, value in asdict(self).items()}
 
