@@ -1,8 +1,8 @@
-"""The actions of the log's JSON files (commits, compactions, JSON checkpoints), without holding a file in memory.
+"""Reads the actions of the log's JSON files (commits, compactions, JSON checkpoints) in blocks.
 
-A large file is read in blocks of whole lines, so a commit of any size costs one block and its longest line. The adds
-and removes in it are turned into Arrow tables every few thousand, since a million Python objects are ten times as
-large. Errors name the file and the line. Protocol: Delta Log Entries, Log Compaction Files, V2 Spec.
+A large file is read in blocks of whole lines, so a commit of any size needs memory for one block and its longest line.
+Adds and removes are converted to Arrow tables every few thousand actions, because Python objects need ten times as
+much memory. Errors name the file and the line. Protocol: Delta Log Entries, Log Compaction Files, V2 Spec.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _FILE_TYPES: Mapping[type[AddFile | RemoveFile], Mapping[str, pa.DataType]] = {
 
 
 def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[bytes]:
-    """The content of a file in blocks that end with a line; a file known to be small is read at once.
+    """Yield the content of a file in blocks of whole lines; a file with a known small size is read at once.
 
     Raises:
-        VersionGapError: the file is not there.
-        CorruptLogError: a line is longer than any action.
-        StorageError, StoragePermissionError: storage failed to answer, or refused.
+        VersionGapError: the file does not exist.
+        CorruptLogError: a line is too long for an action.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     if size_bytes is not None and size_bytes <= _BLOCK_BYTES:
         data = store.read(name)
@@ -51,7 +51,7 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
 
 @contextmanager
 def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
-    """Open a file of the log; what goes wrong in the block raises as `read_blocks` says."""
+    """Open a log file; errors in the block are converted to those of `read_blocks`."""
     try:
         with store.open(name) as handle:
             yield handle
@@ -89,29 +89,29 @@ def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:
 def read_action_blocks(
     store: LogStore, name: str, size_bytes: int | None = None
 ) -> Iterator[tuple[int, list[tuple[str, dict[str, Any]]]]]:
-    """The (kind, body) pairs of a file, unknown kinds too, block by block, each with the size of its block in bytes.
+    """Yield the (kind, body) pairs of each block of a file, including unknown kinds, with the block's size in bytes.
 
     Raises:
-        CorruptLogError: a line is no JSON object of one action; and as `read_blocks`.
+        CorruptLogError: a line is not a JSON object; and as `read_blocks`.
     """
     for read_bytes, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
         yield read_bytes, list(pairs)
 
 
 def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The (kind, body) pairs of a file, unknown kinds too.
+    """Yield the (kind, body) pairs of a file, including unknown kinds.
 
-    Raises as `read_action_blocks` does, though not before the lines ahead of a bad one have been given.
+    Raises: as `read_action_blocks`, after it has yielded the lines before the invalid one.
     """
     for _, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
         yield from pairs
 
 
 def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The (kind, body) pairs of a file whose content is `data`, unknown kinds too. Only one block is parsed at a time.
+    """Yield the (kind, body) pairs in the content of a file, including unknown kinds; one block is parsed at a time.
 
     Raises:
-        CorruptLogError: a line is no JSON object of one action; the caller has the lines ahead of it by then.
+        CorruptLogError: a line is not a JSON object; the lines before it have been yielded.
     """
     for _, pairs in _parsed_blocks(_blocks(pa.BufferReader(data), name), name):
         yield from pairs
@@ -126,7 +126,7 @@ def _parsed_blocks(blocks: Iterable[bytes], name: str) -> Iterator[tuple[int, It
 
 
 def _pairs_of_clean(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
-    """The pairs of lines that are all as they should be, at half the cost; None where one may not be."""
+    """Return the pairs of a block at half the cost, or None if a line may be malformed."""
     pairs: list[tuple[str, dict[str, Any]]] = []
     try:
         text = block.decode()
@@ -146,10 +146,10 @@ def _pairs_of_clean(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
 
 
 class FileTableBuilder:
-    """Collects the bodies of adds or removes, and gives them as one Arrow table with all columns of their kind.
+    """A builder of one Arrow table from the bodies of adds or removes, with all columns of their kind.
 
-    `append` takes one body over; `end_block` must be called now and then, with the bytes that were read meanwhile. The
-    columns that it is to do `without` are null.
+    `append` adds one body. The caller calls `end_block` regularly, with the bytes read since the last call. The columns
+    in `without` are null.
     """
 
     def __init__(self, cls: type[AddFile | RemoveFile], *, without: Sequence[str] = ()) -> None:
@@ -163,14 +163,14 @@ class FileTableBuilder:
         self.append = self._bodies.append
 
     def end_block(self, source: str, read_bytes: int) -> None:
-        """Say that the bodies since the last call come from the file `source`. Raises as `flush` does."""
+        """Record that the bodies since the last call come from the file `source`. Raises: as `flush`."""
         self._sources.append((len(self._bodies), source))
         self._read_bytes += read_bytes
         if len(self._bodies) >= _MOST_BODIES or self._read_bytes >= _BLOCK_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Turn what was collected into Arrow. Raises `CorruptLogError`, naming the file of a malformed body."""
+        """Convert the collected bodies to Arrow. Raises `CorruptLogError`, which names the file of a malformed body."""
         if self._bodies:
             bodies = [self._kept(body) for body in self._bodies]
             try:
@@ -186,12 +186,12 @@ class FileTableBuilder:
         self._read_bytes = 0
 
     def take(self) -> list[pa.Table]:
-        """What has been turned into Arrow since the last call; it is not kept."""
+        """Return and release the tables that were converted to Arrow since the last call."""
         taken, self._tables = self._tables, []
         return taken
 
     def table(self) -> pa.Table:
-        """All rows, in the order in which they came."""
+        """Return all rows, in the order of their bodies."""
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
 

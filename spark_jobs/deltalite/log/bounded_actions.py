@@ -33,7 +33,7 @@ from deltalite.storage.log_store import LogStore
 
 WHOLE_LINE_BYTES = 64 * 1024
 _CHUNK_BYTES = 64 * 1024
-# Of a long line: a field that a summary needs may have this many bytes, and the other kept fields together.
+# Limits for a long line: the bytes of one field that a summary needs, and of all other kept fields together.
 _LONGEST_NEEDED_BYTES = 256 * 1024
 _MOST_OTHER_BYTES = 64 * 1024
 _LONGEST_KEY_BYTES = 1024
@@ -47,16 +47,16 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     SetTransaction.action: frozenset({"appId", "version"}),
     Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
 }
-# What a summary needs if it is not too long; it is kept whatever else the action holds.
+# Fields that a summary uses unless they are too long; they do not count towards the other kept fields.
 _WANTED: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
-# What an action must have, and a summary does not need: empty where it is too long to be kept.
+# Fields that an action requires and a summary does not use; a value that is too long becomes empty.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
 _EMPTY: Mapping[bytes, Any] = {b'"': "", b"{": {}, b"[": []}
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SCALAR = re.compile(rb'[^"{}\[\],:]++')
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _FLAT_TEXT = rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+"
-# What a value may hold that is skipped: texts, scalars, and lists and objects that hold no others.
+# The parts of a skipped value: texts, scalars, and lists and objects without nested ones.
 _FLAT = re.compile(
     rb'(?:[^"{}\[\]]++|' + _STRING + rb"|\[" + _FLAT_TEXT + rb"\]|\{" + _FLAT_TEXT + rb"\})*+", re.DOTALL
 )
@@ -64,12 +64,12 @@ _REMEDY = "Restore the file from a backup, or repair the log with the engine tha
 
 
 def read_bounded_actions(store: LogStore, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The (kind, body) pairs of a file, in order; of a long line without its long values, and of known kinds only.
+    """Yield the (kind, body) pairs of a file, in order. A long line yields only known kinds, without long values.
 
     Raises:
-        VersionGapError: the file is not there.
-        CorruptLogError: a line is no JSON object of one action, or a field that a summary needs is too long.
-        StorageError, StoragePermissionError: storage failed to answer, or refused.
+        VersionGapError: the file does not exist.
+        CorruptLogError: a line is not a JSON object, or a field that a summary needs is too long.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     with open_log_file(store, name) as handle:
         for number, line in enumerate(_lines(handle), 1):
@@ -80,7 +80,7 @@ def read_bounded_actions(store: LogStore, name: str) -> Iterator[tuple[str, dict
 
 
 def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
-    """The lines of a file; a long one as its chunks, which the caller reads before it asks for the next line."""
+    """Yield the lines of a file; a long line as its chunks, which the caller reads before the next line."""
     rest = b""
     while chunk := handle.read(_CHUNK_BYTES):
         *whole, rest = (rest + chunk).split(b"\n")
@@ -91,7 +91,7 @@ def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
 
 
 def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes], None, bytes]:
-    """One long line that begins with `start`; returns what was read behind it."""
+    """Yield one long line that begins with `start`; returns the bytes that were read after its end."""
     behind = b""
 
     def chunks() -> Iterator[bytes]:
@@ -105,13 +105,13 @@ def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes]
 
     line = chunks()
     yield line
-    for _ in line:  # what an error of the caller left unread
+    for _ in line:  # the rest, if an error stopped the caller
         pass
     return behind
 
 
 class _Kind(Enum):
-    """What a token of JSON is. A string comes as its pieces and an end, a scalar as one piece or more."""
+    """The kind of a JSON token. A string consists of pieces and an end, a scalar of one or more pieces."""
 
     MARK = 1
     PIECE = 2
@@ -123,7 +123,7 @@ _Token = tuple[_Kind, bytes]
 
 
 class _Tokens:
-    """The tokens of a text that comes in chunks. While `skips` is set, values that hold no deeper ones are left out."""
+    """The tokens of a text that arrives in chunks. While `skips` is set, values without nested ones are left out."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.skips = False
@@ -174,7 +174,7 @@ class _LongLine:
         self._other_bytes = 0
 
     def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The actions of known kinds, without their long values."""
+        """Yield the actions of known kinds, without their long values."""
         kind, mark = self._next()
         if (kind, mark.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):
             kind, mark = self._next()
@@ -212,7 +212,7 @@ class _LongLine:
         return body
 
     def _keys(self) -> Iterator[str]:
-        """The keys of an object whose opening brace was read; the caller reads each value before the next key."""
+        """Yield the keys of an object after its opening brace; the caller reads each value before the next key."""
         separator = b"{"
         while True:
             token = self._next()
@@ -233,7 +233,7 @@ class _LongLine:
                 raise self._malformed("a comma is missing")
 
     def _value(self, first: _Token, limit: int) -> bytes | None:
-        """Read one value to its end; its text, None if that has more than `limit` bytes."""
+        """Read one value to its end; return its text, or None if it has more than `limit` bytes."""
         kept, size = [first[1]], len(first[1])
 
         def keep(text: bytes) -> None:

@@ -1,13 +1,14 @@
-"""What one commit changed, as files to read: the decisions of the change data feed, on values.
+"""The changes of one commit, as files to read: the rules of the change data feed, without I/O.
 
-1. A commit with `cdc` actions: those files are the whole truth, and each of their rows says how it changed.
-2. A MERGE that says it inserted, updated and deleted nothing: no change, though it may have rewritten files.
-3. Else adds with `dataChange` are inserted rows, removes with `dataChange` are deleted rows; others are no changes.
-4. One path added and removed: the file stays and its deletion vector changes. Rows that only the new vector marks were
-   deleted, rows that only the old one marks came back.
+1. A commit with `cdc` actions: only these files count, and each of their rows tells how it changed.
+2. A MERGE whose metrics report no inserted, updated or deleted row: no change, even if it rewrote files.
+3. Otherwise adds with `dataChange` are inserted rows, and removes with `dataChange` are deleted rows. Other actions are
+   no changes.
+4. One path both added and removed: the file stays and its deletion vector changes. Rows only in the new vector were
+   deleted; rows only in the old vector were restored.
 
-The actions of a commit are taken one by one, and of those that count only what names rows is kept, so a large commit
-costs little more than its list of files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
+Actions are processed one by one, and only the fields that identify rows are kept, so a large commit needs little more
+memory than its list of files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NO_CHANGES = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDe
 
 
 class ChangeType(StrEnum):
-    """How all rows of a file changed. Rows of `cdc` files say it themselves."""
+    """The change type of all rows of a file. Rows of `cdc` files have their own."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -36,9 +37,11 @@ class ChangeType(StrEnum):
 class ChangedFile:
     """Rows of one file that a version changed.
 
-    `change_type` is None where the file has a column `_change_type`. `path` is as in the log. `partition_values` is
-    None where a remove does not say. `only` describes the only rows to read (all where None), from which those that
-    `deletion_vector` describes are left out.
+    - `change_type`: None if the file has a column `_change_type`.
+    - `path`: the path as in the log.
+    - `partition_values`: None if a remove lacks them.
+    - `only`: a deletion vector with the only rows to read; None means all rows.
+    - `deletion_vector`: the rows to leave out.
     """
 
     version: int
@@ -52,7 +55,7 @@ class ChangedFile:
 
 
 class _File(NamedTuple):
-    """What names the rows of an action's file; a tuple, since a commit may have a million."""
+    """The fields of an action that identify its rows; a tuple to save memory, because a commit may have a million."""
 
     path: str
     partition_values: Mapping[str, str | None] | None
@@ -61,9 +64,9 @@ class _File(NamedTuple):
 
 
 class CommitChanges:
-    """What one commit says about changes: its first protocol, metadata and provenance, and the files.
+    """The changes of one commit: its first protocol, metadata and provenance, and its changed files.
 
-    `take` must have been called for all of its actions; `source` names the commit in errors.
+    Call `take` for all of its actions first. `source` names the commit in errors.
     """
 
     def __init__(self, source: str) -> None:
@@ -78,7 +81,7 @@ class CommitChanges:
         self._values: dict[tuple[tuple[str, str | None], ...], Mapping[str, str | None]] = {}
 
     def take(self, kind: str, body: dict[str, Any]) -> None:
-        """Take over an action. Raises `CorruptLogError` where one that counts is malformed."""
+        """Record an action. Raises `CorruptLogError` if a relevant action is malformed."""
         match kind:
             case AddFile.action:
                 self._take_data_file(AddFile, body, self._adds)
@@ -96,10 +99,10 @@ class CommitChanges:
             case Metadata.action:
                 self.metadata = self.metadata or from_json(Metadata, body, self._source)
             case _:
-                pass  # transactions, domains and kinds that are not known change no row
+                pass  # transactions, domains and unknown kinds change no rows
 
     def files(self, *, version: int, timestamp_ms: int) -> Iterator[ChangedFile]:
-        """The files that hold the rows which the commit changed, deleted rows before inserted ones.
+        """Yield the files with the rows that the commit changed, deleted rows before inserted ones.
 
         Raises:
             CorruptLogError: the commit adds and removes one file with one deletion vector.
@@ -136,9 +139,9 @@ class CommitChanges:
             and all(value is None or type(value) is str for value in values.values())
             and (vector is None or type(vector) is dict)
         )
-        if not is_whole:  # which a remove may be; else this says what is wrong
+        if not is_whole:  # a remove may lack fields; for other actions this raises the specific error
             from_json(cls, body, self._source)
-        if values is not None:  # most files of a commit share them with others
+        if values is not None:  # many files of a commit have the same values, so they share one object
             values = self._values.setdefault(tuple(values.items()), values)
         return _File(body["path"], values, size_bytes, vector)
 
@@ -146,7 +149,7 @@ class CommitChanges:
 def _changed_vector(
     add: _File, old: Mapping[str, Any] | None, version: int, timestamp_ms: int
 ) -> Iterator[ChangedFile]:
-    """The rows that two deletion vectors of one file tell apart."""
+    """Yield the rows that differ between two deletion vectors of one file."""
     new = add.deletion_vector
     if _id_of(old) == _id_of(new):
         raise CorruptLogError(
@@ -185,7 +188,7 @@ def _changed(
 
 
 def _is_idle_merge(info: Mapping[str, Any]) -> bool:
-    """Whether a MERGE says that it changed no row. Where a count is missing, nothing is known."""
+    """Whether a MERGE reports that it changed no row; False if a metric is missing."""
     metrics = info.get("operationMetrics")
     if info.get("operation") != "MERGE" or not isinstance(metrics, Mapping):
         return False

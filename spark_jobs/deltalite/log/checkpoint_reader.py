@@ -1,10 +1,10 @@
-"""Reading a checkpoint of any kind, column by column.
+"""Reads a checkpoint of any kind, column by column.
 
-The main files hold the small actions, and the adds and removes or the names of the sidecars that hold these. Of Parquet
-only the columns that are asked for are read, a column that the writer left out reads as null, and rows of other kinds
-are dropped by Arrow, so a checkpoint of a million files costs a few vector operations; JSON is read line by line.
-Whatever is wrong with a file, missing sidecars too, is a `CorruptCheckpointError`, which tells the caller to fall
-back. Protocol: Checkpoints, Sidecar Files, V2 Spec, Checkpoint Schema.
+The main files hold the small actions. They also hold the adds and removes, or the names of the sidecars with these.
+From Parquet only the requested columns are read, a missing column reads as null, and Arrow drops rows of other kinds. A
+checkpoint of a million files therefore costs a few vector operations. JSON is read line by line. Any invalid or missing
+file causes a `CorruptCheckpointError`, after which the caller uses other files. Protocol: Checkpoints, Sidecar Files,
+V2 Spec, Checkpoint Schema.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from deltalite.protocol.actions import (
 from deltalite.protocol.file_names import sidecar_name
 from deltalite.storage.log_store import LogStore
 
-# In these a null is a value, not an absence.
+# In these maps a null is a value, and not a missing key.
 _MAPS = frozenset({"configuration", "options", "partitionValues", "tags"})
 _SMALL_KINDS = (Protocol.action, Metadata.action, SetTransaction.action, DomainMetadata.action)
-# What some writers have in place of a string.
+# Types that some writers use instead of a string.
 _TEXTS = (
     pa.types.is_large_string,
     pa.types.is_string_view,
@@ -53,7 +53,7 @@ _CHECKPOINT_METADATA, _SIDECAR = "checkpointMetadata", "sidecar"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointHead:
-    """What the main files say beside files: the small actions, and where the adds and removes are.
+    """The small actions of a checkpoint, and the files that hold its adds and removes.
 
     `sources` are the main files and the sidecars, as names relative to the table's root.
     """
@@ -63,10 +63,10 @@ class CheckpointHead:
 
 
 def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
-    """The protocol, metadata, transactions and domains of a checkpoint, and the files that hold its adds and removes.
+    """Read the protocol, metadata, transactions and domains of a checkpoint, and find its files of adds and removes.
 
     Raises:
-        CorruptCheckpointError: a main file cannot be read, or is not what its name says.
+        CorruptCheckpointError: a main file cannot be read, or its content contradicts its name.
     """
     actions: list[Action] = []
     sidecars: list[str] = []
@@ -91,7 +91,7 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
 
 
 def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ...]:
-    """The sidecars of a checkpoint, as names relative to the table's root; none for a V1 checkpoint.
+    """Return the sidecars of a checkpoint, as names relative to the table's root; none for a V1 checkpoint.
 
     Raises:
         CorruptCheckpointError: a main file cannot be read.
@@ -104,19 +104,19 @@ def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ..
 
 
 def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The `add` rows of main files and sidecars: a table with `columns` of `ADD_TYPES`, `path` among them."""
+    """Read the `add` rows of main files and sidecars, with `columns` of `ADD_TYPES`, which must include `path`."""
     return _read_kind(store, sources, AddFile, ADD_TYPES, columns)
 
 
 def read_file_blocks(
     store: LogStore, sources: Sequence[str], columns: Sequence[str], most_rows: int
 ) -> Iterator[pa.Table]:
-    """The rows of `read_files` in the same order, of Parquet at most so many at a time."""
+    """Read the rows of `read_files` in the same order; Parquet in blocks of at most `most_rows` rows."""
     return _blocks_of_kind(store, sources, AddFile, pa.schema([(c, ADD_TYPES[c]) for c in columns]), most_rows)
 
 
 def read_tombstones(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The `remove` rows of main files and sidecars: a table with `columns` of `REMOVE_TYPES`, `path` among them."""
+    """Read the `remove` rows of main files and sidecars, with `columns` of `REMOVE_TYPES`, including `path`."""
     return _read_kind(store, sources, RemoveFile, REMOVE_TYPES, columns)
 
 
@@ -180,7 +180,7 @@ def _json_files(store: LogStore, name: str, cls: type[AddFile | RemoveFile], sch
 def _rows(
     store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema, most_rows: int | None
 ) -> Iterator[pa.Table]:
-    """The rows of a Parquet file: all at once, or at most so many at a time."""
+    """Yield the rows of a Parquet file: all at once, or at most `most_rows` at a time."""
     kind = cls.action
     with _parquet(store, name) as file:
         if kind not in file.schema_arrow.names:
@@ -188,13 +188,13 @@ def _rows(
         there = [f.name for f in file.schema_arrow.field(kind).type]
         present = [c for c in there if c in schema.names]
         may_be_parsed = "stats" in schema.names and "stats_parsed" in there and cls is AddFile
-        # A struct needs one column to be told from a null; any will do.
+        # At least one column of a struct is needed to distinguish it from a null.
         with ExitStack() as held:
             parsed = _ParsedStats(store, name, most_rows, held)
             for number, block in enumerate(_pieces(file, [f"{kind}.{c}" for c in present or there[:1]], most_rows)):
                 table = _with_strings(block)
                 rows = _project(table, kind, schema)
-                rows.validate(full=True)  # Arrow takes any bytes for a text
+                rows.validate(full=True)  # Arrow does not check the encoding of texts by itself
                 is_absent = pc.is_null(table.column(kind))
                 if may_be_parsed and pc.any(pc.and_(pc.is_null(rows["stats"]), pc.invert(is_absent))).as_py():
                     texts = pc.coalesce(rows["stats"], parsed.texts_of(number))
@@ -203,7 +203,7 @@ def _rows(
 
 
 def _pieces(file: pq.ParquetFile, columns: list[str], most_rows: int | None) -> Iterator[pa.Table]:
-    """Some columns of a file that has rows: all rows, or at most so many at a time."""
+    """Yield some columns of a file: all rows, or at most `most_rows` at a time; nothing for a file without rows."""
     if not file.metadata.num_rows:
         return
     if most_rows is None:
@@ -214,7 +214,7 @@ def _pieces(file: pq.ParquetFile, columns: list[str], most_rows: int | None) -> 
 
 
 class _ParsedStats:
-    """Statistics made from the `add.stats_parsed` of a file, read once they are asked for and until `held` is left."""
+    """Statistics texts from the `add.stats_parsed` of a file, read on demand; `held` closes the file."""
 
     def __init__(self, store: LogStore, name: str, most_rows: int | None, held: ExitStack) -> None:
         self._file = _parquet(store, name, coerce_int96_timestamp_unit="us")
@@ -224,7 +224,7 @@ class _ParsedStats:
         self._instants: set[str] = set()
 
     def texts_of(self, number: int) -> pa.ChunkedArray:
-        """The texts for the rows of a piece of the file; the numbers ascend."""
+        """Return the texts for a piece of the file; the piece numbers must ascend."""
         prefix = "add.stats_parsed"
         if self._pieces is None:
             file = self._held.enter_context(self._file)
@@ -236,7 +236,7 @@ class _ParsedStats:
 
 
 def _with_strings(table: pa.Table) -> pa.Table:
-    """The table with strings where its writer has other types for texts, at every depth."""
+    """Convert other text types to strings, at every depth."""
     wanted = pa.schema([field.with_type(_string_type(field.type)) for field in table.schema])
     return table if wanted == table.schema else table.cast(wanted)
 
@@ -261,7 +261,7 @@ def _rows_of_kind(table: pa.Table, kind: str) -> pa.ChunkedArray:
 
 
 def _project(table: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
-    """All rows as a table of exactly `schema`; the structs are taken apart without a copy."""
+    """Return all rows as a table of exactly `schema`; structs are flattened without a copy."""
     flat = table.select([kind]).flatten()
     present = {name.removeprefix(f"{kind}."): flat.column(name) for name in flat.column_names}
     arrays = [
@@ -272,10 +272,10 @@ def _project(table: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
 
 
 def _as_type(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """The column in the type that replay uses; structs by the names of their fields, which writers order freely."""
+    """Convert a column to the type that replay uses. Struct fields are matched by name, because their order varies."""
     if column.type == wanted:
         return column
-    if pa.types.is_string(wanted) and not pa.types.is_null(column.type):  # Arrow would make a text of a number
+    if pa.types.is_string(wanted) and not pa.types.is_null(column.type):  # Arrow would convert a number to text
         raise TypeError(f"a column of texts holds {column.type}")
     if pa.types.is_struct(wanted):
         return pa.chunked_array([_struct_as(chunk, wanted) for chunk in column.chunks], wanted)
@@ -289,7 +289,7 @@ def _struct_as(chunk: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
 
 
 def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A Parquet row as a JSON body: absent instead of null, at every depth of structs."""
+    """Return a Parquet row as a JSON body, without nulls at every depth of structs."""
     return {
         key: _without_nulls(value) if isinstance(value, dict) and key not in _MAPS else value
         for key, value in body.items()
@@ -309,13 +309,13 @@ def _parquet(store: LogStore, name: str, **options: Any) -> Iterator[pq.ParquetF
 
 @contextmanager
 def _corrupt(store: LogStore, name: str) -> Iterator[None]:
-    """Whatever is wrong with the file is said of the checkpoint."""
+    """Convert any error in reading the file to `CorruptCheckpointError`."""
     try:
         yield
     except CorruptLogError as error:
         raise _not_readable(store, name, error.problem.rstrip(".")) from error
     except (OSError, pa.ArrowException, LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
-        # A column may have any type at all: a text where a struct is expected has no members.
+        # A column may have an unexpected type: a text instead of a struct has no members, for example.
         raise _not_readable(store, name, str(error)) from error
 
 

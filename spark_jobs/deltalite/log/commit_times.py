@@ -1,10 +1,10 @@
-"""When each commit was made, as time travel sees it.
+"""The commit times that time travel uses.
 
-A commit's time is the modification time of its file, made strictly increasing: clocks jump and files are copied, and
-two versions must never share a time. Where in-commit timestamps are in force the commits carry their own times from
-the version on that enabled them, and those count: they increase by themselves, so a moment is found by bisection and
-few commits are opened. A moment at or after the enablement means one of those commits, an earlier one means a commit
-before them. Protocol: In-Commit Timestamps; delta-spark's `monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
+A commit's time is the modification time of its file. It is adjusted to increase strictly, because clocks jump, files
+are copied, and two versions must never share a time. From the version that enables in-commit timestamps on, the
+in-commit timestamp of a commit is used instead. These increase by themselves, so bisection opens few commits. A time at
+or after the enablement selects a commit with an in-commit timestamp, an earlier time a commit before the enablement.
+Protocol: In-Commit Timestamps; delta-spark's `monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 _FEATURE = "inCommitTimestamp"
 _TIME_KEY = "inCommitTimestamp"
-# Delta 3.2 wrote the feature as a preview: the same rules, with this behind the feature's and the properties' names.
+# Delta 3.2 wrote the feature as a preview: the same rules, with this suffix on the names of feature and properties.
 _PREVIEW = "-preview"
 _LARGE_BYTES = 64 * 1024
-# The end of the year 9999, which datetimes end with.
+# The end of the year 9999, the last one that a datetime can hold.
 _LAST_MS = 253_402_300_799_999
 
 
@@ -48,25 +48,25 @@ class CommitTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCommitTimes:
-    """From which version (inclusive) on commits carry their own times.
+    """The first version with an in-commit timestamp.
 
-    `enabled_at_ms` is the time of that commit, None where all commits carry theirs.
+    `enabled_at_ms` is the time of that commit (milliseconds UTC), None if all commits have in-commit timestamps.
     """
 
     first_version: int = 0
     enabled_at_ms: int | None = None
 
     def cover(self, version: int) -> bool:
-        """Whether the commit of `version` carries its time."""
+        """Whether the commit of `version` has an in-commit timestamp."""
         return version >= self.first_version
 
 
 def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | None:
-    """How the table that has this protocol and metadata keeps its times; None where the files' own times count.
+    """Return the in-commit timestamp settings of a table; None if the modification times of files apply.
 
     Raises:
-        CorruptLogError: the enablement is recorded by half.
-        InvalidRequestError: a property of it cannot be read.
+        CorruptLogError: the table has only one of the two enablement properties.
+        InvalidRequestError: a property is invalid.
     """
     for suffix in ("", _PREVIEW):
         enabled = Property(ENABLE_IN_COMMIT_TIMESTAMPS.key + suffix, False, ENABLE_IN_COMMIT_TIMESTAMPS.parse)
@@ -92,10 +92,10 @@ def _number(metadata: Metadata, key: str) -> int | None:
 
 
 def required_time(info: Mapping[str, Any] | None, name: str) -> int:
-    """The time that a commit carries, from its provenance; `name` is the commit's file.
+    """Return the in-commit timestamp in a commit's provenance; `name` is the commit's file.
 
     Raises:
-        CorruptLogError: it carries none, though in-commit timestamps are in force.
+        CorruptLogError: the commit has no valid in-commit timestamp.
     """
     time = (info or {}).get(_TIME_KEY)
     if not isinstance(time, int) or isinstance(time, bool) or not 0 <= time <= _LAST_MS:
@@ -107,7 +107,7 @@ def required_time(info: Mapping[str, Any] | None, name: str) -> int:
 
 
 def file_times(commits: Iterable[tuple[int, StoredFile]]) -> list[CommitTime]:
-    """The modification times of commits, ascending in version, made strictly increasing."""
+    """Return the modification times of commits in version order, adjusted to increase strictly."""
     times: list[CommitTime] = []
     for version, file in commits:
         earliest = times[-1].timestamp_ms + 1 if times else file.modified_ms
@@ -116,15 +116,15 @@ def file_times(commits: Iterable[tuple[int, StoredFile]]) -> list[CommitTime]:
 
 
 def commit_times(store: LogStore) -> list[tuple[CommitTime, StoredFile]]:
-    """The commits that the log still holds, with the times of their files, ascending in version and time."""
+    """Return the commits in the log with the times of their files, in ascending order."""
     commits = list_log(store, 0).commits
     return [(time, commits[time.version]) for time in file_times((v, commits[v]) for v in sorted(commits))]
 
 
 def rebuildable(listing: Listing) -> list[int]:
-    """The versions, ascending, that the listed files lead to without a gap, from a checkpoint or from version 0.
+    """Return the versions that the listed files can rebuild without a gap, in ascending order.
 
-    As in a segment, a compaction does not count where a checkpoint stands between its versions.
+    As in a segment, a compaction does not count if there is a checkpoint between its versions.
     """
     checkpoints = sorted(checkpoint.version for checkpoint in listing.checkpoints)
     steps = [(version, version) for version in listing.commits]
@@ -138,20 +138,20 @@ def rebuildable(listing: Listing) -> list[int]:
 
 
 class Timeline:
-    """The commits of a table in the order of their times, those only that can be rebuilt unless told otherwise.
+    """The commits of a table in the order of their times; by default only versions that can be rebuilt.
 
-    Made from one listing. Times that commits carry are read when asked for, once.
+    It is based on one listing. In-commit timestamps are read on demand, once.
     """
 
     def __init__(self, store: LogStore, in_commit: InCommitTimes | None, *, rebuildable_only: bool = True) -> None:
         listing = list_log(store, 0)
         wanted = rebuildable(listing) if rebuildable_only else sorted(listing.commits)
-        # A version whose commit is gone, with only its checkpoint left, has no time.
+        # A version without a commit, of which only a checkpoint is left, has no time.
         self.versions: Sequence[int] = [version for version in wanted if version in listing.commits]
         self._store = store
         self._commits = listing.commits
         self._in_commit = in_commit
-        # Also commits that are no targets count here: time travel must not change its mind when others are cleaned up.
+        # All commits count here, so that time travel gives the same result after log cleanup deletes some of them.
         by_file = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
         self._times = {
             time.version: time.timestamp_ms
@@ -160,24 +160,24 @@ class Timeline:
         }
 
     def time_of(self, version: int) -> int:
-        """The time of a commit, in milliseconds UTC.
+        """Return the time of a commit, in milliseconds UTC.
 
         Raises:
-            CorruptLogError: it should carry its time, and does not.
-            VersionGapError: it vanished since it was listed.
+            CorruptLogError: the commit lacks its required in-commit timestamp.
+            VersionGapError: the commit was deleted since the listing.
         """
         if version not in self._times:
             self._times[version] = time_in(self._store, self._commits[version])
         return self._times[version]
 
     def newest_at(self, timestamp_ms: int) -> CommitTime | None:
-        """The newest commit at or before a moment, None where there was none. Raises as `time_of`."""
+        """Return the newest commit at or before a time, None if there is none. Raises: as `time_of`."""
         candidates = self._candidates(timestamp_ms)
         found = bisect_right(candidates, timestamp_ms, key=self.time_of) - 1
         return None if found < 0 else CommitTime(candidates[found], self.time_of(candidates[found]))
 
     def _candidates(self, timestamp_ms: int) -> Sequence[int]:
-        """The versions among which a moment is looked for: those that carry their times, or those before them."""
+        """Return the versions to search for a time: those with in-commit timestamps, or those before them."""
         if self._in_commit is None or self._in_commit.enabled_at_ms is None:
             return self.versions
         carried = timestamp_ms >= self._in_commit.enabled_at_ms
@@ -185,17 +185,17 @@ class Timeline:
 
 
 def commit_file(store: LogStore, version: int) -> StoredFile | None:
-    """The commit of a version as the log lists it, None where it is not there."""
+    """Return the commit of a version from a listing of the log, None if it does not exist."""
     found = next(iter(store.list_from(commit_name(version))), None)
     return found if found is not None and found.name == commit_name(version) else None
 
 
 def time_in(store: LogStore, commit: StoredFile) -> int:
-    """The time that a commit carries. Of a large commit no more is read than up to its provenance, in small chunks.
+    """Read the in-commit timestamp of a commit. A large commit is read in small chunks, up to its provenance.
 
     Raises:
-        CorruptLogError: it carries none.
-        VersionGapError: it vanished since it was listed.
+        CorruptLogError: the commit has no valid in-commit timestamp.
+        VersionGapError: the commit was deleted since the listing.
     """
     if commit.size_bytes > _LARGE_BYTES:
         actions = read_bounded_actions(store, commit.name)

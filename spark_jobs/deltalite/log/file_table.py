@@ -1,6 +1,6 @@
-"""The table of files: how the active files of a version look in Arrow.
+"""The table of files: the files of a version as an Arrow table.
 
-A million files are a table, not a million objects. Columns carry the protocol's names and the log's own encoding
+A million files are one table, not a million objects. Columns have the protocol's names and the encoding of the log
 (`path` is URI-encoded, `stats` is JSON text). A file's identity is its canonical path and the id of its deletion
 vector. Protocol: Add File and Remove File, Action Reconciliation.
 """
@@ -52,27 +52,27 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
 _MOST_SLICES = 1_000
 _BYTES_AT_A_TIME = 1 << 20
 _ROWS_AT_A_TIME = 4_096
-# Required by the protocol, and left out by some writers.
+# Defaults of fields that the protocol requires and some writers leave out.
 LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
 LISTING = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
-"""The columns of a snapshot's files: what reading, pruning and listing need."""
+"""The columns of a snapshot's files, which reads, pruning and listings need."""
 
 
 def file_key(path: str, deletion_vector: Mapping[str, Any] | None) -> str:
-    """The identity of a file in replay: two spellings of one path are one file; each deletion vector makes another."""
+    """Return the identity of a file in replay: its canonical path, and the id of its deletion vector if it has one."""
     canonical = canonical_path(path)
     return canonical if deletion_vector is None else f"{canonical}\n{deletion_vector_id(deletion_vector)}"
 
 
 def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
-    """`storageType` and `pathOrInlineDv`, with `@offset` where there is one. Protocol: Deletion Vectors."""
+    """Return `storageType` and `pathOrInlineDv`, with `@offset` if there is one. Protocol: Deletion Vectors."""
     offset = descriptor.get("offset")
     unique = f"{descriptor.get('storageType')}{descriptor.get('pathOrInlineDv')}"
     return unique if offset is None else f"{unique}@{offset}"
 
 
 def key_column(files: pa.Table) -> pa.ChunkedArray:
-    """`file_key` for each row of a table with `path` and `deletionVector`; plain paths cost no Python."""
+    """Return `file_key` for each row of a table with `path` and `deletionVector`; plain paths need no Python loop."""
     paths, vectors = respelled(files["path"], canonical_path), files["deletionVector"]
     if vectors.null_count == len(vectors):
         return paths
@@ -89,7 +89,7 @@ def table_of(
     cls: type[AddFile | RemoveFile],
     source: str = "The log",
 ) -> pa.Table:
-    """Raw action bodies as a table with all columns of `types`; keys that are none of them are left out.
+    """Convert raw action bodies to a table with all columns of `types`; other keys are left out.
 
     Raises:
         CorruptLogError: a value has the wrong type; `source` names the file.
@@ -111,7 +111,7 @@ def table_of(
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool) -> Iterator[RemoveFile]:
-    """The actions that take the rows of a table of files out of the table, made a few at a time."""
+    """Yield the remove actions of a table of files; a few thousand are created at a time."""
     for row in _rows(files):
         yield RemoveFile(
             path=row["path"],
@@ -126,12 +126,12 @@ def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool
 
 
 def adds_of(files: pa.Table, *, data_change: bool) -> Iterator[AddFile]:
-    """The actions that bring files, with all columns of `ADD_TYPES`, into a table, made a few at a time."""
+    """Return the add actions of a table of files with all columns of `ADD_TYPES`, created a few thousand at a time."""
     return (add_of(row, data_change=data_change) for row in _rows(files))
 
 
 def add_of(row: Mapping[str, Any], *, data_change: bool) -> AddFile:
-    """The action that brings a file into a table; `row` has all columns of `ADD_TYPES`."""
+    """Return the add action of a file; `row` has all columns of `ADD_TYPES`."""
     return AddFile(
         path=row["path"],
         partition_values=dict(row["partitionValues"] or ()),
@@ -148,17 +148,17 @@ def add_of(row: Mapping[str, Any], *, data_change: bool) -> AddFile:
 
 
 def bytes_of(files: pa.Table) -> int:
-    """The size of all files of a table with `size`."""
+    """Return the total size of the files of a table with `size`, in bytes."""
     return total(files["size"])
 
 
 def deleted_rows_of(files: pa.Table) -> int:
-    """The rows that deletion vectors take out of the files of a table with `deletionVector`."""
+    """Return the number of soft-deleted rows in the files of a table with `deletionVector`."""
     return total(pc.struct_field(files["deletionVector"], "cardinality"))
 
 
 def total(numbers: pa.ChunkedArray | pa.Array) -> int:
-    """The sum of some whole numbers; 0 where there are none, or where none is known."""
+    """Return the sum of integers without nulls; 0 if there are none."""
     found: int | None = pc.sum(numbers).as_py()
     return found or 0
 
@@ -169,12 +169,12 @@ def _rows(files: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def said(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A deletion vector's descriptor without the keys that it leaves out."""
+    """Return a deletion vector's descriptor without null values."""
     return None if descriptor is None else {key: value for key, value in descriptor.items() if value is not None}
 
 
 def respelled(paths: pa.ChunkedArray, respell: Callable[[str], str]) -> pa.ChunkedArray:
-    """The paths of the log, with `respell` applied to each that is not its own canonical spelling."""
+    """Return the paths of the log, with `respell` applied to each path that is not canonical."""
     if not (_may_be_respelled(paths) or pc.any(pc.starts_with(paths, "file:")).as_py()):
         return paths
     return pa.chunked_array([_respelled(chunk, respell) for chunk in paths.chunks], pa.string())
@@ -187,21 +187,21 @@ def _respelled(paths: pa.StringArray, respell: Callable[[str], str]) -> pa.Strin
 
 
 def _may_be_respelled(paths: pa.ChunkedArray) -> bool:
-    """Whether a path has a percent sign, or a slash beside another slash or a dot; it may be True where none has.
+    """Whether a path may contain a percent sign, or a slash beside another slash or a dot; False is certain.
 
-    It looks at the bytes of all strings at once, which costs a fraction of looking at each.
+    It checks the bytes of all strings at once, which costs a fraction of a check of each string.
     """
     for text in (chunk.buffers()[2] for chunk in paths.chunks):
         size = 0 if text is None else text.size
         for at in range(0, size, _BYTES_AT_A_TIME):
-            block = text.slice(at, min(_BYTES_AT_A_TIME + 1, size - at))  # one byte more: pairs lie across blocks
+            block = text.slice(at, min(_BYTES_AT_A_TIME + 1, size - at))  # one more byte, for pairs across blocks
             if b"%" in block.to_pybytes() or _has_odd_pair(block):
                 return True
     return False
 
 
 def _has_odd_pair(text: pa.Buffer) -> bool:
-    """Whether `//`, `/.` or `./` stands in a text."""
+    """Whether a text contains `//`, `/.` or `./`."""
     characters = pa.Array.from_buffers(pa.uint8(), text.size, [None, text])
     slashes, dots = (pc.equal(characters, pa.scalar(ord(character), pa.uint8())) for character in "/.")
     either = pc.or_(slashes, dots)
@@ -210,19 +210,19 @@ def _has_odd_pair(text: pa.Buffer) -> bool:
 
 
 def overruled(files: pa.Table, touched: Iterable[str]) -> pa.ChunkedArray:
-    """For each row of a checkpoint whether a newer commit `touched` its identity, or a row before it has the same."""
+    """Return for each row of a checkpoint whether a newer commit `touched` its key, or an earlier row has the same."""
     keys = key_column(files)
     mask = _among(keys, touched)
     if len(pc.unique(keys)) == len(keys):
         return mask
-    positions = pa.array(range(len(keys)), pa.int64())  # some writer listed a file twice
+    positions = pa.array(range(len(keys)), pa.int64())  # the writer listed a file twice
     rows = pa.table({"key": keys, "row": positions})
     first = rows.group_by("key").aggregate([("row", "min")])["row_min"]
     return pc.or_(mask, pa.chunked_array([pc.invert(pc.is_in(positions, value_set=first.combine_chunks()))]))
 
 
 def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:
-    """The rows whose identity is not among `keys`."""
+    """Return the rows whose `file_key` is not among `keys`."""
     return without_rows(files, _among(key_column(files), keys))
 
 
@@ -231,7 +231,7 @@ def _among(keys: pa.ChunkedArray, wanted: Iterable[str]) -> pa.ChunkedArray:
 
 
 def without_rows(table: pa.Table, dropped: pa.ChunkedArray) -> pa.Table:
-    """The rows for which `dropped` is false: slices of what is there where few go, and only else a copy of the rest."""
+    """Return the rows for which `dropped` is false; without a copy if only a few rows are dropped."""
     positions = pc.indices_nonzero(dropped).to_pylist() if pc.sum(dropped).as_py() else []
     if not positions:
         return table

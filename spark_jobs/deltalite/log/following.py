@@ -1,11 +1,12 @@
-"""Reads a log from a position on, commit by commit; two requests show that there is no new commit.
+"""Reads a log from a position on, commit by commit. A poll without a new commit takes two requests.
 
-A position holds a digest of its version's commit, which differs from that of a recreated table at the same address. The
-two requests ask for the next commit by its name, and for the commit of the position: if the log still holds the latter,
-it has lost nothing after it. If the digest is unknown, because the log did not hold the commit at the time, the second
-request lists the log from there, and a third one takes the digest once the commit exists. If the commit of the position
-is gone, a third request lists the log. A table that was recreated before its first commit was read cannot be told from
-its predecessor.
+A position holds a digest of its version's commit. The digest of a recreated table at the same address differs. The
+first request reads the next commit by its name, the second the commit of the position. If the log still holds the
+latter, it has lost no later commit; otherwise a third request lists the log.
+
+A position has no digest if the log did not hold the commit at the time. Then the second request lists the log from the
+position on, and a third one reads the digest once the commit exists. A table that was recreated before its first commit
+was read cannot be distinguished from its predecessor.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from deltalite.storage.log_store import LogStore
 
 T = TypeVar("T")
 
-# The first read of a commit, whose length is unknown: most commits are shorter, so one request reads them whole.
+# The bytes of the first read of a commit. Most commits are shorter, so one request reads them whole.
 _START_BYTES = WHOLE_LINE_BYTES
 _DIGESTED_BYTES = 4 * 1024
-# What a summary holds of a commit that may have any number of app ids and partitions, of any length.
+# The limits of a summary: a commit may have any number of app ids and partitions, of any length.
 _MOST_APP_IDS = 1_000
 _MOST_PARTITIONS = 10_000
 _MOST_TEXT = 512 * 1024
@@ -67,7 +68,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recreated:
-    """The table was dropped and created again; `position` is the beginning of the new one."""
+    """The table was dropped and created again; `position` is the start of the new table."""
 
     position: LogPosition
 
@@ -182,18 +183,18 @@ def _digest(start: bytes | None) -> str:
 
 
 def summary_at(store: LogStore, version: int, condition: CommitCondition) -> CommitSummary:
-    """The summary of a commit, made for a condition.
+    """Return the summary of a commit for a condition.
 
     Raises:
-        VersionGapError: the commit is not there.
-        CorruptLogError: it is malformed.
-        StorageError, StoragePermissionError: storage failed to answer, or refused.
+        VersionGapError: the commit does not exist.
+        CorruptLogError: the commit is malformed.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     return summarize(version, read_bounded_actions(store, commit_name(version)), condition)
 
 
 def _summary(store: LogStore, version: int, start: bytes, condition: CommitCondition | None) -> CommitSummary:
-    """The summary of a commit; one that is longer than its start is read in chunks, as it may be very large."""
+    """Return the summary of a commit; a commit longer than `start` is read in chunks, because it may be very large."""
     name = commit_name(version)
     is_whole = len(start) < _START_BYTES
     actions = iter_raw_actions(start, name) if is_whole else read_bounded_actions(store, name)
@@ -203,10 +204,10 @@ def _summary(store: LogStore, version: int, start: bytes, condition: CommitCondi
 def summarize(
     version: int, actions: Iterable[tuple[str, Mapping[str, Any]]], condition: CommitCondition | None = None
 ) -> CommitSummary:
-    """What a condition may ask of a commit, from the (kind, body) pairs of its actions, in bounded memory.
+    """Summarize the (kind, body) pairs of a commit's actions for conditions, in bounded memory.
 
-    Made for a condition, it holds only the app ids and partitions that the condition names, and is always complete.
-    Without one it holds as many as the bounds allow.
+    With a condition, the summary holds only the app ids and partitions that the condition names, and is always
+    complete. Without one it holds as many as the limits allow.
 
     Raises:
         CorruptLogError: an action is malformed.
@@ -250,7 +251,7 @@ def summarize(
 
 
 class _Bounded(Generic[T]):
-    """Distinct values in their order, up to a number of them and of their characters; one is always taken."""
+    """Distinct values in order, up to a limit for their number and total length; the first one is always kept."""
 
     def __init__(self, most: int) -> None:
         self.items: dict[Hashable, T] = {}
@@ -259,7 +260,7 @@ class _Bounded(Generic[T]):
         self._text = 0
 
     def add(self, key: Hashable, value: T, length: int) -> None:
-        """Hold the value, or remember that one was left out."""
+        """Keep the value, or record that one was left out."""
         if key in self.items:
             return
         if self.items and (len(self.items) >= self._most or self._text + length > _MOST_TEXT):
@@ -270,7 +271,7 @@ class _Bounded(Generic[T]):
 
 
 def _run(text: object) -> dict[str, str]:
-    """What a commit says about the Airflow run that made it, with times in UTC; a text of any length is no run."""
+    """Return the DAG run properties in a commit's provenance, with times in UTC; empty for too long a text."""
     if not isinstance(text, str) or len(text) > _LONGEST_PROVENANCE:
         return {}
     run = RunProvenance.from_text(text)
@@ -281,7 +282,7 @@ def _run(text: object) -> dict[str, str]:
 
 
 def _when(info: Mapping[str, Any]) -> int:
-    """Provenance is free-form: a writer may give no time, or one of another kind."""
+    """Return the commit's time, or 0: provenance is free-form, so the time may be missing or of another type."""
     timestamp = info.get("timestamp")
     return timestamp if isinstance(timestamp, int) else 0
 
