@@ -1,6 +1,6 @@
 """Delta tables in a PySpark job: `import deltalite.spark as delta; delta.read(spark, "/lake/orders")`.
 
-Users import the names below; `commands` and `jobs` call the modules. No other package imports pyspark.
+Users import the names below; `commands` and `jobs` import the modules. No other package imports pyspark.
 Begin with `read.py` and `scan.py` for reading, `staging.py` for writing, `hadoop_store.py` for storage.
 """
 

@@ -1,10 +1,10 @@
-"""A value becomes the value of a column of another type: widened where types fit, else checked row by row.
+"""Conversion of a value to the type of a column: widening where the types fit, else a check of each row.
 
-Decided on the types: what never fits (a date for a number, a struct with members that the column lacks) is refused
-before a row is read. Where some values fit and others do not (a BIGINT for an INT, more digits than a decimal has, a
-time for a date), each is cast and cast back, and a row whose value does not come back the same ends the operation: no
-value is cut or rounded silently. A text is converted if it loses nothing (`text_values`). delta-spark: store
-assignment, which rounds decimals.
+A conversion that can never work (a date to a number, a struct with unknown members) is refused before a row is read.
+Some conversions work for some values only: a BIGINT to an INT, a decimal with more digits, a timestamp to a date.
+These values are cast and cast back. A row whose value changes fails the operation, so no value is cut or rounded
+silently. A text is converted if it loses nothing (`text_values`).
+delta-spark: store assignment, which rounds decimals.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _NO_TEXT = frozenset({"binary", "variant", "void"})
 def assigned(
     value: Column, have: DataType, want: DataType, path: str, *, fills: bool = False, varies: bool = False
 ) -> Column:
-    """The value, which has the type `have`, as one of the type `want`.
+    """Convert a value of the type `have` to the type `want`.
 
     Args:
         value: the value.
         have: its type.
         want: the type of the column.
-        path: the column, as errors name it.
-        fills: members of structs that the value lacks become null.
-        varies: the value is another one each time it is evaluated.
+        path: the column, for errors.
+        fills: whether missing members of structs become null.
+        varies: whether the value is non-deterministic.
 
     Raises:
-        SchemaMismatchError: no value of the one type is one of the other, or members are missing or unknown.
+        SchemaMismatchError: the type cannot be converted, or members are missing or unknown.
     """
     if varies and bare(have) != bare(want):
         once = F.transform(F.array(value), lambda item: assigned(item, have, want, path, fills=fills))
         return F.element_at(once, 1)
     match have, want:
         case _ if have == VOID:
-            return value.cast(spark_type(want))  # NULL, or what raises an error
+            return value.cast(spark_type(want))  # NULL, or an expression that raises an error
         case StructType(), StructType():
             return _struct(value, have, want, path, fills=fills)
         case ArrayType(element), ArrayType(wanted):
@@ -88,7 +88,7 @@ def _simple(
 
 
 def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Column]:
-    """The cast of a value that comes back the same; any other ends the query."""
+    """Return a function that casts a value, and fails the query if casting it back does not restore it."""
 
     def cast(value: Column) -> Column:
         there = value.try_cast(spark_type(want))
@@ -99,7 +99,7 @@ def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Co
 
 
 def _refusing(value: Column, converted: Column, have: DataType, want: DataType, path: str) -> Column:
-    """`converted`, which ends the query where it is null and the value is not."""
+    """Return `converted`, and fail the query if it is null but the value is not."""
     problem = F.concat(
         F.lit(f"The column '{path}' is {want}, and the value "),
         value.cast("string"),
@@ -132,10 +132,10 @@ def _struct(value: Column, have: StructType, want: StructType, path: str, *, fil
 
 
 def _converter(have: DataType, want: DataType, path: str, *, fills: bool) -> Callable[[Column], Column] | None:
-    """How each item becomes one of the type, None where it is one."""
+    """Return the conversion of each item of a collection, or None if the types are equal."""
     if spark_type(have) == spark_type(want):
         return None
-    assigned(F.lit(None), have, want, path, fills=fills)  # what never fits is said before a row is read
+    assigned(F.lit(None), have, want, path, fills=fills)  # raises before a row is read if it can never work
     return lambda item: assigned(item, have, want, path, fills=fills)
 
 

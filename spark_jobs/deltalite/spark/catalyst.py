@@ -1,4 +1,4 @@
-"""Catalyst's plans and expressions as Python sees them: expressions are trees, read from the JSON that Spark makes."""
+"""Catalyst's plans and expressions in Python. An expression is a tree, parsed from the JSON that Spark writes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pyspark.sql import DataFrame
 from deltalite.columnar.predicate import Path
 
 Node = Mapping[str, Any]
-"""One expression of a list that holds all of a tree, parents first."""
+"""One expression in the list of a tree, in pre-order."""
 
 
 def query_execution(frame: DataFrame) -> Any:
-    """The plans of a frame."""
+    """Return the Java `QueryExecution` of a frame, which has its plans."""
     java: Any = frame._jdf
     return java.queryExecution()
 
 
 def nodes_of(expression: Any) -> list[Node]:
-    """All expressions within one, itself first."""
+    """Return an expression and all expressions within it, in pre-order."""
     found: list[Node] = json.loads(expression.toJSON())
     return found
 
 
 def kind_of(node: Node) -> str:
-    """The name of an expression's class."""
+    """Return the class name of an expression, without its package."""
     return str(node["class"]).rpartition(".")[2]
 
 
@@ -43,7 +43,7 @@ class ConditionNode:
 
     @classmethod
     def parse(cls, expression: Any) -> Self:
-        """The tree of an expression."""
+        """Parse an expression into a tree."""
         return cls._tree(iter(nodes_of(expression)))
 
     @classmethod
@@ -52,7 +52,7 @@ class ConditionNode:
         return cls(body, [cls._tree(nodes) for _ in range(body["num-children"])])
 
     def path(self) -> Path | None:
-        """The column, or the member of one, that this is; None where it is neither."""
+        """Return the path of a column or of a struct member; None for any other expression."""
         if self.kind == "AttributeReference":
             return (self.body["name"],)
         if self.kind == "GetStructField" and self.body.get("name"):
@@ -61,13 +61,13 @@ class ConditionNode:
         return None
 
     def attributes(self) -> Iterator[Path]:
-        """The columns that this reads."""
+        """Yield the columns that the expression reads."""
         if self.kind == "AttributeReference":
             yield (self.body["name"],)
         for child in self.children:
             yield from child.attributes()
 
     def ids(self) -> frozenset[int]:
-        """The ids of the columns that this reads, which tell those of one name apart."""
+        """Return the ids of the columns that the expression reads, which distinguish columns of one name."""
         own = {self.body["exprId"]["id"]} if self.kind == "AttributeReference" else set()
         return frozenset(own).union(*(child.ids() for child in self.children))

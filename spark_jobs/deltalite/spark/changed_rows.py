@@ -1,10 +1,9 @@
-"""Rows of files that an operation touches, each with what becomes of it.
+"""The rows of touched files, each with the action that applies to it.
 
-One frame has all that is asked of it later: the row as it was (in the table's columns as the operation leaves them),
-where it stands, the number of the action that applies to it, and the new row of an update. From it come the rows of
-files that are rewritten, the new rows where old ones are only marked as deleted, the positions of those, and the change
-feed. An update keeps its place among the rows of its file, so that a table keeps its order. delta-spark: UpdateCommand,
-MergeIntoCommand, CDC.
+One frame has, for each row: its old values (in the table's columns after the operation), its address, the number of its
+action, and the new row of an update. Four results are derived from it: the rows of rewritten files, the new rows if old
+ones are only marked as deleted, the positions of the marked rows, and the change feed. An updated row keeps its place
+in the file, so the table keeps its order. delta-spark: UpdateCommand, MergeIntoCommand, CDC.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from deltalite.spark.types import to_spark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowColumns:
-    """Names of our own columns beside the table's: none of them is a name of the table's."""
+    """The names of helper columns. No column of the table has one of these names."""
 
     file: str
     row: str
@@ -42,7 +41,7 @@ class RowColumns:
 
     @classmethod
     def beside(cls, *schemas: StructType) -> RowColumns:
-        """Names that no column of the schemas has."""
+        """Return names that no column of the schemas has."""
         by_name = {field.name.lower(): field for schema in schemas for field in schema}
         all_columns = StructType(tuple(by_name.values()))
         return cls(**{own.name: unused_name(all_columns, own.name) for own in fields(cls)})
@@ -50,10 +49,10 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """The rows of files, in the columns of `schema` and those of `columns`; the action is null for rows that stay.
+    """The rows of files, with the columns of `schema` and of `columns`. The action of an unchanged row is null.
 
-    `untouched` gives the same files again, with the columns of the table and their address only, where the frame has
-    nothing but the rows that change.
+    If the frame has only the changed rows, `untouched` has all rows of the files, with the table's columns and their
+    addresses.
     """
 
     frame: DataFrame
@@ -72,9 +71,9 @@ class ChangedRows:
         schema: StructType,
         actions: Mapping[int, RowAction],
     ) -> ChangedRows:
-        """What becomes of `rows`, in which the table's columns, those of `have`, are called `target`.
+        """Apply the actions to `rows`, which have the columns of `have` under the alias `target`.
 
-        They have the columns `file`, `row` and `action`.
+        The rows also have the columns `file`, `row` and `action`.
         """
         names = columns
         frame = rows.select(
@@ -88,18 +87,18 @@ class ChangedRows:
 
     @property
     def changed(self) -> DataFrame:
-        """Only the rows that change."""
+        """The rows that change."""
         return self.frame.where(named(self.columns.action).isNotNull())
 
     def fixed(self) -> ChangedRows:
-        """The same, with the rows that change computed once for all that follows."""
+        """Return the same rows, with the changed ones computed once for all later uses."""
         kept = computed_once(self.changed)
         names = self.columns
         plain = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
         return replace(self, frame=broadcast_if_small(kept, measured(kept)), untouched=plain)
 
     def rewritten(self) -> DataFrame:
-        """The rows that the files have afterwards, with the number of the action that made them."""
+        """Return the rows of the files after the operation, with the number of their action."""
         names = self.columns
         frame = self.frame
         if self.untouched is not None:
@@ -118,20 +117,20 @@ class ChangedRows:
         )
 
     def updated(self) -> DataFrame:
-        """The new rows of updates alone, with the number of their action."""
+        """Return only the new rows of updates, with the number of their action."""
         names = self.columns
         return self.frame.where(named(names.new).isNotNull()).select(
             *[named(names.new).getField(f.name).alias(f.name) for f in self.schema], named(names.action)
         )
 
     def positions(self) -> DataFrame:
-        """Where the rows stand that change: file and row."""
+        """Return the addresses of the changed rows: file and row."""
         return self.changed.select(named(self.columns.file), named(self.columns.row))
 
     def feed(self, inserts: NewRows | None, gone: DataFrame | None) -> DataFrame:
-        """All changes as the change feed has them, with the number of the action that made a new row.
+        """Return all changes in the form of the change feed, with the number of the action of a new row.
 
-        `inserts` are the rows that come, `gone` those of files that leave as a whole, in the same columns.
+        `inserts` has the inserted rows, `gone` the rows of files that are removed whole, with the same columns.
         """
         action = self.columns.action
         columns = [*(named(f.name) for f in self.schema), named(CHANGE_TYPE), named(action)]
@@ -158,17 +157,17 @@ class NewRows:
     actions: Mapping[int, RowAction]
 
     def fixed(self) -> NewRows:
-        """The same, computed once for all that follows."""
+        """Return the same rows, computed once for all later uses."""
         return replace(self, frame=computed_once(self.frame))
 
 
 def united(parts: Sequence[DataFrame]) -> DataFrame:
-    """All rows of frames with the same columns."""
+    """Return all rows of frames with the same columns."""
     return reduce(DataFrame.unionAll, parts)
 
 
 def new_row(action: Column, actions: Mapping[int, RowAction], schema: StructType) -> Column:
-    """The new row that the action of this number makes, null for one that makes none, and for no action."""
+    """Return the new row of the action with this number; null for a delete or without an action."""
     found = F.when(F.lit(False), F.lit(None).cast(to_spark(schema)))
     for number, own in actions.items():
         if own.values:

@@ -1,8 +1,8 @@
 """The change data feed as a DataFrame.
 
-Which files hold changed rows, and which rows of them, is `change_feed.plan_changes`; here they become relations like
-those of any scan, whose rows also say how they changed, in which version and when. Change data files say the first
-themselves; for others it is known for the file. Rows have no order. Protocol: Change Data Files.
+`change_feed.plan_changes` selects the files with changed rows, and the rows of each file. This module scans them and
+adds the change type, the version and the commit time to each row. Change data files hold the change type of each row;
+in any other file all rows have the same one. Rows have no order. Protocol: Change Data Files.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _MOMENT = pa.timestamp("us", "UTC")
 
 
 def changes(spark: SparkSession, path: str, from_version: int, to_version: int | None = None) -> DataFrame:
-    """The rows that the versions from one to another changed, both inclusive; to the newest where None.
+    """Return the rows that the versions `from_version` to `to_version` changed, both inclusive.
 
-    The columns are those of the table at the last version, then `_change_type` (insert, update_preimage,
-    update_postimage or delete), `_commit_version` (long) and `_commit_timestamp`.
+    By default `to_version` is the newest version. The columns are those of the table at the last version, then
+    `_change_type` (insert, update_preimage, update_postimage or delete), `_commit_version` (long) and
+    `_commit_timestamp`.
 
     Raises: TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError,
         InvalidRequestError.
@@ -53,11 +54,11 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
 
 
 def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False) -> DataFrame:
-    """The rows of a plan. Where it is exact, filters lose no row: see `scan.scan_rows`.
+    """Return the rows of a plan. See `scan.scan_rows` for `is_exact`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
-        CorruptLogError: a partition value is no value of its column.
+        CorruptLogError: a partition value does not fit the type of its column.
     """
     recorded = [file for file in plan.files if file.change_type is None]
     whole = [file for file in plan.files if file.change_type is not None]
@@ -75,21 +76,21 @@ def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False
 
 
 def replaced_rows(came: DataFrame, went: DataFrame) -> DataFrame:
-    """Inserted and deleted rows, which have the same columns, as change data files hold them."""
+    """Return inserted and deleted rows in the form of change data files. Both frames have the same columns."""
     return came.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(went.withColumn(CHANGE_TYPE, F.lit("delete")))
 
 
 def feed_schema(plan: ChangePlan) -> StructType:
-    """The columns of `change_rows`."""
+    """Return the schema of `change_rows`."""
     added = ((CHANGE_TYPE, "string"), (COMMIT_VERSION, "long"), (COMMIT_TIMESTAMP, "timestamp"))
     return StructType((*plan.snapshot.schema, *(StructField(name, PrimitiveType(kind)) for name, kind in added)))
 
 
 def first_version_from(store: LogStore, timestamp_ms: int) -> int:
-    """The first version committed at or after a moment.
+    """Return the first version committed at or after a moment.
 
     Raises:
-        TimestampOutOfRangeError: no version was.
+        TimestampOutOfRangeError: no version was committed at or after the moment.
     """
     latest = Snapshot.load(store)
     timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
@@ -104,10 +105,10 @@ def first_version_from(store: LogStore, timestamp_ms: int) -> int:
 
 
 def unversioned(path: str) -> str:
-    """The address of a table; changes have a range of versions, so the address itself must not name one.
+    """Return the address of a table after a check that it names no version.
 
     Raises:
-        InvalidRequestError: it does.
+        InvalidRequestError: the address names a version or time.
     """
     given = parse_versioned_path(path)
     if given.version is not None or given.timestamp_ms is not None:

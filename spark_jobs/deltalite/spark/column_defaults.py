@@ -1,7 +1,7 @@
-"""Columns that the rows do not bring are made as the table says: by a default, or from the other columns.
+"""Values for columns that the rows lack: a default, or an expression over the other columns.
 
-Both are computed in the pass that writes the rows. A generated column that the rows do bring is compared with its
-expression there. A default is for rows that lack the column; a NULL that was given stays. Protocol: Generated Columns,
+Both are computed while the rows are written. If the rows have a generated column, its values are compared with the
+expression. A default applies only to rows without the column; an explicit NULL stays. Protocol: Generated Columns,
 Default Columns.
 """
 
@@ -21,9 +21,9 @@ from deltalite.spark.text_lengths import fitted
 
 
 def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
-    """The rows of `frame`, whose schema is `have`, as rows of `want`, with what they lack.
+    """Convert the rows of `frame` from the schema `have` to `want`, with values for missing columns.
 
-    Texts are fitted to the lengths of their types.
+    Texts of the types char(n) and varchar(n) are fitted to their lengths.
 
     Raises:
         UnsupportedFeatureError: the expression of a column cannot be computed.
@@ -45,14 +45,14 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
 def rule_guards(
     spark: SparkSession, have: StructType, want: StructType, rules: ColumnRules, *, asked: Container[str]
 ) -> list[Guard]:
-    """Guards for invariants, CHECK constraints, and the generated columns that the rows bring.
+    """Return guards for invariants, CHECK constraints, and the generated columns that the rows have.
 
     Args:
         spark: the session.
-        have: the schema of the rows as they came.
+        have: the schema of the incoming rows.
         want: the table's schema.
         rules: the table's rules.
-        asked: the keys of the properties that the request itself sets.
+        asked: the keys of the properties that the request sets.
 
     Raises:
         UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
@@ -83,7 +83,7 @@ def rule_guards(
 
 
 def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules) -> dict[str, Column]:
-    """The generated columns by name, in their types, made of the other columns of `want`.
+    """Return the generated columns by name, computed from the other columns of `want` and cast to their types.
 
     Raises:
         UnsupportedFeatureError: an expression cannot be computed.

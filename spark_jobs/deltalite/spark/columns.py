@@ -1,4 +1,4 @@
-"""Columns by their names, whatever characters the names hold."""
+"""Columns by name, with any characters in the name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.schema import StructType
 
 TARGET, SOURCE = "target", "source"
-"""How SQL text of a request may call the table's rows, and those that are merged into it."""
+"""The aliases of the table's rows and of the source's rows in the SQL text of a request."""
 
 
 def quoted(name: str) -> str:
-    """A name as SQL text."""
+    """Quote a name for SQL text."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def unused_name(schema: StructType, stem: str) -> str:
-    """A name for a column of our own that no column of the table has, whatever its case."""
+    """Return a name for a helper column that no column of the schema has, ignoring case."""
     name = f"__deltalite_{stem}"
     while schema.find(name) is not None:
         name += "_"
@@ -25,5 +25,5 @@ def unused_name(schema: StructType, stem: str) -> str:
 
 
 def named(name: str) -> Column:
-    """The column of that name; dots in it are part of the name."""
+    """Return the column with exactly this name; a dot is part of the name."""
     return F.col(quoted(name))

@@ -1,8 +1,8 @@
-"""Rows that are computed once, whatever is done with them afterwards.
+"""Rows that are computed once for several uses.
 
-They are kept by the executors, and what led to them is forgotten: rows of a source that changes, or of a query that
-gives others each time, stay what they were, and where an executor is lost that kept some of them the job fails, rather
-than going on with others.
+The executors keep the rows, and the plan behind them is dropped. So the rows stay the same even if the source changes
+or the query is non-deterministic. If an executor with some of the rows is lost, the job fails instead of computing
+other rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from deltalite.spark.errors import SPARK_ERRORS, data_error
 
 
 def computed_once(rows: DataFrame) -> DataFrame:
-    """The rows, computed now.
+    """Compute the rows now and return them.
 
     Raises:
         SourceError: a row cannot be computed, or a file of the input cannot be read.

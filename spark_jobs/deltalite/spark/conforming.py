@@ -1,7 +1,7 @@
-"""Bringing rows into a table's shape: its columns, its order, its types.
+"""Conversion of rows to a table's columns, their order and their types.
 
-The schemas have been found to fit (`protocol.schema_evolution`), so nothing is lost here: types are widened, missing
-columns and members become null, structs are rebuilt by name at every depth. A null struct stays null.
+The schemas are known to fit (`protocol.schema_evolution`), so no value is lost. Types are widened, missing columns and
+members become null, and structs are rebuilt by name at every depth. A null struct stays null.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from deltalite.spark.types import spark_type
 
 
 def conformed(frame: DataFrame, have: StructType, want: StructType) -> DataFrame:
-    """The rows of `frame`, whose schema is `have`, as rows of `want`."""
+    """Convert the rows of `frame` from the schema `have` to the schema `want`."""
     return frame.select(*conformed_columns(have, want))
 
 
 def conformed_columns(have: StructType, want: StructType, column_of: Callable[[str], Column] = named) -> list[Column]:
-    """The columns of `want` made of those of `have`, which `column_of` gives by name."""
+    """Return the columns of `want`, computed from those of `have`; `column_of` returns a column by name."""
     columns = []
     for field in want:
         theirs = have.find(field.name)

@@ -1,10 +1,10 @@
-"""Data files written by Spark where they stay, for storages on which a rename is a copy.
+"""Data files that Spark writes in their final place, for storages on which a rename is a copy.
 
-Spark's own committers move each file at least once. The sink of its structured streaming does not: tasks write under
-names of their own, and the driver notes the files of those that succeeded in one manifest. It is used here for a
-single batch, and its manifest is removed. Like `native_relation` this uses Spark's internals; where they have changed,
-`DirectWriteError` sends the caller to the public writer, which copies and gives the same files. Tried on PySpark 4.3,
-classic sessions; 4.0 has the class in another package.
+Spark's committers move each file at least once. The file sink of structured streaming does not: its tasks write under
+unique names, and the driver lists the files of successful tasks in a manifest. It is used here for a single batch, and
+its manifest is removed. Like `native_relation` this uses Spark's internals. If they have changed, `DirectWriteError`
+makes the caller use the public writer, which copies and writes the same files. Tested with PySpark 4.3, classic
+sessions; 4.0 has the class in another package.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ADDED = "add"
 
 
 class DirectWriteError(Exception):
-    """This Spark does not offer the sink in the form that is known here."""
+    """This Spark does not have the sink in the expected form."""
 
 
 def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[str], options: Mapping[str, str]) -> None:
-    """Write the rows as Parquet below `uri`, a directory that does not exist, and the manifest beside them.
+    """Write the rows as Parquet below `uri`, a new directory, with the manifest beside them.
 
-    What Spark raises for the rows themselves is raised as it is.
+    Spark's errors for the rows are raised unchanged.
 
     Raises:
         DirectWriteError: nothing was written; use the public writer.
@@ -49,10 +49,10 @@ def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[st
 
 
 def manifest_uris(data: bytes) -> list[str]:
-    """The files that a manifest names: percent-encoded URIs.
+    """Return the files of a manifest as percent-encoded URIs.
 
     Raises:
-        DirectWriteError: it is not of the form that is known here.
+        DirectWriteError: the manifest does not have the expected form.
     """
     version, *lines = data.decode().splitlines()
     if version != "v1":

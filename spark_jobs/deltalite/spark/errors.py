@@ -1,7 +1,7 @@
-"""What a Spark error says, in one line, and which of them the data itself is to blame for.
+"""The message of a Spark error in one line, and typed errors for those that the data or the query causes.
 
-Spark reaches us in two ways: as a `PySparkException`, or, for classes that PySpark does not know (`SparkException`,
-which most failed tasks end with, is one), as a `Py4JJavaError` whose own first line says nothing.
+Spark raises errors in two forms: as a `PySparkException`, or as a `Py4JJavaError` for classes that PySpark does not
+know. Most failed tasks end with one of these, a `SparkException`. The first line of a `Py4JJavaError` is useless.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from deltalite.errors import (
 )
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
-"""Everything that a call into Spark raises for a failed query."""
+"""The errors that a call into Spark raises for a failed query."""
 
-# What fails the same way in every retry, by the class of the SQLSTATE that Spark gives: 21 cardinality, 22 data, 23
-# constraints, P0001 raise_error; 42 and 0A are faults of the query's own text.
+# Errors that fail again in every retry, by the class of Spark's SQLSTATE: 21 cardinality, 22 data, 23 constraints,
+# P0001 raise_error; 42 and 0A are errors in the text of the query.
 _CONDITION = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
 _OF_THE_DATA = re.compile(rf"{_CONDITION}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
 _OF_THE_QUERY = re.compile(rf"{_CONDITION}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
@@ -34,9 +34,9 @@ _NO_FOLDER = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _LONGEST_NAME_BYTES = 255
 _UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
 _NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
-# The value and the type stand in the message, also in that of an overflow. `"INT"` is the type's SQL.
+# The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
 _BAD_CAST = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
-# Why a file stays unreadable however often it is tried; a storage that does not answer is another matter.
+# Permanent reasons for an unreadable file. A storage that does not answer is not one of them.
 _FOR_GOOD = (
     "FILE_NOT_EXIST",
     "DATA_TYPE_MISMATCH",
@@ -45,20 +45,20 @@ _FOR_GOOD = (
     "doesn't contain any field Ids",
 )
 
-# How the Parquet library of Spark 4.0 fails for a file whose schema has a type that is newer than itself.
+# How the Parquet library of Spark 4.0 fails for a file with a type that it does not know.
 _UNKNOWN_PARQUET_TYPE = re.compile(
     r"NullPointerException[^\n]*\s+at \S+\.ParquetMetadataConverter\.getLogicalTypeAnnotation"
 )
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a Spark error, which says what is wrong; the rest is the plan."""
+    """Return the first line of a Spark error, which has the reason; the other lines are the plan."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     return (text.strip() or type(error).__name__).splitlines()[0]
 
 
 def data_error(error: Exception) -> DeltaLiteError | None:
-    """The typed error for input that cannot be computed or read, or None for an error of another kind."""
+    """Return the typed error for input that cannot be computed or read, or None for any other error."""
     if missing := _NO_SUCH_FILE.search(_with_causes(error)):
         return SourceNotFoundError(
             f"Nothing was written: a file of the input is missing. {missing[0]}",
@@ -86,7 +86,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
 
 @contextmanager
 def computing(parameter: str, text: str) -> Iterator[None]:
-    """What a query runs in whose expression the user gave as `parameter`: a row that it fails for is typed."""
+    """Convert the errors of a query with a user's expression, given as `parameter`, that fails for a row."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -101,7 +101,7 @@ def computing(parameter: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def computing_rows() -> Iterator[None]:
-    """What a query runs in that computes rows to be written: one that fails for good is typed (`data_error`)."""
+    """Convert the permanent errors of a query that computes rows to write (`data_error`)."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -112,7 +112,7 @@ def computing_rows() -> Iterator[None]:
 
 @contextmanager
 def reading_table(root: str) -> Iterator[None]:
-    """What a query over the files of the table at `root` runs in: a file that is not as the log says is typed."""
+    """Convert the errors of a query over the files of the table at `root` that are missing or unreadable."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -132,14 +132,14 @@ def reading_table(root: str) -> Iterator[None]:
 
 
 def _remedy_for_row(message: str) -> str:
-    """What helps against a row that cannot be computed."""
+    """Return the remedy for a row that cannot be computed."""
     if cast := _BAD_CAST.search(message):
         return f"Use try_cast(... AS {cast[1]}), which gives NULL for such a value, or correct the input."
     return "Correct the input, or use try_cast, try_divide and the like."
 
 
 def is_missing_path(error: Exception) -> bool:
-    """Whether Spark found nothing at a path that it was to read."""
+    """Whether the error means that a path does not exist."""
     return _NO_SUCH_FILE.search(_with_causes(error)) is not None
 
 
@@ -160,5 +160,5 @@ def _one_line(message: str) -> str:
 
 
 def _with_causes(error: Exception) -> str:
-    """The error's text and that of what caused it, as far as it came over from the JVM."""
+    """Return the text of the error and of its causes, as far as the JVM sent them."""
     return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"

@@ -1,10 +1,14 @@
-"""SQL expressions as columns of Spark, resolved before a row is read.
+"""SQL expressions as Spark columns, resolved before a row is read.
 
-They come from two places. What a table carries in its metadata was written by whoever may write to the table, so it may
-only compute: no functions that Spark does not bring along, none that call into Java. What a request brings may use the
-functions of its own session. Neither may hold a subquery or an aggregate, nor, where it is evaluated more than once or
-compared with another value of the row, anything that gives another value each time. A request does not speak of all
-columns at once (`*`): rows have columns of ours beside the table's where it is evaluated.
+They have two origins with different rules:
+
+- An expression in a table's metadata may come from anybody who can write to the table. It may use only Spark's built-in
+  functions, and none that calls into Java.
+- An expression of a request may also use the functions of its session.
+
+Neither may hold a subquery or an aggregate. An expression must be deterministic if it is evaluated more than once or
+compared with another value of the row. A request may not use `*` for all columns, because the rows also have helper
+columns.
 """
 
 from __future__ import annotations
@@ -29,11 +33,11 @@ from deltalite.spark.types import from_spark, spark_type, to_spark, with_char_ty
 _IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
 _IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
 Failure = Callable[[str], DeltaLiteError]
-"""Makes the error from what is wrong with an expression."""
+"""Builds the error from the reason why an expression is wrong."""
 
 
 def of_the_table(what: str, text: str) -> Failure:
-    """The error for an expression that stands in the table's metadata; `what` names it there."""
+    """Return the error builder for an expression of the table's metadata; `what` is its role."""
     return lambda why: UnsupportedFeatureError(
         f"The {what} is ({text}), which cannot be computed here: {why}",
         remedy="Correct it, or write the table with the engine that made it.",
@@ -41,14 +45,14 @@ def of_the_table(what: str, text: str) -> Failure:
 
 
 def of_the_request(what: str, text: str, *, parameter: str = "properties") -> Failure:
-    """The error for an expression that the request brings, in `parameter`."""
+    """Return the error builder for an expression of the request's `parameter`; `what` is its role."""
     return lambda why: InvalidRequestError(
         f"The {what} is ({text}), which cannot be computed: {why}", remedy=f"Correct it in `{parameter}`."
     )
 
 
 class Expressions:
-    """Resolves expressions on rows of one shape."""
+    """Resolves expressions on rows of one schema."""
 
     def __init__(self, rows: DataFrame, forbidden: re.Pattern[str], *, is_repeated: bool) -> None:
         self._rows = rows
@@ -57,20 +61,20 @@ class Expressions:
 
     @classmethod
     def of_table(cls, spark: SparkSession, schema: StructType) -> Self:
-        """Those of a table's metadata, on its rows."""
+        """Return a resolver for the expressions of a table's metadata."""
         return cls(no_rows(spark, schema), _IN_TABLES, is_repeated=False)
 
     @classmethod
     def of_request(cls, rows: DataFrame) -> Self:
-        """Those of a request, on rows like these."""
+        """Return a resolver for the expressions of a request, on rows of the schema of `rows`."""
         return cls(rows, _IN_REQUESTS, is_repeated=True)
 
     def has_column(self, name: str) -> bool:
-        """Whether the rows have a column of this name; case does not count."""
+        """Whether the rows have a column of this name, ignoring case."""
         return any(column.lower() == name.lower() for column in self._rows.columns)
 
     def condition(self, text: str, failure: Failure) -> Column:
-        """A boolean expression."""
+        """Resolve a boolean expression."""
         node = self._resolved(F.expr(text), failure)
         if node.dataType().typeName() not in ("boolean", "void"):
             raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
@@ -85,7 +89,7 @@ class Expressions:
         return F.expr(text).cast("boolean") if node.dataType().typeName() == "void" else F.expr(text)
 
     def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
-        """An expression, its type, and whether it may give another value each time it is evaluated."""
+        """Resolve an expression. Return it with its type and whether it is non-deterministic."""
         node = self._resolved(F.expr(text), failure)
         self._check(node, failure, varies=True)
         self._check_no_star(text, failure)
@@ -96,9 +100,9 @@ class Expressions:
         return F.expr(text), found, not node.deterministic() or moving_part(nodes_of(node), text) is not None
 
     def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
-        """An expression as a value of the type, and the columns that it reads, in lower case.
+        """Return an expression cast to the type, and the columns that it reads, in lower case.
 
-        It may differ each time where it `varies`.
+        `varies` allows a non-deterministic expression.
         """
         made = F.expr(text).cast(spark_type(data_type))
         return made, self._check(self._resolved(made, failure), failure, varies=varies)
@@ -109,7 +113,7 @@ class Expressions:
         except (AnalysisException, ParseException) as error:
             raise failure(first_line(error)) from error
         plan = query_execution(frame).analyzed()
-        # A generator, a window function or an aggregate brings along a step of its own.
+        # A generator, a window function or an aggregate adds a step to the plan.
         is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
         if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
             raise failure("it gives no single value for a row.")
@@ -133,7 +137,7 @@ class Expressions:
 
 
 def means_all_columns(spark: SparkSession, text: str) -> bool:
-    """Whether an expression holds a `*` that stands for the columns of rows; `s.*` is for the members of a struct."""
+    """Whether an expression holds a `*` for the columns of the rows. `s.*` for the members of a struct is allowed."""
     session: Any = spark
     parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
     stars = [n for n in nodes_of(parsed) if "UnresolvedStar" in kind_of(n)]
@@ -146,16 +150,16 @@ def _is_of_rows(qualifier: Any) -> bool:
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A frame of these columns, whose rows the optimizer does not know to be none.
+    """Return an empty frame with these columns. The optimizer does not know that it is empty.
 
-    Columns of the type char(n) are known as such, so that Spark fills the texts that they are compared with.
+    Columns of the type char(n) keep this type in their metadata, so that Spark pads the texts compared with them.
     """
     return no_rows_of(spark, with_char_types(to_spark(schema), schema))
 
 
 def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
-    """The same, by Spark's own schema.
+    """Return an empty frame with a Spark schema, as `no_rows` does.
 
-    Made by PySpark, which makes the session the active one, by whose clock Catalyst writes literals.
+    PySpark creates it and so makes the session active. Catalyst formats literals in the active session's time zone.
     """
     return spark.createDataFrame(spark.sparkContext.emptyRDD(), schema)

@@ -1,7 +1,8 @@
-"""Java's `FileStatus[]` as Python values, in a few calls to the JVM whatever their number.
+"""Conversion of Java's `FileStatus[]` to Python values, with a constant number of calls to the JVM.
 
-Hadoop writes each status as a Protocol Buffers message (FileStatusProto) behind its length; of its fields are read:
-1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time. The way back is in `native_relation`.
+Hadoop serializes each status as a length-prefixed Protocol Buffers message (FileStatusProto). The fields read here are
+1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time. `native_relation` has the opposite
+conversion.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _FOLDER, _FILE = 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEntry:
-    """A file or folder as Hadoop lists it, or neither: a link.
+    """A file or folder as Hadoop lists it. A link is neither.
 
-    `uri` is unescaped and has its scheme; times are milliseconds UTC.
+    `uri` is unescaped and has a scheme; times are milliseconds since 1970 (UTC).
     """
 
     uri: str
@@ -29,12 +30,12 @@ class ListedEntry:
 
     @property
     def name(self) -> str:
-        """Its name in its folder."""
+        """The name in its folder."""
         return self.uri.rpartition("/")[2]
 
 
 def listed_entries(jvm: Any, statuses: Any) -> list[ListedEntry]:
-    """The entries of a Java `FileStatus[]`."""
+    """Return the entries of a Java `FileStatus[]`."""
     writable = jvm.org.apache.hadoop.io.ArrayWritable(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
     count = len(statuses)
     array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("org.apache.hadoop.io.Writable"), count)
@@ -87,6 +88,6 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         byte = message[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004  the highest bit says that more follow
+        if byte < 0x80:  # noqa: PLR2004  the highest bit means that more bytes follow
             return value, at
         shift += 7

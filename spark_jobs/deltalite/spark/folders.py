@@ -1,8 +1,9 @@
-"""The folder of a table, as the write path sees it: made, listed, moved within and cleaned, on any storage.
+"""The folder of a table in the write path: create, list, move and clean up, on any storage.
 
-Names are relative to the table's root. Where a rename is one cheap operation (`renames`) files are staged and then
-moved; on an object store they stay where they were written. A local folder is worked on without Spark, all others
-through Hadoop. What cleaning up cannot remove is left, since no version names it, and fails nobody: a vacuum finds it.
+Names are relative to the table's root. If a rename is one cheap operation (`renames`), files are staged and then moved.
+On an object store they stay where they were written. Local folders are accessed without Spark, all others through
+Hadoop. A file that cannot be removed in a cleanup stays without an error. No version refers to it, and a vacuum deletes
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from deltalite.storage.log_store import StoredFile
 _log = logging.getLogger(__name__)
 _LEFT = "Could not remove %s of %s, which no version names; a vacuum will: %s"
 _MOST_RENAMES = 5
-# What Hadoop's file systems are known to rename at once, whatever the size; elsewhere it may be a copy.
+# The Hadoop file systems that rename in one operation, whatever the size. Elsewhere a rename may be a copy.
 _RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
 
 
@@ -40,53 +41,53 @@ class TableFolder(Protocol):
 
     @property
     def uri(self) -> str:
-        """The address as Spark takes it."""
+        """The address in the form that Spark accepts."""
         ...
 
     @property
     def renames(self) -> bool:
-        """Whether moving a file costs nothing."""
+        """Whether a rename is one cheap operation."""
         ...
 
     def make(self, name: str) -> None:
-        """Make a folder, and those above it."""
+        """Create a folder and its parents."""
         ...
 
     def names(self) -> list[str]:
-        """The names of what lies directly in the root."""
+        """Return the names of the files and folders directly in the root."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, None where there is none."""
+        """Read a file; None if there is no such file."""
         ...
 
     def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
-        """All files below a folder, in order of their names, but those in folders called `but_not_in`."""
+        """Return all files below a folder, sorted by name, without those in folders named `but_not_in`."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file, making the folder of `target`."""
+        """Move a file, and create the folder of `target`."""
         ...
 
     def missing(self) -> list[str]:
-        """The folders that a write would make: the root and those above it, as far as they do not exist."""
+        """Return the folders that a write would create: the root and its parents that do not exist."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; where that cannot be done the log says so, and the file is left."""
+        """Remove a file, or log a warning if that fails."""
         ...
 
     def remove_tree(self, name: str) -> None:
-        """Remove a folder with all that is in it, if that can be done."""
+        """Remove a folder with its content, or leave it without an error."""
         ...
 
     def remove_if_empty(self, name: str) -> None:
-        """Remove a folder, by its name or as `missing` called it, if nothing is in it."""
+        """Remove a folder if it is empty, by its name or by its path from `missing`."""
         ...
 
 
 def folder_of(spark: SparkSession, root: str) -> TableFolder:
-    """The folder of the table with the address `root`."""
+    """Return the folder of the table with the address `root`."""
     return _LocalFolder(root) if parse_location(root).is_local else _HadoopFolder(HadoopFiles(spark, root))
 
 
@@ -221,7 +222,7 @@ class _HadoopFolder:
     def rename(self, source: str, target: str) -> None:
         fs = self._files.fs
         with self._files.errors("move", source):
-            for _ in range(_MOST_RENAMES):  # another writer, taking its own files back, may remove the folder again
+            for _ in range(_MOST_RENAMES):  # another writer's cleanup may remove the empty folder in between
                 fs.mkdirs(self._files.path(target).getParent())
                 if fs.rename(self._files.path(source), self._files.path(target)):
                     return
@@ -257,9 +258,9 @@ class _HadoopFolder:
 
 
 def _rename_into_place(source: Path, target: Path) -> None:
-    """Rename, making the folder: again where another writer, taking its own files back, removes it in between.
+    """Create the folder and rename. Try again if another writer's cleanup removes the empty folder in between.
 
-    Data files have names of their own, so a target that exists is a fault, and is not replaced.
+    Data files have unique names, so an existing target is an error and is not replaced.
     """
     if target.exists():
         raise FileExistsError(f"{target} exists already")

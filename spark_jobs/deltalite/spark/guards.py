@@ -1,8 +1,8 @@
-"""Rules that every written row must keep, checked while it is written.
+"""Guards: rules that every written row must satisfy, checked while the rows are written.
 
-A guard is a condition that must be TRUE. The rows pass through a filter that raises for the first one that breaks a
-guard, so no second pass over the data is needed, and the error names the rule and shows the row. Nothing that a
-failed pass wrote is ever committed. Protocol: NOT NULL columns (Column Invariants).
+A guard is a condition that must be TRUE. The rows pass through a filter that raises an error for the first row that
+breaks a guard. This needs no second pass over the data, and the error names the rule and shows the row. The files of a
+failed pass are never committed. Protocol: NOT NULL columns (Column Invariants).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MARK = "DELTALITE_GUARD"
 _VIOLATION = re.compile(rf"{_MARK}<(\d+)>(.*?)</{_MARK}>", re.DOTALL)
 _SHOWN_CHARACTERS = 500
 Holds = Callable[[Column], Column]
-"""Makes a column of another one, such as the condition that must hold of it."""
+"""A function from a column to a column, such as the condition that its value must satisfy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """A condition that must be TRUE for every row, and what to say of a row for which it is not."""
+    """A condition that must be TRUE for every row, and the texts of the error for a row that breaks it."""
 
     condition: Column
     rule: str
@@ -35,7 +35,7 @@ class Guard:
 
 
 def not_null_guards(schema: StructType) -> list[Guard]:
-    """One guard for each column or member that may not be null; a member only counts where its struct is there."""
+    """Return a guard for each NOT NULL column or member. A member is checked only if its struct is not null."""
     return [
         Guard(
             condition=condition,
@@ -47,7 +47,7 @@ def not_null_guards(schema: StructType) -> list[Guard]:
 
 
 def replaced_range_guard(predicate: str) -> Guard:
-    """New rows must lie in the range that they replace, or the next run of the same task would not replace them."""
+    """Return the guard that new rows match `replace_where`; else the next run of the task would not replace them."""
     return Guard(
         condition=F.expr(predicate),
         rule=f"replace_where is ({predicate}), and every written row must satisfy it",
@@ -56,7 +56,7 @@ def replaced_range_guard(predicate: str) -> Guard:
 
 
 def guarded(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str]) -> DataFrame:
-    """The same rows; running it fails at the first row that breaks a guard, and shows its `columns` (`violation`)."""
+    """Return the rows with the checks. The query fails at the first violation and shows that row's `columns`."""
     row = F.struct(*[named(name) for name in columns])
     for number, guard in enumerate(guards):
         shown = F.substring(F.to_json(row, {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
@@ -66,7 +66,7 @@ def guarded(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str]) -
 
 
 def violation(error: Exception, guards: Sequence[Guard]) -> ConstraintViolationError | None:
-    """The typed error behind a failed Spark job, or None where no guard raised it."""
+    """Return the typed error if a guard made the Spark job fail, else None."""
     match = _VIOLATION.search(str(error))
     if match is None:
         return None
@@ -85,7 +85,7 @@ def _not_null(schema: StructType) -> Iterator[tuple[str, Column]]:
 
 
 def _inside(data_type: DataType, path: str) -> Iterator[tuple[str, Holds]]:
-    """What must hold of a value of the type, at every depth; of a value that is null nothing."""
+    """Yield the conditions on a value of the type, at every depth. A null value satisfies all of them."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -111,10 +111,10 @@ def _of_items(items: Holds, element: DataType, path: str, *, required: bool) -> 
 
 
 def of_member(name: str, holds: Holds) -> Holds:
-    """What holds of a struct whose member has to keep a condition; a struct that is null keeps it."""
+    """Return a condition on a struct that checks one member; a null struct satisfies it."""
     return lambda value: value.isNull() | holds(value.getField(name))
 
 
 def of_each(items: Holds, holds: Holds) -> Holds:
-    """What holds of a value each of whose items has to keep a condition; a value that is null keeps it."""
+    """Return a condition on a value that checks each of its items; a null value satisfies it."""
     return lambda value: value.isNull() | F.forall(items(value), holds)

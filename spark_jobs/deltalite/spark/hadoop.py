@@ -1,8 +1,8 @@
-"""Files on whatever storage Hadoop's FileSystem reaches, through the driver's JVM.
+"""Files on any storage that Hadoop's FileSystem reaches, through the driver's JVM.
 
-Names are relative to one table's root, or absolute, as in `LogStore`; the file system of the root serves the one, its
-own the other. What Hadoop throws becomes a typed error here, and nowhere else. Bytes cross between Python and the JVM
-at about 10 MB/s, so that large content goes through a file on the driver's disk instead.
+Names are relative to the root of one table, or absolute, as in `LogStore`. The root's file system serves relative
+names; an absolute name may have another one. Only this module converts Hadoop's exceptions to typed errors. Bytes cross
+between Python and the JVM at about 10 MB/s, so large content goes through a file on the driver's disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deltalite.spark.uris import spark_uri
 from deltalite.storage.locations import resolved
 
 HADOOP_ERRORS = (Py4JError, PySparkException, ConnectionError)
-"""What a call into Hadoop raises: PySpark takes some of Java's classes for its own, and the JVM may be gone."""
+"""The errors of a call into Hadoop. PySpark converts some Java classes to its own, and the JVM may be gone."""
 
 LARGE_BYTES = 1024 * 1024
 _COPY_BUFFER_BYTES = 1024 * 1024
@@ -44,11 +44,11 @@ _PACKAGES = {
 
 
 class HadoopFiles:
-    """Hadoop's view of one table's files.
+    """The files of one table in Hadoop's FileSystem.
 
     Raises:
         UnsupportedStorageError: this Spark has no file system for the scheme.
-        StorageError: it cannot be opened.
+        StorageError: the file system cannot be opened.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
@@ -60,31 +60,31 @@ class HadoopFiles:
         self.fs: Any = self._opened(spark_uri(root))
         self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # a bucket's own path ends with one
         self._file_context: Any = None
-        if ":///" in root:  # the authority is Hadoop's default, and other engines may have another
+        if ":///" in root:  # make Hadoop's default authority explicit; other engines may have another default
             self.root = self.uri
 
     @property
     def scheme(self) -> str:
-        """That of the file system which serves the root."""
+        """The scheme of the root's file system."""
         return str(self.fs.getUri().getScheme())
 
     def path(self, name: str) -> Any:
-        """The Java `Path` of a name."""
+        """Return the Java `Path` of a name."""
         return self.jvm.org.apache.hadoop.fs.Path(spark_uri(resolved(self.root, name)) if name else self.uri)
 
     def fs_of(self, path: Any) -> Any:
-        """The file system that serves a path."""
+        """Return the file system that serves a path."""
         if path.toString().startswith(f"{self.uri}/"):
             return self.fs
         return self._opened(path.toString())
 
     def has_capability(self, name: str) -> bool:
-        """Whether the file system says of itself that it can do something, by Hadoop's name for it."""
+        """Whether the file system reports a capability; `name` is Hadoop's name for it."""
         with self.errors("look at"):
             return bool(self.fs.hasPathCapability(self.path(""), name))
 
     def entries(self, folder: str) -> list[ListedEntry]:
-        """The files and folders in a folder, in no particular order; none where there is no such folder."""
+        """List the files and folders in a folder, in no particular order; empty if there is no such folder."""
         path = self.path(folder)
         with self.errors("list", folder):
             try:
@@ -101,7 +101,7 @@ class HadoopFiles:
             return bool(self.fs_of(path).exists(path))
 
     def read(self, name: str) -> bytes | None:
-        """The whole content, or None where there is no such file."""
+        """Read the whole file; None if there is no such file."""
         data = self.read_start(name, LARGE_BYTES + 1)
         if data is None or len(data) <= LARGE_BYTES:
             return data
@@ -109,7 +109,7 @@ class HadoopFiles:
             return file.read()
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """The first bytes, all of a shorter file, or None where there is no such file."""
+        """Read up to `size_bytes` from the start of a file; None if there is no such file."""
         path = self.path(name)
         with self.errors("read", name):
             try:
@@ -126,7 +126,7 @@ class HadoopFiles:
 
     @contextlib.contextmanager
     def local_copy(self, name: str) -> Iterator[str]:
-        """A copy on the driver's disk, by its path, for as long as the block runs."""
+        """Yield the path of a copy on the driver's disk, which is removed after the block."""
         with tempfile.TemporaryDirectory(prefix="deltalite-") as folder:
             target = os.path.join(folder, "copy")
             self.copy_to(name, target)
@@ -140,9 +140,9 @@ class HadoopFiles:
             self.fs_of(path).copyToLocalFile(False, path, local, True)
 
     def pour(self, data: bytes, stream: Any) -> None:
-        """Write all of `data` to a Java output stream and close it; one that fails before its end is not closed.
+        """Write all of `data` to a Java output stream and close it. Do not close it after a failure.
 
-        For an object store the file begins to be with the close of its stream.
+        An object store creates the file when its stream is closed.
         """
         if len(data) <= LARGE_BYTES:
             stream.write(data)
@@ -158,7 +158,7 @@ class HadoopFiles:
         stream.close()
 
     def rename_options(self, option: str) -> Any:
-        """The Java array with one `Options.Rename`, `NONE` or `OVERWRITE`."""
+        """Return a Java array with one `Options.Rename`: `NONE` or `OVERWRITE`."""
         rename = self.jvm.org.apache.hadoop.fs.Options.Rename
         options = self._gateway.new_array(rename, 1)
         options[0] = getattr(rename, option)
@@ -166,7 +166,7 @@ class HadoopFiles:
 
     @property
     def file_context(self) -> Any:
-        """The `FileContext` of the root, whose rename says whether it may replace.
+        """The `FileContext` of the root, whose rename has an option to overwrite.
 
         Not a `cached_property`, for the reason that `Snapshot.files` gives: it connects to the storage.
         """
@@ -176,14 +176,14 @@ class HadoopFiles:
 
     @contextlib.contextmanager
     def errors(self, doing: str, name: str = "") -> Iterator[None]:
-        """Give what Hadoop throws in the block its type; a driver whose JVM is gone is a storage that is silent."""
+        """Convert Hadoop's exceptions in the block to typed errors. A lost JVM is a `StorageError` too."""
         try:
             yield
         except HADOOP_ERRORS as error:
             self.refuse(error, doing, name or "it")
 
     def refuse(self, error: Exception, doing: str, name: str) -> NoReturn:
-        """Raise the typed error for what Hadoop threw."""
+        """Raise the typed error for an exception of Hadoop."""
         problem = f"Could not {doing} {name} of {self.root}: {said(error)}."
         if threw(error, *_FORBIDDEN):
             raise StoragePermissionError(
@@ -213,12 +213,12 @@ class HadoopFiles:
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether Hadoop says that there is no such file or folder."""
+    """Whether the error means that there is no such file or folder."""
     return threw(error, *_MISSING)
 
 
 def threw(error: Exception, *classes: str) -> bool:
-    """Whether the Java exception behind an error is of one of the classes, by their whole names, or of one below."""
+    """Whether the Java exception behind an error is an instance of one of the classes, given by full names."""
     thrown = _thrown(error)
     found = None if thrown is None else thrown.getClass()
     while found is not None:
@@ -229,14 +229,14 @@ def threw(error: Exception, *classes: str) -> bool:
 
 
 def said(error: Exception) -> str:
-    """The Java class and the first line of what it says."""
+    """Return the Java class and the first line of the message of an error."""
     thrown = _thrown(error)
     text = str(error if thrown is None else thrown.toString())
     return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _thrown(error: Exception) -> Any:
-    """The Java exception behind an error, None where there is none."""
+    """Return the Java exception behind an error, or None."""
     return error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
 
 

@@ -1,16 +1,15 @@
-"""Put-if-absent on Hadoop's file systems: how each storage makes exactly one writer of a name win.
+"""Put-if-absent on Hadoop's file systems: how each storage lets exactly one writer create a name.
 
-1 The file system creates conditionally (S3A of Hadoop 3.4.2 and later says so of itself): the store refuses the upload
-  when the name is taken. Services that only speak S3's language may take the condition and not keep it, so that all but
-  Amazon's own are tried first.
-2 HDFS, and Azure with a hierarchical namespace: a complete temporary file, then a rename that does not replace.
-3 Google Cloud Storage: a create that does not overwrite, which the connector sends as a condition on the generation.
-4 Anywhere else a look, then a rename: two writers can both believe that they won, so the user has to accept that by
-  `single_writer`.
+1 Conditional create (S3A of Hadoop 3.4.2 and later reports this capability): the store rejects the upload if the name
+  exists. Some S3-compatible services accept the condition and ignore it, so every service but Amazon's is tested first.
+2 HDFS, and Azure with a hierarchical namespace: write a temporary file, then rename it without overwrite.
+3 Google Cloud Storage: create without overwrite, which the connector sends as a condition on the generation.
+4 Any other storage: check for the file, then rename. Two writers can both believe that they won, so the user has to
+  accept the risk with `single_writer`.
 
-The guarantee is the storage's own, never this process's. A put whose answer was lost is a `StorageError`, or, where a
-request may still be under way, a `CommitStateUnknownError`; the log then tells. Hadoop's documents: "The Hadoop
-FileSystem API", rename and createFile; the committers' notes of each connector.
+The storage gives the guarantee, not this process. A put without an answer is a `StorageError`. If a request may still
+be running, it is a `CommitStateUnknownError`; the log then shows the outcome. Hadoop's documents: "The Hadoop
+FileSystem API", rename and createFile; the committer notes of each connector.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedS
 from deltalite.spark.hadoop import HADOOP_ERRORS, HadoopFiles, said, threw
 
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
-# Azure's connector says this of accounts with a hierarchical namespace only, where a rename is one operation.
+# Azure's connector reports this only for accounts with a hierarchical namespace, where a rename is atomic.
 _REAL_RENAME = "fs.capability.etags.preserved.in.rename"
 _EXISTS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
 _CHANGED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
-# How the two protocols of Google's connector say that the condition did not hold.
+# How the two protocols of Google's connector report a failed condition.
 _REFUSED = ("412", "FAILED_PRECONDITION", "conditionNotMet")
 _AMAZON = ("amazonaws.com", "amazonaws.com.cn")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class PutWay(StrEnum):
-    """How a name is taken; the numbered cases above."""
+    """How a name is created; the numbered cases above."""
 
     CONDITIONAL_CREATE = "conditional create"
     RENAME = "rename without overwrite"
@@ -51,10 +50,10 @@ class PutWay(StrEnum):
 
 
 def way_of(files: HadoopFiles, *, single_writer: bool) -> PutWay:
-    """The way that the storage of a table offers.
+    """Return the put-if-absent method of a table's storage.
 
     Raises:
-        UnsupportedStorageError: it offers none, and the user has not said that nobody else writes.
+        UnsupportedStorageError: the storage has none, and `single_writer` is not set.
     """
     scheme = files.scheme
     reason, remedy = "does not say that only one writer can create a file", _remedy(scheme)
@@ -81,7 +80,7 @@ def way_of(files: HadoopFiles, *, single_writer: bool) -> PutWay:
 
 
 def _keeps_conditions(files: HadoopFiles) -> bool:
-    """Whether the service refuses a second conditional put, as Amazon's does; others are tried with a file of ours."""
+    """Whether the service rejects a second conditional put. Amazon's does; others are tested with a temporary file."""
     if files.scheme == "s3a" and _is_amazon(files.fs.getConf().get("fs.s3a.endpoint")):
         return True
     name = f"_delta_log/.put-if-absent-{uuid.uuid4()}"
@@ -92,7 +91,7 @@ def _keeps_conditions(files: HadoopFiles) -> bool:
 
 
 def _is_amazon(endpoint: str | None) -> bool:
-    """Whether the client talks to Amazon's own service; its SDK takes an endpoint from the environment too."""
+    """Whether the client talks to Amazon's own service. The SDK also reads an endpoint from the environment."""
     if not endpoint:
         return not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES)
     host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
@@ -108,11 +107,11 @@ def _remedy(scheme: str) -> str:
 
 
 def put_if_absent(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> bool:
-    """Create the file, complete, unless its name is taken; True for the writer who made it.
+    """Create the complete file unless its name exists. Return True if this call created it.
 
     Raises:
-        StorageError: it was not made, as far as the storage has answered.
-        CommitStateUnknownError: it may still come to be.
+        StorageError: the put failed, or its answer was lost.
+        CommitStateUnknownError: the file may still be created after this call.
     """
     puts: dict[PutWay, Callable[[HadoopFiles, str, bytes], bool]] = {
         PutWay.CONDITIONAL_CREATE: _create_conditionally,
@@ -126,8 +125,8 @@ def put_if_absent(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> bo
 def replace(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> None:
     """Create or replace the file.
 
-    Object stores replace it as a whole; elsewhere a complete temporary file takes its place. HDFS does that at once; on
-    Azure, and where there was a look first, the old file is gone for a moment.
+    Object stores replace it atomically. Elsewhere a complete temporary file is renamed to it. This is atomic on HDFS.
+    On Azure, and with `LOOK_FIRST`, the file is missing for a moment.
     """
     path = files.path(name)
     with files.errors("write", name):
@@ -164,7 +163,7 @@ def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
         try:
             files.pour(data, files.fs.create(files.path(name), False))
         except HADOOP_ERRORS as error:
-            answer = said(error).replace(name.rpartition("/")[2], "")  # a version may have such digits
+            answer = said(error).replace(name.rpartition("/")[2], "")  # the file name may contain these digits
             if threw(error, *_EXISTS) or any(sign in answer for sign in _REFUSED):
                 return False
             raise
@@ -172,13 +171,13 @@ def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
 
 
 def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> bool:
-    """Rename a temporary file. Only this rename can take it away, so that afterwards it tells whether it happened.
+    """Rename a temporary file. Only this rename can remove it, so its absence afterwards shows whether it happened.
 
-    1. The rename was answered: we made the file.
-    2. It was not, and the temporary file is gone: it happened all the same, which the content confirms.
-    3. The temporary file was still there and is now deleted, so that the rename can no longer happen: the name is
-       another's, or free.
-    4. It cannot be deleted: the rename may still happen.
+    1. The rename succeeded: this call created the file.
+    2. The rename failed, and the temporary file is gone: the rename happened, and the content confirms it.
+    3. The rename failed, and the temporary file could be deleted: the rename can no longer happen. The name belongs to
+       another writer, or is free.
+    4. The rename failed, and the deletion too: the rename may still happen.
     """
     temporary, path = _temporary(files, name), files.path(name)
     try:
@@ -191,7 +190,7 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
         files.file_context.rename(temporary, path, files.rename_options("NONE"))
     except HADOOP_ERRORS as error:
         match _deleted(files, temporary):
-            case False:  # unless a deletion that was sent twice tells of its first answer
+            case False:  # compare the content, because a deletion that was sent twice also returns False
                 return files.read(name) == data
             case True if files.exists(name):
                 return False
@@ -228,13 +227,13 @@ def _failed(files: HadoopFiles, name: str) -> StorageError:
 
 
 def _temporary(files: HadoopFiles, name: str) -> Any:
-    """A path beside `name` that no listing and no other engine takes for anything."""
+    """Return a hidden path beside `name`, which listings and other engines ignore."""
     folder, _, base = name.rpartition("/")
     return files.path(f"{folder}/.{base}.{uuid.uuid4()}.tmp" if folder else f".{base}.{uuid.uuid4()}.tmp")
 
 
 def _deleted(files: HadoopFiles, path: Any) -> bool | None:
-    """Whether there was such a file, and is no more; None where the storage does not say."""
+    """Delete a file. Return whether it existed, or None if the storage does not answer."""
     try:
         return bool(files.fs.delete(path, False))
     except HADOOP_ERRORS:

@@ -1,8 +1,8 @@
-"""The log store over Hadoop's FileSystem: tables wherever Spark reaches.
+"""The log store over Hadoop's FileSystem, for tables on any storage that Spark reaches.
 
-How a name is taken by one writer only is `hadoop_put`'s; it is asked of the storage when the first file is written, or
-by `check_writable` before any work is done. Files are opened for ranges of bytes: a footer costs its own bytes, and a
-file of which much is read comes to the driver's disk as a whole.
+`hadoop_put` implements put-if-absent. The store selects the method at the first write, or in `check_writable` before
+any work is done. Files are opened for byte ranges, so a footer costs only its own bytes. A file of which much is read
+is copied to the driver's disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deltalite.spark.hadoop_put import PutWay, put_if_absent, replace, way_of
 from deltalite.storage.log_store import StoredFile
 
 _POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
-# So much is read by ranges; then the file is copied.
+# The most bytes read by ranges before the file is copied.
 _MOST_RANGED_BYTES = 4 * LARGE_BYTES
 
 
@@ -38,15 +38,15 @@ class HadoopLogStore:
         return self.files.root
 
     def check_writable(self) -> PutWay:
-        """How this store takes a name for one writer only.
+        """Return the put-if-absent method of this store.
 
         Raises:
-            UnsupportedStorageError: the storage cannot, and nobody has accepted the risk.
+            UnsupportedStorageError: the storage has none, and `single_writer` is not set.
         """
         return self._way
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Files of the folder of `name`, from `name` on, in order of their names; hidden ones if `name` is hidden."""
+        """Yield the files in the folder of `name` from `name` on, sorted by name; hidden ones if `name` is hidden."""
         folder, _, first = name.rpartition("/")
         entries = [e for e in self.files.entries(folder) if e.is_file and e.name >= first]
         for entry in sorted(entries, key=lambda e: e.name):
@@ -58,21 +58,21 @@ class HadoopLogStore:
                 )
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, or None."""
+        """Read the whole file; None if there is no such file."""
         return self.files.read(name)
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """The first bytes, or None."""
+        """Read the first bytes of a file; None if there is no such file."""
         return self.files.read_start(name, size_bytes)
 
     @contextmanager
     def open(self, name: str) -> Iterator[pa.NativeFile]:
-        """Random access, by ranges of bytes."""
+        """Open a file for random access by byte ranges."""
         with _Ranges(self.files, name) as ranges, pa.PythonFile(ranges, mode="r") as handle:
             yield handle
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Take the name with a complete file; False where it is taken."""
+        """Create the complete file; return False if the name exists."""
         return put_if_absent(self.files, self._way, name, data)
 
     def write(self, name: str, data: bytes) -> None:
@@ -87,14 +87,14 @@ class HadoopLogStore:
 
     @property
     def _way(self) -> PutWay:
-        """Asked of the storage once; not a `cached_property`, for the reason that `Snapshot.files` gives."""
+        """The put-if-absent method, selected once. Not a `cached_property`: `Snapshot.files` gives the reason."""
         if self._known_way is None:
             self._known_way = way_of(self.files, single_writer=self._single_writer)
         return self._known_way
 
 
 class _Ranges(io.RawIOBase):
-    """A Python file over ranges of a Hadoop file; raises `FileNotFoundError` where there is none."""
+    """A Python file over byte ranges of a Hadoop file; raises `FileNotFoundError` if there is none."""
 
     def __init__(self, files: HadoopFiles, name: str) -> None:
         self._files, self._name = files, name

@@ -1,8 +1,8 @@
-"""The tree of a table wherever Hadoop reaches: folders by `listStatus`, files in bulk where the storage can.
+"""The tree of a table on any storage that Hadoop reaches, listed with `listStatus`, with bulk deletion where possible.
 
-Names that a listing gave are never read as addresses: a folder may be called `s3:`. Object stores delete many files in
-one request (`BulkDelete`, Hadoop 3.4.1 and later), which tells of failures and not of files that were gone already, so
-that these count as deleted. Folders of object stores have no time of their own.
+Names from a listing are never parsed as addresses, because a folder may be called `s3:`. Object stores delete many
+files in one request (`BulkDelete`, Hadoop 3.4.1 and later). The response reports failures, but not files that were
+missing, so these count as deleted. Folders of object stores have no modification time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _THREADS = 16
 
 
 def tree_of(spark: SparkSession, root: str) -> TableTree:
-    """The tree of the table with the address `root`."""
+    """Return the tree of the table with the address `root`."""
     if parse_location(root).is_local:
         return LocalTree(root)
     return HadoopTree(HadoopFiles(spark, root), folders_have_times=folder_of(spark, root).renames)
@@ -49,11 +49,11 @@ class HadoopTree:
 
     @property
     def batch(self) -> int:
-        """The files of one request, or some that one thread deletes one by one."""
+        """The number of files in one request, or in one thread's batch without bulk deletion."""
         return self._page if self._page > 1 else _BATCH
 
     def list(self, folder: str) -> Folder:
-        """What lies in a folder."""
+        """List a folder."""
         with self._files.errors("list", folder):
             try:
                 entries = listed_entries(self._files.jvm, self._files.fs.listStatus(self._path(folder)))
@@ -74,7 +74,7 @@ class HadoopTree:
         )
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
-        """Delete files, in one request where the storage takes many."""
+        """Delete files, in one request if the storage supports it."""
         if self._page > 1:
             return self._deleted_in_bulk(names)
         found = Deletion()
@@ -83,7 +83,7 @@ class HadoopTree:
         return found
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if nothing is in it: Hadoop refuses any other one."""
+        """Remove a folder if it is empty, and return whether it was removed. Hadoop refuses other folders."""
         try:
             return bool(self._files.fs.delete(self._path(name), False))
         except HADOOP_ERRORS:

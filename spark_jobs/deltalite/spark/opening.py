@@ -1,4 +1,4 @@
-"""From an address to a store in a Spark job: local tables as everywhere, all others through Hadoop."""
+"""The log store of a table in a Spark job: local tables directly, all others through Hadoop."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from deltalite.storage.log_store import LogStore
 
 
 def readable_store(spark: SparkSession, address: str) -> LogStore:
-    """The store of the table at `address`; nothing is read yet.
+    """Return the store of the table at `address`, without reading the table.
 
     Raises:
-        InvalidTableAddressError: the address cannot be understood.
+        InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: this Spark has no file system for its scheme.
     """
     return _opened(spark, address, single_writer=False)
 
 
 def writable_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
-    """The store of a table that will be written to.
+    """Return the store of a table to write to.
 
-    `single_writer` accepts a storage on which two writers at the same time can lose commits.
+    `single_writer` accepts a storage on which two concurrent writers can lose commits.
 
     Raises:
-        InvalidTableAddressError: the address cannot be understood.
-        UnsupportedStorageError: Spark does not reach the storage, or it has no way to let only one writer win.
+        InvalidTableAddressError: the address cannot be parsed.
+        UnsupportedStorageError: Spark does not reach the storage, or the storage has no put-if-absent.
     """
     store = _opened(spark, address, single_writer=single_writer)
     if isinstance(store, HadoopLogStore):

@@ -1,7 +1,7 @@
-"""`read`: a Delta table, or its changes, as a DataFrame.
+"""`read`: a Delta table, or its change data feed, as a DataFrame.
 
-Everything is decided when the DataFrame is made: the version, the files, the rows that deletion vectors leave out. It
-keeps reading them whatever is committed later. Options are those of Delta's own reader, see `read_options`.
+The version, the files and the rows that deletion vectors remove are decided when the DataFrame is made. Later commits
+do not change what it reads. The options are those of Delta's own reader; see `read_options`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def read(
     where: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """The rows of the table at `path` (which may end with `@v3`), in the table's columns and order.
+    """Return the rows of a table as a DataFrame with the table's columns, in the table's order.
 
     Args:
         spark: the session.
-        path: the table's address.
-        version_as_of: the version, the newest where None.
-        timestamp_as_of: the moment whose version is read; without a zone it is UTC.
-        where: SQL on the table's columns; files that cannot hold a matching row are left out, and so are other rows.
-            It finds -0.0 and NaN where SQL says that they match, which Spark's own filters on Parquet may not.
-        options: the options of Delta's reader by their names, such as `versionAsOf`, or `readChangeFeed` with
-            `startingVersion`, which gives the columns of `changes`.
+        path: the table's address, which may end with a version such as `@v3`.
+        version_as_of: the version; by default the newest.
+        timestamp_as_of: the moment whose version is read; UTC if it has no time zone.
+        where: a SQL condition on the table's columns. Only matching rows are returned, and files that cannot hold one
+            are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
+        options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
+            returns the columns of `changes`.
 
     Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
         UnsupportedFeatureError, InvalidRequestError.
@@ -81,18 +81,19 @@ def files(
     version_as_of: int | None = None,
     timestamp_as_of: str | datetime | None = None,
 ) -> DataFrame:
-    """The active files of the table at `path`, replayed by Spark: for tables whose list of files outgrows a driver.
+    """Return the active files of the table at `path` as a DataFrame.
 
-    The columns are those of the protocol's `add` action: path (as in the log), partitionValues, size (bytes),
-    modificationTime (milliseconds), stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and
-    clusteringProvider. Errors are those of `read`.
+    Spark replays the log, so this works for tables whose list of files does not fit into the driver. The columns are
+    those of the protocol's `add` action: path (as in the log), partitionValues, size (bytes), modificationTime
+    (milliseconds), stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and clusteringProvider.
+    Raises the errors of `read`.
     """
     snapshot = snapshot_at(spark, resolve_version(path, version_as_of, timestamp_as_of))
     return replayed_files(spark, snapshot.store, snapshot.segment)
 
 
 def snapshot_at(spark: SparkSession, wanted: VersionedPath) -> Snapshot:
-    """The snapshot that an address names, with its version or time."""
+    """Load the snapshot at the version or time of an address."""
     store = readable_store(spark, wanted.path)
     if wanted.timestamp_ms is not None:
         return Snapshot.load_at(store, wanted.timestamp_ms)

@@ -1,7 +1,7 @@
-"""Options of a reader, by the names that Delta's own reader has for them.
+"""The options of a reader, under the names that Delta's own reader uses.
 
-Names have no case. The constructor is the gate: options that exist make sense together, and whether the table has such
-a version is the table's own question. Times are ISO 8601, and mean UTC without a zone. Nothing here knows Spark.
+Names are case-insensitive. The constructor checks that the options fit together. It does not check that the table has
+the version. Times are ISO 8601, and UTC without a time zone. This module does not import pyspark.
 delta-spark: `DeltaOptions`, `DeltaDataSource`.
 """
 
@@ -32,7 +32,7 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What to read: the table (at a version or time), or the changes from a version or time to another, inclusive."""
+    """The version or time of a table to read, or the inclusive range of its change data feed."""
 
     version_as_of: int | None = None
     timestamp_as_of: str | datetime | None = None
@@ -75,7 +75,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Self:
-        """Options as a user writes them: names in any case, values as text or as what they mean.
+        """Parse the options of a user: names in any case, values as text or as Python values.
 
         Raises:
             InvalidRequestError: a name is unknown or given twice, a value is malformed, or two exclude each other.

@@ -1,11 +1,14 @@
-"""A DataFrame over files of a snapshot, never over a directory.
+"""A DataFrame over the files of a snapshot, never over a directory listing.
 
-Partition values come from the log, whatever the directories are called. Where all files of each directory share their
-values the relation is native and Spark prunes partitions itself; where they do not (random prefixes), the values are
-joined by file. Files of which some rows are left out are a relation of their own, joined with those rows; all others
-are scanned plainly beside them. Relations have the physical names of files, and results the table's. A table may have
-columns of any name, `_metadata` too, so names of our own are made for the table. Sizes of local files are asked of the
-file system, because Spark drops the end of a file that is longer than it is told; of others the log is believed.
+- Partition values come from the log, not from directory names. If all files of each directory share their values, the
+  relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
+- Files with deletion vectors form a relation of their own, which is joined with the deleted rows. All other files are
+  scanned directly.
+- Relations use the physical names of the files, results the logical names of the table. A table may have a column of
+  any name, even `_metadata`, so the names of helper columns are chosen to be unused.
+- The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
+  The sizes of other files come from the log.
+
 Protocol: Add File and Remove File (directories have no meaning); Deletion Vectors; Column Mapping.
 """
 
@@ -51,13 +54,13 @@ _T = TypeVar("_T")
 def scan(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, is_exact: bool = False
 ) -> DataFrame:
-    """The rows of `files` (all active files where None), in the table's columns and order.
+    """Return the rows of `files` (by default all active files) with the table's columns, in the table's order.
 
-    Where it is exact, filters lose no row: see `scan_rows`.
+    See `scan_rows` for `is_exact`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
-        CorruptLogError: a partition value is no value of its column.
+        CorruptLogError: a partition value does not fit the type of its column.
         UnsupportedStorageError: a file lies on a storage that Spark does not reach.
     """
     files = snapshot.files if files is None else files
@@ -67,9 +70,9 @@ def scan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressedRows:
-    """Rows that say where they stand: after the table's columns, their file as Spark spells it and their position.
+    """Rows with their addresses: after the table's columns, the file as Spark spells it and the row's position.
 
-    `numbers` has for each spelling the number of the file in `files`, those that are scanned.
+    `numbers` maps the spelling of each file to its number in `files`.
     """
 
     frame: DataFrame
@@ -77,15 +80,15 @@ class AddressedRows:
     numbers: Mapping[str, int]
 
     def by_path(self, found: Mapping[str, _T]) -> dict[str, _T]:
-        """By the path of each file in the log what was found under its spelling."""
+        """Return the values by the path of each file in the log instead of Spark's spelling."""
         paths = self.files["path"]
         return {paths[self.numbers[file]].as_py(): own for file, own in found.items()}
 
 
 def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
-    """The live rows of `files`, none of which is listed twice, with their addresses in columns of these names.
+    """Return the live rows of `files` with their addresses in the columns `file` and `row`.
 
-    Filters lose no row, since rows that are addressed are going to be changed. Errors are those of `scan`.
+    No file may be listed twice. The scan is exact, because the caller changes the rows. Raises the errors of `scan`.
     """
     numbers: dict[str, int] = {}
     frame = scan_rows(
@@ -102,7 +105,7 @@ def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Address:
-    """Names for the columns of an address; `numbers` is filled with the files by their spelling."""
+    """The names of the address columns; `scan_rows` fills `numbers` with the number of each file by its spelling."""
 
     file: str
     row: str
@@ -120,17 +123,18 @@ def scan_rows(
     address: _Address | None = None,
     is_exact: bool = False,
 ) -> DataFrame:
-    """The rows of `files` that `rows` selects, in the table's columns and order.
+    """Return the selected rows of `files` with the table's columns, in the table's order.
 
     Args:
         spark: the session.
         root: the table's address.
-        table: the schema under which the files are read.
-        files: columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
-        rows: by the number of a row of `files`: which rows of that file are given; all of the files that are not there.
-        by_file: more columns, after the table's: for each row of `files` the value that all rows of that file have.
-        address: two more columns, after all others: see `scan_addressed`.
-        is_exact: filters give every row for which they are true, as Spark's own scan of floating point does not.
+        table: the schema to read the files with.
+        files: a table with the columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
+        rows: the selected rows of each file, by its number in `files`; all rows of a file that is missing here.
+        by_file: columns to add after the table's, with one value for each file.
+        address: two columns to add at the end; see `scan_addressed`.
+        is_exact: whether filters must return every matching row; Spark's pushed-down filters can miss floating-point
+            values.
 
     Raises: as `scan`.
     """
@@ -140,7 +144,7 @@ def scan_rows(
         parts[rows[row].only if row in rows else None].append(row)
     frames = []
     for only, chosen in parts.items():
-        # A file that is listed twice, with other rows or other values, goes into a relation of its own.
+        # The second entry of a file, with other rows or other values, goes into a relation of its own.
         for some in _without_repetition(files["path"], chosen):
             at = pa.array(some, pa.int64())
             extra = {name: values.take(at) for name, values in by_file.items()}
@@ -159,7 +163,7 @@ def scan_rows(
 
 
 class _Part:
-    """Files that are one relation: their real names and their partition values."""
+    """The files of one relation, with their real names and partition values."""
 
     def __init__(
         self,
@@ -183,13 +187,13 @@ class _Part:
             listed_file(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)
         ]
         for uri in one_of_each_place(self._listed):
-            HadoopFiles(spark, uri)  # so that one that Spark does not reach is named
-        self.spelled: Sequence[str] = ()  # the files as Spark spells them, once `rows` has needed it
+            HadoopFiles(spark, uri)  # raises an error that names a storage without a file system
+        self.spelled: Sequence[str] = ()  # the files as Spark spells them; `rows` sets it if it needs it
 
     def rows(
         self, positions: Sequence[pa.Int64Array] | None, *, only: bool, address: _Address | None = None
     ) -> DataFrame:
-        """All rows where `positions` is None, else without, or `only`, those at the positions of each file."""
+        """Return all rows, or those not at the `positions` of each file; with `only`, those at the positions."""
         relation, has_values = self._relation()
         wanted = presented(self._table, pads=pads_on_read(self._spark))
         looks_up = bool(self._by_file) or not has_values
@@ -213,7 +217,7 @@ class _Part:
         return self._of_session(found.select(*wanted))
 
     def _of_session(self, frame: DataFrame) -> DataFrame:
-        """The same rows as a frame of the user's session, in which its views are looked for."""
+        """Return the same rows as a frame of the user's session, so that its views can be used."""
         if frame.sparkSession is self._spark:
             return frame
         return self._spark.createDataFrame([], frame.schema).unionAll(frame)
@@ -222,7 +226,7 @@ class _Part:
         return unused_name(self._table.physical, stem)
 
     def _relation(self) -> tuple[DataFrame, bool]:
-        """The columns of the files, and whether the partition columns are there too."""
+        """Return the relation over the files, and whether it includes the partition columns."""
         partitions = self._partitions_by_directory()
         schema = file_schema(self._table)
         values = None
@@ -248,7 +252,7 @@ class _Part:
     def _looked_up(
         self, relation: DataFrame, file: str, spelled: Sequence[str], *, with_values: bool
     ) -> tuple[DataFrame, list[Column]]:
-        """The rows with the values of their file: those of the caller, and the partition values where they lack."""
+        """Join the rows with the values of their file: `by_file` columns, and partition values if `with_values`."""
         fields = self._fields if with_values else {}
         key = self._own_name("key")
         extra = {name: self._own_name(f"extra{n}") for n, name in enumerate(self._by_file)}
@@ -261,7 +265,7 @@ class _Part:
         return found, [named(own).alias(name) for name, own in extra.items()]
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
-        """The values of each directory, or None where files of one directory differ in them."""
+        """Return the partition values of each directory, or None if files of one directory differ in them."""
         if not self._fields:
             return []
         found: dict[str, Texts] = {}
@@ -277,12 +281,12 @@ def public_relation(
     schema: spark_types.StructType,
     settings: Mapping[str, str],
 ) -> DataFrame:
-    """The data columns of the files through Spark's public reader, which asks for the status of each file.
+    """Read the data columns of the files with Spark's public reader, which requests the status of each file.
 
-    Where `settings` must hold when the rows are read the frame belongs to a session of its own.
+    If there are `settings`, the frame belongs to a new session, because they must hold when the rows are read.
 
     Raises:
-        CorruptDataFileError: the public reader passes over a file, because of its name.
+        CorruptDataFileError: the public reader ignores a file because of its name.
     """
     for file in files:
         if file.is_hidden:
@@ -298,7 +302,7 @@ def public_relation(
 
 
 def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[list[int]]:
-    """The rows in groups none of which has a path twice; nearly always one group."""
+    """Split the rows into groups without a repeated path. There is nearly always one group."""
     if not rows:
         return []
     chosen = paths.take(pa.array(rows, pa.int64()))

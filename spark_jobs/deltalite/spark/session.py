@@ -1,7 +1,7 @@
 """The Spark session of a job, and settings that hold for one step only.
 
-A job's session is the user's Spark as `spark-submit` configured it; nothing of it is overridden here but what the file
-format demands, and that only while it is needed, because in a notebook the session belongs to somebody else.
+The session has the user's configuration from `spark-submit`. This library overrides only the settings that the file
+format requires, and only for the step that needs them, because a notebook shares its session with other code.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _REDACTION = "spark.redaction.regex"
 
 
 def open_session(app_name: str) -> SparkSession:
-    """The session of a job, with its clock in UTC unless the user said otherwise.
+    """Open the session of a job. Its time zone is UTC unless the user has set one.
 
-    Its UI and event log hide the settings that this library takes for secrets, unless the user has set
-    `spark.redaction.regex`; Spark's own pattern leaves out account keys of Azure.
+    The Spark UI and the event log hide the settings that this library treats as secrets, unless the user has set
+    `spark.redaction.regex`. Spark's own pattern does not cover account keys of Azure.
 
-    `app_name` is for a Spark that was not started by `spark-submit`, which always has a name.
+    `app_name` is used only without `spark-submit`, which always sets a name.
     """
     builder: SparkSession.Builder = SparkSession.builder
     given = SparkConf()
@@ -39,13 +39,13 @@ def open_session(app_name: str) -> SparkSession:
 
 
 def shipped_file(name: str) -> Path:
-    """Where Spark put a file that `spark-submit --files` sent along with the job."""
+    """Return the local path of a file that `spark-submit --files` shipped with the job."""
     return Path(SparkFiles.get(name))
 
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Set SQL settings for the time of a block, and put back what was there."""
+    """Set SQL settings for a block, and restore the old values afterwards."""
     before = {key: spark.conf.get(key, None) for key in values}
     try:
         for key, value in values.items():

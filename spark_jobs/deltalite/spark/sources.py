@@ -1,8 +1,7 @@
-"""The inputs of a task as DataFrames, and the query over them.
+"""The sources of a task as DataFrames, and the query over them.
 
-Each source becomes a temporary view named by its key for as long as the rows are needed. What the user got wrong (a
-path that does not exist, a query that does not parse) is a typed error that quotes Spark's first line and says which
-parameter.
+Each source becomes a temporary view, named by its key, while the rows are needed. A mistake of the user (a missing
+path, a query that does not parse) is a typed error with the parameter and the first line of Spark's message.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from deltalite.storage.versioned_path import VersionedPath, resolve_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRows:
-    """Rows of a query, and the versions of the Delta tables that they come from, by the names of their views.
+    """The rows of a query, and the versions of its Delta sources by view name.
 
-    Of a change feed it is the last version, where the request names it.
+    The version of a change feed is its last one, if the request names it.
     """
 
     frame: DataFrame
@@ -43,9 +42,9 @@ def query_rows(
     query: str | None,
     query_params: Mapping[str, object] | None = None,
 ) -> Iterator[QueryRows]:
-    """The rows that `query` makes of the sources, or those of the only source.
+    """Yield the rows of `query` over the sources, or the rows of the only source without a query.
 
-    `query_params` are bound to the markers `:name` as values: they never become part of the query's text.
+    `query_params` are bound to the markers `:name` as values. They never become part of the query's text.
 
     Raises:
         SourceNotFoundError: the path of a source does not exist.
@@ -73,17 +72,17 @@ def query_rows(
 
 
 def delta_snapshot(spark: SparkSession, source: Source) -> Snapshot:
-    """The snapshot that a source of format `delta` names."""
+    """Load the snapshot of a source of format `delta`."""
     return snapshot_at(spark, delta_version(source))
 
 
 def delta_version(source: Source) -> VersionedPath:
-    """The address of a Delta source, and the version or time it is pinned to, if any."""
+    """Return the address of a Delta source, with the version or time that it is pinned to, if any."""
     return resolve_version(source.path or "", source.version_as_of, source.timestamp_as_of)
 
 
 def _is_table(source: Source) -> bool:
-    """Whether the rows of a Delta table are read, and not its changes."""
+    """Whether the source is a Delta table and not its change feed."""
     return source.format.lower() == "delta" and source.changes_from_version is None
 
 

@@ -1,12 +1,13 @@
-"""Writing rows into data files that no reader can see yet.
+"""Writes rows into data files that no version of the table refers to yet.
 
-Spark writes into a fresh directory of its own below the table; only that directory is listed, never the table. Where a
-rename is cheap its name begins with `_`, so that no engine takes it for data, and `publish` renames the files to the
-conventional layout. On an object store it is a short random prefix, and the files stay. There they wait for the commit.
-What is written and not committed is removed on leaving the block, if the process lives to do it; the rest is what
-VACUUM is for. Partition values are made text by Spark before they become directory names, so that the log gets exactly
-what Delta asks for; what no name can hold is the matter of `long_values`. Protocol: Data Files, Partition Value
-Serialization.
+- Spark writes into a new directory below the table. Only this directory is listed, never the table.
+- If a rename is cheap, the name of the directory begins with `_`, so that no engine reads it as data. `publish` renames
+  the files to the usual layout. On an object store the name is a short random prefix, and the files stay there.
+- The end of the block removes uncommitted files. A killed process leaves them to a vacuum.
+- Spark converts partition values to text before they become directory names, so that the log gets exactly the text that
+  Delta requires. `long_values` handles values that cannot be directory names.
+
+Protocol: Data Files, Partition Value Serialization.
 """
 
 from __future__ import annotations
@@ -38,26 +39,26 @@ from deltalite.spark.long_values import folder_text, long_values
 from deltalite.spark.session import settings
 from deltalite.spark.stored_columns import stored_columns
 
-# Where Hadoop's committer keeps the files of task attempts; one that outlived its job may still write there.
+# The folder of task attempts of Hadoop's committer. An attempt that outlived its job may still write there.
 _ATTEMPTS_DIR = "_temporary"
 _FORMAT_SETTINGS = {
-    # INT96, Spark's default, has no statistics and is deprecated; the protocol asks for 64-bit microseconds.
+    # INT96, Spark's default, is deprecated and has no statistics. The protocol requires 64-bit microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
 _OPTIMIZE_SETTINGS = {
-    # Rebalancing is the work of adaptive execution, which a session may have switched off.
+    # Adaptive execution does the rebalancing; the session may have switched it off.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
-# Without a limit Spark sorts the rows of each task by their partition, though they may all belong to one.
+# By default (0) Spark sorts the rows of each task by partition, even if they all belong to one partition.
 _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
-# Spark's committers begin the name of a file with the number of the task that wrote it.
+# Spark's committers put the number of the task at the start of a file name.
 _OF_TASK = re.compile(r"part-(\d+)-")
 _RANDOM_PREFIX_LENGTH = 2
-# Long enough that no two writes meet in one folder.
+# Long enough that no two writes use the same folder.
 _OWN_PREFIX_LENGTH = 8
 
 _log = logging.getLogger(__name__)
@@ -65,9 +66,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A written file. `name` is its real path relative to the table's root; values are as the log wants them.
+    """A written file. `name` is its decoded path relative to the table's root; values are spelled as in the log.
 
-    `folder` is where in the table it belongs: empty, or a name that ends with `/`.
+    `folder` is the target folder in the table: empty, or a name that ends with `/`.
     """
 
     name: str
@@ -78,17 +79,17 @@ class DataFile:
 
     @property
     def task(self) -> int | None:
-        """The number of the partition of the written rows that the file, not moved yet, holds rows of."""
+        """The number of the Spark task that wrote the file; known only before the file is moved."""
         found = _OF_TASK.match(self.name.rpartition("/")[2])
         return None if found is None else int(found[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLayout:
-    """How rows become files. `partition_columns` are the names that files have for them.
+    """The layout of data files. `partition_columns` has the physical names.
 
-    `open_files` says that no task has rows for more files at once, so that they need no sorting. `row_group_bytes` is
-    about the size of a row group, Spark's own where None.
+    `open_files` is the most files that a task writes at once; with it Spark need not sort the rows. `row_group_bytes`
+    is the approximate size of a row group; by default Spark's.
     """
 
     partition_columns: Sequence[str]
@@ -100,9 +101,9 @@ class WriteLayout:
 
 
 class StagedWrite:
-    """The files of one operation, from Spark's task to the commit.
+    """The files of one operation, from the Spark task to the commit.
 
-    Use it as a context manager: leaving the block without `keep()` removes every file that it made.
+    Use it as a context manager. The end of the block without `keep()` removes every file that was written.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
@@ -110,7 +111,7 @@ class StagedWrite:
         self._layout = layout
         self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
         self._made = folder.missing()
-        self._prefixes: list[str] = []  # the folders of files that stay where they were written
+        self._prefixes: list[str] = []  # folders of files that are not moved
         self._staged: set[str] = set()
         self._published: list[str] = []
         self._keeps_files = False
@@ -142,11 +143,11 @@ class StagedWrite:
             folder.remove_if_empty(made)
 
     def keep(self) -> None:
-        """The files are committed: they stay."""
+        """Keep the files, because they are committed."""
         self._keeps_files = True
 
     def leave(self) -> None:
-        """Nobody knows whether the files are committed: they stay, as a process that is killed leaves them."""
+        """Keep all files, because it is unknown whether they are committed. A killed process leaves the same state."""
         self._keeps_files = self._keeps_staging = True
         self._staged.clear()
 
@@ -159,19 +160,23 @@ class StagedWrite:
         folder: str = "",
         known_values: Iterable[str] = (),
     ) -> list[DataFile]:
-        """Write the rows, which have the table's columns as users see them, if all of them pass the guards.
+        """Write the rows if all of them pass the guards. Files without rows are not in the result.
 
-        What other columns they have is for the guards alone. The files belong into `folder`, which ends with `/`. Files
-        without rows are not among the result. `known_values` are values of partitions, so that the rows need not be
-        asked for those that are too long for the name of a folder.
+        Args:
+            frame: the rows, with the table's logical columns. Only the guards use additional columns.
+            table: the schema to write with.
+            guards: the checks of each row.
+            folder: the target folder in the table: empty, or a name that ends with `/`.
+            known_values: known partition values, which save a second read of the rows for values that are too long for
+                a folder name.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
-            SourceError: a row cannot be computed, or rows that are computed again are others.
+            SourceError: a row cannot be computed, or a second computation returns other rows.
             StoragePermissionError, StorageError: the table's folder cannot be written.
         """
-        # The staging folder says that the table's folder can be written, before Spark says it in three hundred lines,
-        # and afterwards that a write which was killed has been here (`foreign_entry`).
+        # Creating the staging folder first gives a short error if the table's folder is not writable. After a killed
+        # write, it shows that the other files are leftovers of this library (`foreign_entry`).
         self._folder.make(self._staging)
         if self._folder.renames:
             target = f"{self._staging}/{uuid.uuid4()}"
@@ -202,13 +207,13 @@ class StagedWrite:
         ]
 
     def withdraw(self, names: Collection[str]) -> None:
-        """Remove published files that will not be committed, though others will."""
+        """Remove some published files that will not be committed."""
         for name in names:
             self._folder.remove(name)
         self._published = [name for name in self._published if name not in names]
 
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Move staged files to where they belong in the table."""
+        """Move staged files to their final places in the table."""
         if self._folder.renames:
             return [self._moved(file) for file in files]
         self._published += [file.name for file in files]
@@ -235,7 +240,7 @@ class StagedWrite:
         return self._listed(target)
 
     def _in_manifest(self, target: str) -> list[DataFile]:
-        """The files of tasks that succeeded; what others left is not among them."""
+        """Return the files of successful tasks, and remove the files of failed ones."""
         manifest = self._folder.read(f"{target}/{MANIFEST}")
         if manifest is None:
             raise DirectWriteError("Spark's sink left no manifest")
@@ -275,24 +280,24 @@ class StagedWrite:
 
 
 def _own_name(base: str) -> str:
-    """A name that no other file has: a task of Spark's calls its files alike in each of the directories it writes."""
+    """Return a unique file name. A Spark task uses the same file name in each directory that it writes."""
     return f"part-{uuid.uuid4()}.{base.partition('.')[2]}"
 
 
 def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
-    # Rows that were read from a mapped table bring ids along, which mean nothing in another one.
+    # Rows read from a table with column mapping carry its field ids, which are wrong in another table.
     ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
     open_files = {} if layout.open_files is None else {_OPEN_FILES_SETTING: str(layout.open_files)}
     return _FORMAT_SETTINGS | ids | open_files | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
 
 def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Column]:
-    """The partition columns as the log's text."""
+    """Return the partition columns as the text of the log."""
     return {f.name: partition_text(named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
 
 
 def _laid_out(frame: DataFrame, schema: StructType, texts: Mapping[str, Column], layout: WriteLayout) -> DataFrame:
-    """The rows as they go to files: partition columns as folders are called, rows brought together if that is asked."""
+    """Return the rows to write: partition columns as folder names, and rows rebalanced if the layout asks for it."""
     folders = {name: folder_text(text, name).alias(name) for name, text in texts.items()}
     rows = frame.select(*[folders.get(f.name, named(f.name)) for f in schema])
     if not layout.optimize:
@@ -303,7 +308,7 @@ def _laid_out(frame: DataFrame, schema: StructType, texts: Mapping[str, Column],
 
 
 def partition_text(column: Column, data_type: DataType) -> Column:
-    """A partition value as the log's text. Protocol: Partition Value Serialization."""
+    """Return a partition value as the text of the log. Protocol: Partition Value Serialization."""
     match data_type:
         case PrimitiveType("timestamp"):
             moment = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
@@ -316,17 +321,20 @@ def partition_text(column: Column, data_type: DataType) -> Column:
 
 
 def _zoneless_text(column: Column, *, between: str) -> Column:
-    """`2026-01-01 00:00:00.000000`: formatting goes through the session's zone, which has hours twice and never."""
-    text = column.cast("string")  # years beyond 9999, and before 1, are longer
+    """Return text such as `2026-01-01 00:00:00.000000`.
+
+    `date_format` would use the session's time zone, in which some hours occur twice or never.
+    """
+    text = column.cast("string")  # years above 9999 or below 1 are longer
     day, clock = F.substring_index(text, " ", 1), F.substring_index(text, " ", -1)
     fraction = F.rpad(F.substring(clock, 10, 6), 6, "0")
     return F.concat(day, F.lit(between), F.substring(clock, 1, 8), F.lit("."), fraction)
 
 
 def foreign_entry(folder: TableFolder) -> str | None:
-    """A file or folder below the root that a table without commits cannot have; hidden ones do not count.
+    """Return a visible file or folder below the root that a table without commits cannot have, or None.
 
-    A staging folder says that whatever lies beside it was left by a try of ours that was killed before its commit.
+    If there is a staging folder, the other entries are leftovers of a write that was killed before its commit.
     """
     names = folder.names()
     if STAGING_DIR in names:

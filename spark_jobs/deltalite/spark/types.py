@@ -1,4 +1,4 @@
-"""Delta's schema and Spark's: both are written as the same JSON."""
+"""Conversion between Delta's and Spark's schemas, which have the same JSON form."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from deltalite.protocol.schema_evolution import VOID
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
-    """The Spark schema for reading: every column may be null, since old files may lack it."""
+    """Return the Spark schema for reading. Every column is nullable, because old files may lack it."""
     return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(bare(schema)))))
 
 
 def with_char_types(spark_schema: spark_types.StructType, schema: StructType) -> spark_types.StructType:
-    """The Spark schema, in which columns of the type char(n) say so in their metadata, as Spark's analyzer expects."""
+    """Return the Spark schema with the type char(n) in the metadata of columns, as Spark's analyzer expects it."""
     fields = (
         spark_types.StructField(one.name, one.dataType, one.nullable, {**one.metadata, **char_metadata(field)})
         for one, field in zip(spark_schema.fields, schema, strict=True)
@@ -38,7 +38,7 @@ def with_char_types(spark_schema: spark_types.StructType, schema: StructType) ->
 
 
 def char_metadata(field: StructField) -> dict[str, str]:
-    """The metadata by which Spark knows a column of the type char(n); empty for other columns."""
+    """Return the metadata by which Spark recognizes a column of the type char(n); empty for other columns."""
     try:
         is_known = holds_char(field) and bounded_type(field) is not None
     except UnsupportedFeatureError:
@@ -47,7 +47,7 @@ def char_metadata(field: StructField) -> dict[str, str]:
 
 
 def bounded_type(field: StructField) -> spark_types.DataType | None:
-    """The type in the field's metadata, which has texts of bounded length; None where it has none.
+    """Return the type with bounded text lengths from the field's metadata, or None.
 
     Raises:
         UnsupportedFeatureError: Spark does not know the type.
@@ -66,12 +66,12 @@ def bounded_type(field: StructField) -> spark_types.DataType | None:
 
 
 def spark_type(data_type: DataType) -> spark_types.DataType:
-    """One Spark type."""
+    """Convert one type to Spark's."""
     return to_spark(StructType((StructField("value", data_type),)))["value"].dataType
 
 
 def from_spark(schema: spark_types.StructType) -> StructType:
-    """The schema of a DataFrame as Delta's; a column without a type is `VOID`.
+    """Convert the schema of a DataFrame to Delta's; a column without a type becomes `VOID`.
 
     Raises:
         SchemaMismatchError: Delta has no such type, or two names differ only in case.
