@@ -1,9 +1,8 @@
-"""Log replay in Spark, for logs that outgrow a driver: the same files as `log.replay` gives, as a DataFrame.
+"""Log replay in Spark, for logs that do not fit into a driver. It returns the files of `log.replay` as a DataFrame.
 
-Every add and remove of the segment's checkpoint, sidecars, compactions and commits becomes a row with the version that
-states it; of the rows about one file (its canonical path and the id of its deletion vector) the newest wins, and within
-one version an add goes before a remove. Nothing but the names of the log's files passes through the driver. Protocol:
-Action Reconciliation.
+Every add and remove in the segment's checkpoint, sidecars, compactions and commits becomes a row with its version. Of
+the rows for one file (its canonical path and the id of its deletion vector) the newest wins; within one version an add
+wins over a remove. Only the names of the log's files pass through the driver. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _VECTOR = (
     "STRUCT<storageType: STRING, pathOrInlineDv: STRING, offset: BIGINT, sizeInBytes: BIGINT, cardinality: BIGINT>"
 )
 _MAP = "MAP<STRING, STRING>"
-# Numbers are read as BIGINT, since writers of checkpoints differ in how wide they make them.
+# Numbers are read as BIGINT, because writers of checkpoints use different widths.
 _DDL = {
     "path": "STRING",
     "partitionValues": _MAP,
@@ -56,17 +55,17 @@ _TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """The active files of a segment: the columns of `ADD_TYPES`, numbers as BIGINT, in no particular order.
+    """Return the active files of a segment with the columns of `ADD_TYPES`, numbers as BIGINT, in any order.
 
     Raises:
-        CorruptCheckpointError: the checkpoint's own files, which name its sidecars, cannot be read.
-        CorruptLogError: a compaction whose commits are gone cannot be used.
+        CorruptCheckpointError: the files of the checkpoint that name its sidecars cannot be read.
+        CorruptLogError: a compaction cannot be used, and its commits are gone.
     """
     return _replayed(spark, store, segment, AddFile)
 
 
 def replayed_tombstones(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """The removed files that the log remembers, expired ones too: the columns of `REMOVE_TYPES`, numbers as BIGINT."""
+    """Return the tombstones of the log, even expired ones, with the columns of `REMOVE_TYPES`, numbers as BIGINT."""
     return _replayed(spark, store, segment, RemoveFile)
 
 
@@ -77,9 +76,9 @@ def _replayed(spark: SparkSession, store: LogStore, segment: LogSegment, kind: t
 
 
 def _of_commits(store: LogStore, segment: LogSegment) -> LogSegment:
-    """The segment without compactions, which save nothing where files are read in parallel.
+    """Return the segment without compactions, which save nothing when files are read in parallel.
 
-    Where the log no longer has the commits, the compactions are checked and stay. Raises `CorruptLogError`.
+    If the log no longer has the commits, the compactions are checked and kept. Raises `CorruptLogError`.
     """
     if not segment.compactions:
         return segment
@@ -102,7 +101,7 @@ def _of_commits(store: LogStore, segment: LogSegment) -> LogSegment:
 def _stated(
     spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]
 ) -> Iterator[DataFrame]:
-    """Rows (key, order, is_wanted, file), one for each add and remove, from each group of files of the log."""
+    """Yield frames with a row (key, order, is_wanted, file) for each add and remove in a group of log files."""
     for version, names in _groups(store, segment):
         for read, of_format in ((_read_json, ".json"), (_read_parquet, ".parquet")):
             chosen = [name for name in names if name.endswith(of_format)]
@@ -113,7 +112,7 @@ def _stated(
 
 
 def _groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | None, Sequence[str]]]:
-    """The files of a segment with the version that they state; None where each file's name says it."""
+    """Yield the files of a segment with their version, or None if each file's name has its version."""
     if segment.checkpoint is not None:
         yield segment.checkpoint.version, (*segment.checkpoint.names, *sidecar_names(store, segment.checkpoint))
     for entry in segment.entries:
@@ -123,26 +122,26 @@ def _groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | None, 
 
 
 def _read_json(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    text = spark_types.StructField(_STATS_PARSED, spark_types.StringType())  # Spark gives the object's own text
+    text = spark_types.StructField(_STATS_PARSED, spark_types.StringType())  # as a string, Spark returns the JSON text
     rows = spark.read.schema(_schema(text)).json([glob_escaped(uri) for uri in uris], mode="FAILFAST")
     return _with_stats(rows, F.col(f"add.{_STATS_PARSED}"))
 
 
 def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     paths = [glob_escaped(uri) for uri in uris]
-    # The last is a sidecar where there are any; the files of one checkpoint are alike.
+    # The last file is a sidecar if there are any. All files of one checkpoint have the same schema.
     add = next((f.dataType for f in spark.read.parquet(paths[-1]).schema if f.name == AddFile.action), None)
     parsed = add[_STATS_PARSED] if isinstance(add, spark_types.StructType) and _STATS_PARSED in add.names else None
     rows = spark.read.schema(_schema(parsed)).parquet(*paths)
     if parsed is None:
         return rows
-    # All digits that a time may have: by default Spark cuts to milliseconds, below the true upper bound.
+    # With all fractional digits. By default Spark cuts to milliseconds, which is below the true upper bound.
     options = {"timestampFormat": f"{_TIME}'Z'", "timestampNTZFormat": _TIME, "timeZone": "UTC"}
     return _with_stats(rows, F.to_json(F.col(f"add.{_STATS_PARSED}"), options))
 
 
 def _with_stats(rows: DataFrame, texts: Column) -> DataFrame:
-    """The rows with statistics from `stats_parsed` where an add has them in no other form."""
+    """Return the rows, with statistics from `stats_parsed` for an add that has no others."""
     add = F.col("add").withField("stats", F.coalesce(F.col("add.stats"), texts)).dropFields(_STATS_PARSED)
     return rows.withColumn("add", F.when(F.col("add").isNotNull(), add))
 
@@ -160,7 +159,7 @@ def _schema(stats_parsed: spark_types.StructField | None = None) -> spark_types.
 def _rows(
     actions: DataFrame, stating: type[AddFile | RemoveFile], wanted: type[AddFile | RemoveFile], version: int | None
 ) -> DataFrame:
-    """What the actions of one kind state, with the files' columns where the kind is the wanted one."""
+    """Return the rows of one kind of action; only rows of the wanted kind have the columns of the file."""
     is_add = stating is AddFile
     stated = named(stating.action)
     order = F.lit(version) if version is not None else _version_of_file()
@@ -178,7 +177,7 @@ def _version_of_file() -> Column:
 
 
 def _key(action: Column) -> Column:
-    """`file_table.file_key` as a struct: the canonical path, and the id of the deletion vector."""
+    """Return `file_table.file_key` as a struct: the canonical path, and the id of the deletion vector."""
     path, vector = action["path"], action["deletionVector"]
     missing = F.raise_error(F.lit("The log names a file without a path."))
     checked = F.when(path.isNull(), missing).otherwise(canonical_path(path))
@@ -186,14 +185,14 @@ def _key(action: Column) -> Column:
 
 
 def canonical_path(path: Column) -> Column:
-    """`paths.canonical_path` of a column of paths; for most of them this costs one test by a pattern."""
+    """Apply `paths.canonical_path` to a column of paths. Most paths cost only one pattern match."""
     normal = F.regexp_replace(F.regexp_replace(_normalised(path), "^file:/+", "/"), NO_AUTHORITY.pattern, "$1:/")
     decoded = F.coalesce(F.try_url_decode(F.replace(normal, F.lit("+"), F.lit("%2B"))), normal)
     return F.when(path.rlike(NOT_CANONICAL), decoded).otherwise(path)
 
 
 def _normalised(path: Column) -> Column:
-    """`paths._normalised`: the same steps, segment by segment."""
+    """Apply `paths._normalised` to a column of paths, segment by segment."""
     place = F.regexp_extract(path, PLACE.pattern, 0)
     rest = F.substr(path, F.length(place) + 1)
     nothing = F.struct(F.array().cast("array<string>").alias("kept"), F.lit(False).alias("ends_open"))
@@ -206,7 +205,7 @@ def _normalised(path: Column) -> Column:
 
 
 def _with_segment(steps: Column, segment: Column) -> Column:
-    """The segments that are kept of a path, and whether it ends with a slash, after one segment more."""
+    """Add one segment to the kept segments of a path, and track whether the path ends with a slash."""
     kept, is_up = steps["kept"], segment == ".."
     leads_out = is_up & (F.coalesce(F.try_element_at(kept, F.lit(-1)), F.lit("..")) == "..")
     parts = (
@@ -218,6 +217,6 @@ def _with_segment(steps: Column, segment: Column) -> Column:
 
 
 def deletion_vector_id(vector: Column) -> Column:
-    """`file_table.deletion_vector_id` of a column of descriptors, null where there is none."""
+    """Apply `file_table.deletion_vector_id` to a column of descriptors; null without a deletion vector."""
     offset = F.coalesce(F.concat(F.lit("@"), vector["offset"].cast("string")), F.lit(""))
     return F.when(vector.isNotNull(), F.concat(vector["storageType"], vector["pathOrInlineDv"], offset))

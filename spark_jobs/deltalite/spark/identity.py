@@ -1,9 +1,8 @@
-"""Giving rows the values of identity columns, without gaps.
+"""Values of IDENTITY columns for new rows, without gaps.
 
-The rows are kept for the time of the write, because they are counted before they are numbered: each partition then has
-a range of its own behind those before it. A partition that gives more rows when it is read again, since it was lost and
-its query gives other rows each time, ends the write; so no value is ever given twice. Tables without such columns pay
-nothing. Protocol: Identity Columns.
+The rows are persisted during the write, because they are counted before they are numbered. Each partition then has its
+own range of numbers. If a lost partition returns more rows when it is computed again, the write fails, so no value is
+used twice. Tables without IDENTITY columns skip all of this. Protocol: Identity Columns.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ROW_BITS = (1 << 33) - 1
 
 @contextmanager
 def numbered(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Iterator[tuple[DataFrame, int]]:
-    """The rows with values in these columns, and how many rows there are (0 where there are no such columns).
+    """Yield the rows with values in these columns, and the number of rows (0 without such columns).
 
     Raises:
         ConstraintViolationError: a column has no values left.
@@ -47,7 +46,7 @@ def numbered(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Iterator[tup
 
 
 def _counts(rows: DataFrame) -> list[int]:
-    """The number of rows in each partition."""
+    """Return the number of rows in each partition."""
     try:
         found = rows.groupBy(F.spark_partition_id().alias("at")).count().collect()
     except SPARK_ERRORS as error:

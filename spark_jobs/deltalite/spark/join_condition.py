@@ -1,9 +1,9 @@
-"""What the ON of a merge says about the rows of each side alone.
+"""The conditions that the ON of a merge implies for each side alone.
 
-Spark's optimizer is asked: it moves what concerns the target alone below the join, infers more from equalities, and
-leaves the equalities themselves. From the former come the files that cannot match; from the latter the keys, whose
-values on the source's side rule out more of them once they are known. Only what is certain is taken: other conditions
-claim nothing. delta-spark prunes by the conjuncts of ON on the target, and not by the source's keys.
+Spark's optimizer finds them. It moves the conditions on the target below the join, infers more of them from equalities,
+and leaves the equalities themselves. The conditions on the target skip files. The equalities give the keys, and the
+values of the keys in the source skip more files. Only certain conditions are used; all others skip no file.
+delta-spark prunes by the conjuncts of ON on the target, and not by the source's keys.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _TIMES = ("timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """A column of the target (as users spell it) that is equal to `source` in every row that matches.
+    """A column of the target (its logical name) that equals `source` in every match.
 
-    `null_safe`: nulls match nulls. `source` is a column of the source's rows in the type `type`. `is_char`: files may
-    hold the target's texts without the blanks at their ends.
+    `source` is a column of the source rows with the type `type`. With `null_safe` a null matches a null. With `is_char`
+    the files may hold the texts of the target without trailing blanks.
     """
 
     target: Path
@@ -47,7 +47,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCondition:
-    """ON as a column over the rows of both sides, what it says of each, and the columns of the source that it reads."""
+    """ON as a column, the predicate that it implies for the target, its keys, and the source columns that it reads."""
 
     column: Column
     on_target: Predicate
@@ -56,7 +56,7 @@ class JoinCondition:
 
 
 def join_condition(spark: SparkSession, text: str, target: StructType, source: DataFrame) -> JoinCondition:
-    """Understand ON.
+    """Parse and analyze ON.
 
     Raises:
         InvalidRequestError: it does not parse, names unknown columns, is not boolean, is not deterministic, or holds a
@@ -88,7 +88,7 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
 
 
 def _filters(plan: Any) -> list[Any]:
-    """The conditions of filters at the top of a plan."""
+    """Return the conditions of the filters at the top of a plan."""
     found = []
     while plan.getClass().getSimpleName() in ("Filter", "Project"):
         if plan.getClass().getSimpleName() == "Filter":
@@ -98,7 +98,7 @@ def _filters(plan: Any) -> list[Any]:
 
 
 def _source_columns(filtered: DataFrame, source: DataFrame) -> tuple[str, ...]:
-    """The columns of the source that a condition reads."""
+    """Return the columns of the source that a condition reads."""
     output = query_execution(source).analyzed().output()
     ids = {output.apply(n).exprId().id() for n in range(output.size())}
     nodes = nodes_of(query_execution(filtered).analyzed().condition())
@@ -132,7 +132,7 @@ def _conjuncts(node: ConditionNode) -> Iterator[ConditionNode]:
 def _pair(
     own: ConditionNode, other: ConditionNode, target: StructType, source: StructType, *, null_safe: bool
 ) -> KeyPair | None:
-    """The key, where each side is a column, or one cast to a type that takes all of its values."""
+    """Return the key if each side is a column, or a column cast to a type that holds all of its values."""
     own = _uncast(own, target) or own
     path, value = own.path(), _value(other, source)
     found = None if path is None else member_at(target, path)
@@ -150,7 +150,7 @@ def _pair(
 
 
 def _uncast(node: ConditionNode, schema: StructType) -> ConditionNode | None:
-    """What is cast to a type that takes all of its values."""
+    """Return the operand of a cast to a type that holds all of its values, else None."""
     if node.kind != "Cast":
         return None
     (child,) = node.children
@@ -160,7 +160,7 @@ def _uncast(node: ConditionNode, schema: StructType) -> ConditionNode | None:
 
 
 def _value(node: ConditionNode, schema: StructType) -> tuple[Column, DataType] | None:
-    """A column of the source, or a cast of one that never fails, with its type."""
+    """Return a column of the source, or a cast of one that never fails, with its type."""
     if node.kind == "Cast":
         (child,) = node.children
         inner, wanted = _value(child, schema), _type_of_cast(node)

@@ -1,7 +1,7 @@
-"""What is done differently with few rows: they are brought to every executor, or into one file.
+"""Special handling of few rows: they are broadcast to every executor, or written into one file.
 
-Sizes are measured on rows that have been computed, since a type says little of a text: a broadcast of what is larger
-than it seems would fill the driver.
+Sizes are measured on computed rows, because the schema does not tell the length of a text. A broadcast that is larger
+than estimated would fill the driver's memory.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from pyspark.sql import types as spark_types
 
 from deltalite.spark.columns import named
 
-# In each executor, and for a moment in the driver.
+# This much memory is used in each executor, and briefly in the driver.
 _MOST_BROADCAST_BYTES = 64 * 1024 * 1024
 _MOST_GATHERED_BYTES = 128 * 1024 * 1024
-# What a file as Spark spells it, a position and some numbers take beside the columns of a row.
+# The approximate bytes of a row's address: the file as Spark spells it, the position and some numbers.
 _PLACE_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """A number of rows, and the bytes that they take."""
+    """A number of rows, and their size in bytes."""
 
     count: int
     size_bytes: int
 
     def of(self, count: int) -> Size:
-        """About the size of `count` rows like these, each with its place."""
+        """Estimate the size of `count` such rows with their addresses."""
         each = self.size_bytes // self.count if self.count else 0
         return Size(count=count, size_bytes=count * (each + _PLACE_BYTES))
 
     @classmethod
     def of_places(cls, count: int) -> Size:
-        """About the size of places alone."""
+        """Estimate the size of `count` addresses without rows."""
         return Size(count=0, size_bytes=0).of(count)
 
 
 def row_bytes(schema: spark_types.StructType) -> Column:
-    """About the bytes of a row of the schema."""
+    """Return a column with the approximate size of a row in bytes."""
     total = F.lit(0).cast("long")
     for field in schema.fields:
         column = named(field.name)
@@ -56,16 +56,16 @@ def row_bytes(schema: spark_types.StructType) -> Column:
 
 
 def measured(rows: DataFrame) -> Size:
-    """The size of rows that have been computed."""
+    """Measure the size of computed rows."""
     found: Any = rows.agg(F.count(F.lit(1)), F.sum(row_bytes(rows.schema))).collect()[0]
     return Size(count=found[0], size_bytes=found[1] or 0)
 
 
 def broadcast_if_small(rows: DataFrame, size: Size) -> DataFrame:
-    """The rows, which go to every executor where they are small enough for that."""
+    """Return the rows, with a broadcast hint if they are small enough."""
     return F.broadcast(rows) if size.size_bytes <= _MOST_BROADCAST_BYTES else rows
 
 
 def gathered(rows: DataFrame, size: Size) -> DataFrame:
-    """The rows, in one partition where they are no more than fit into one file."""
+    """Return the rows, in one partition if they fit into one file."""
     return rows.repartition(1) if size.size_bytes <= _MOST_GATHERED_BYTES else rows

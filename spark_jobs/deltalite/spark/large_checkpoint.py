@@ -1,10 +1,10 @@
-"""Checkpoints of tables with more files than one process should hold, replayed and written by Spark.
+"""Checkpoints of tables with too many files for one process, replayed and written by Spark.
 
-Spark replays the log, makes the rows and encodes them, in parallel, into files that nobody sees; the driver holds one
-of them at a time while it publishes it. Where the table's readers know V2 they become sidecars. Elsewhere they are the
-parts of a multi-part checkpoint, the only kind of such a table that may have more than one file: rows go to parts by
-Spark's own hash of their file, as the protocol asks, so that writers who race make equal parts. The rows are those of
-`CheckpointRows`. Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.
+Spark replays the log and encodes the rows in parallel into staged files. The driver reads one of these files at a time
+and publishes it. With the table feature v2Checkpoint the files become sidecars. Otherwise they become the parts of a
+multi-part checkpoint, the only other kind with more than one file. Spark's hash of a row's file selects its part, as
+the protocol requires, so that concurrent writers write equal parts. The rows are those of `CheckpointRows`.
+Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, AddLayout, CheckpointR
 from deltalite.upkeep.stats_struct import COUNTS, TIMES, with_texts
 
 _ACTIONS_PER_FILE = 500_000
-# Whatever the session says of the records in a file, since a file is known by the number of its partition.
+# 0 overrides a limit of the session, because each partition must become exactly one file.
 _ONE_FILE_A_PARTITION = WriteLayout(partition_columns=(), max_records_per_file=0)
 _PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
 
@@ -59,9 +59,9 @@ _PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
 def write_any_checkpoint(
     spark: SparkSession, snapshot: Snapshot, now_ms: int, *, large_files: int = LARGE_FILES
 ) -> LastCheckpoint | None:
-    """Write the checkpoint of a snapshot: in this process, or by Spark where it has more than so many files.
+    """Write the checkpoint of a snapshot: in this process, or in Spark for more than `large_files` files.
 
-    None where the version has a checkpoint already. Raises as `write_checkpoint`.
+    Return None if the version has a checkpoint already. Raises as `write_checkpoint`.
     """
     if estimated_files(snapshot) <= large_files:
         return write_checkpoint(snapshot, now_ms=now_ms)
@@ -71,11 +71,10 @@ def write_any_checkpoint(
 def write_large_checkpoint(
     spark: SparkSession, snapshot: Snapshot, *, now_ms: int, actions_per_file: int = _ACTIONS_PER_FILE
 ) -> LastCheckpoint | None:
-    """Write the checkpoint by Spark, whatever its size; None where the version has one.
+    """Write the checkpoint in Spark, whatever its size. Return None if the version has a checkpoint already.
 
     Raises:
-        CorruptLogError: what was encoded does not hold the files of the snapshot; nothing is published that a reader
-            takes for a checkpoint.
+        CorruptLogError: the encoded rows do not match the files of the snapshot. No complete checkpoint is published.
     """
     segment, file_count = _sound(spark, snapshot)
     existing = segment.own_checkpoint
@@ -88,7 +87,7 @@ def write_large_checkpoint(
     files = adds.unionByName(removes, allowMissingColumns=True)
     divisions = math.ceil((file_count + removes.count()) / actions_per_file)
     with StagedWrite(folder_of(spark, snapshot.store.root), _ONE_FILE_A_PARTITION) as staging:
-        if "v2Checkpoint" in supported_features(snapshot.protocol):  # whose tables must not have parts
+        if "v2Checkpoint" in supported_features(snapshot.protocol):  # the feature forbids multi-part checkpoints
             sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
             encoded = (actions for _, actions in sidecars)
             return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
@@ -106,7 +105,7 @@ def _publish_parts(
     count: int,
     file_count: int,
 ) -> LastCheckpoint:
-    """Publish the parts, by their positions from 0 on: the last one, which makes them a checkpoint, once all agree."""
+    """Publish the parts by position. Before the last one, which completes the checkpoint, check the number of files."""
     by_position = iter(found)
     totals, following = Totals(), next(by_position, None)
     for position in range(count):
@@ -121,9 +120,9 @@ def _publish_parts(
 
 
 def _sound(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
-    """A segment of the version whose files Spark can read, and how many active files it gives.
+    """Return a segment of the version that Spark can read, and its number of active files.
 
-    As in `LogState`, a checkpoint that cannot be read is passed over for other files that say the same.
+    As in `LogState`, an unreadable checkpoint is replaced with other log files of the same content.
     """
     segment, avoided = snapshot.segment, set[str]()
     while True:
@@ -136,7 +135,7 @@ def _sound(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
             try:
                 segment = find_segment(snapshot.store, snapshot.version, unreadable=avoided)
             except (VersionGapError, VersionNotFoundError):
-                raise error from None  # which says more
+                raise error from None  # the first error has more details
 
 
 def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
@@ -159,13 +158,13 @@ def _removes(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
 
 
 def _restated(columns: Mapping[str, Column], wanted: pa.StructType) -> Column:
-    """The columns as a struct of exactly this type, with `dataChange: false`: a checkpoint only restates."""
+    """Return the columns as a struct of exactly this type, with `dataChange: false`, as in every checkpoint."""
     stated = {**columns, "dataChange": F.lit(False)}
     return F.struct(*[stated[f.name].cast(_spark_type(f.type)).alias(f.name) for f in wanted])
 
 
 def _stats(texts: Column, wanted: pa.StructType) -> Column:
-    """`StatsStruct.parse` in Spark."""
+    """Apply `StatsStruct.parse` in Spark."""
     parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts(wanted))))
     members = [
         _leaf_by_leaf(parsed[f.name], f.type, _counted if f.name in COUNTS else _believed).alias(f.name) for f in wanted
@@ -193,7 +192,7 @@ def _believed(values: Column, wanted: pa.DataType) -> Column:
 
 
 def _small(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
-    """The actions that are no files, a row each."""
+    """Return the actions other than add and remove, one per row."""
     lines = [json.dumps({kind: body}) for kind, bodies in rows.small_bodies().items() for body in bodies]
     schema = spark_types.StructType(
         [spark_types.StructField(kind, _spark_type(wanted)) for kind, wanted in SMALL_TYPES.items()]
@@ -203,7 +202,7 @@ def _small(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
 
 
 def _key_of_part(snapshot: Snapshot) -> list[Column]:
-    """What decides in which part a row stands: its file; rows without one stand together."""
+    """Return the key that selects the part of a row: its file. All rows without a file are in one part."""
     path = F.coalesce(F.col("add.path"), F.col("remove.path"))
     if "deletionVectors" not in supported_features(snapshot.protocol):
         return [path]
@@ -212,7 +211,7 @@ def _key_of_part(snapshot: Snapshot) -> list[Column]:
 
 
 def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
-    """The rows as Parquet files, each with the number of its partition, ascending; read one by one."""
+    """Write the rows, then yield the Parquet files one by one, in the order of their partition numbers."""
     table = TableSchema(logical=from_spark(frame.schema))
     written = [(_number(file.name), file.name) for file in staging.write(frame, table, [])]
     for number, name in sorted(written):

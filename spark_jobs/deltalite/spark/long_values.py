@@ -1,10 +1,10 @@
-"""Partition values that no folder can be called after.
+"""Partition values that cannot be folder names.
 
-Spark writes each partition into a folder that is called after its value, escaped. A file system takes names of 255
-bytes, and one name means null. The folder of a longer value, and that of the text which is this name, is called after
-its hash instead, and the log gets the value itself: directories have no meaning for readers. Which value a hash stands
-for is known before, or asked of the rows a second time, and that only where a file lies in such a folder. Protocol: Add
-File and Remove File (`partitionValues`).
+Spark writes each partition into a folder named after its escaped value. File systems allow names of 255 bytes, and one
+name is reserved for null. A longer value, or the text of the reserved name, gets a folder named after its hash, and the
+log gets the value itself, because directory names have no meaning for readers. The value of a hash is known in advance
+or read from the rows a second time. The second read happens only if a file lies in such a folder.
+Protocol: Add File and Remove File (`partitionValues`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from deltalite.errors import SourceError
 from deltalite.protocol.paths import HIVE_ESCAPED, HIVE_NULL, partition_dir
 from deltalite.spark.columns import named
 
-# Of HDFS, of Linux and of macOS; object stores have the same rule, so that a table can move.
+# The limit of HDFS, Linux and macOS. It is applied to object stores too, so that a table can move.
 _MOST_BYTES = 255
 _STAND_IN = "long-value-"
 _HASH_DIGITS = 32
 
 
 def folder_text(text: Column, name: str) -> Column:
-    """The partition value of the column `name`, or what stands in for it in the name of a folder.
+    """Return the folder text of a partition value of the column `name`: the value or its stand-in.
 
-    A value that looks like a stand-in, or like a null, gets one too, so that none is taken for another.
+    A value that looks like a stand-in or like the null folder gets a stand-in too, so that folders are unambiguous.
     """
     room = _MOST_BYTES - len(partition_dir({name: "x"}).encode()) + 1
     escaped = F.regexp_replace(text, F.lit(HIVE_ESCAPED.pattern), F.lit("%XX"))
@@ -41,16 +41,16 @@ def folder_text(text: Column, name: str) -> Column:
 def long_values(
     folders: Iterable[str | None], rows: DataFrame, texts: Mapping[str, Column], known: Iterable[str]
 ) -> dict[str, str]:
-    """The values behind the stand-ins.
+    """Return the value behind each stand-in.
 
     Args:
-        folders: the values that folders are called after.
-        rows: those that were written.
-        texts: for each partition column the value as text, as an expression over the rows.
-        known: values that they may have; what is not among these is asked of the rows.
+        folders: the values in the folder names.
+        rows: the written rows.
+        texts: for each partition column, its text as an expression over the rows.
+        known: possible values; stand-ins for other values are looked up in the rows.
 
     Raises:
-        SourceError: the rows have other values now.
+        SourceError: the rows have other values in the second read.
     """
     wanted = {value for value in folders if value is not None and value.startswith(_STAND_IN)}
     if not wanted:

@@ -1,8 +1,8 @@
-"""Which rows of a table and of a source match, and which clause of a merge applies to each pair.
+"""The matches of target rows and source rows in a merge, and the clause that applies to each pair.
 
-The pairs are kept by the executors: the place of the table's row, the source's row with its key, the number of the
-action. From them come the files that are touched, the rows of the source that have no match, and rows that match twice.
-What the driver gets of them are counts for each file. delta-spark: ClassicMergeExecutor.findTouchedFiles.
+The executors keep the pairs: the address of the target row, the source row with its key, and the number of the action.
+Three results are derived from them: the touched files, the source rows without a match, and the target rows with
+several matches. The driver gets only counts for each file. delta-spark: ClassicMergeExecutor.findTouchedFiles.
 """
 
 from __future__ import annotations
@@ -29,28 +29,25 @@ _SHOWN_ROWS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of a merge's source, computed once, with a number of their own in the column `RowColumns.key`."""
+    """The rows of a merge's source, computed once, with a unique number in the column `RowColumns.key`."""
 
     frame: DataFrame
     size: Size
 
     @classmethod
     def of(cls, rows: DataFrame, size: Size, key: str) -> SourceRows:
-        """Number the rows, which have been computed once."""
+        """Number the rows, which must be computed once."""
         return cls(frame=rows.withColumn(key, F.monotonically_increasing_id()), size=size)
 
     @property
     def columns(self) -> list[str]:
-        """All columns, the number too."""
+        """All columns, with the number."""
         return self.frame.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMatches:
-    """The rows of a file that match, how many pairs they make, how many match more than once, and what applies to them.
-
-    `by_action` has for each action the number of rows.
-    """
+    """The counts of one file: matched rows, pairs, rows with several matches, and rows by action."""
 
     rows: int
     pairs: int
@@ -60,14 +57,14 @@ class FileMatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """All pairs: the source's columns, `pair_file`, `pair_row` and `pair_action`; `by_file` as Spark spells files."""
+    """All pairs: the source's columns, `pair_file`, `pair_row`, `pair_action`; counts by file in Spark's spelling."""
 
     pairs: DataFrame
     count: int
     by_file: Mapping[str, FileMatches]
 
     def one_for_a_row(self, columns: RowColumns) -> Matches:
-        """One pair for each row of the table, where it does not matter which."""
+        """Return the matches with one pair for each target row, if the caller may use any of them."""
         if not any(own.multiple for own in self.by_file.values()):
             return self
         return replace(self, pairs=self.pairs.dropDuplicates([columns.pair_file, columns.pair_row]))
@@ -83,7 +80,7 @@ def matches(
     columns: RowColumns,
     root: str,
 ) -> Iterator[Matches]:
-    """Match rows of the table that know their place with those of the source, by `text`, which is `on`.
+    """Match addressed target rows with source rows. `text` is the SQL of `on`, for errors.
 
     Raises:
         InvalidRequestError: ON, or the condition of a clause, cannot be computed for a row.
@@ -106,7 +103,7 @@ def matches(
 
 
 def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[str, FileMatches]:
-    """The counts, in one job."""
+    """Compute the counts of all files in one job."""
     place = [named(columns.pair_file).alias("file"), named(columns.pair_row).alias("row")]
     rows = pairs.groupBy(*place).agg(
         F.count(F.lit(1)).alias("pairs"), F.first(named(columns.pair_action)).alias("action")
@@ -124,10 +121,10 @@ def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> d
 
 
 def check_single_matches(found: Matches, on: JoinCondition, columns: RowColumns) -> None:
-    """Refuse a merge in which it is not said which row of the source changes a row of the table.
+    """Refuse a merge in which several source rows match one target row.
 
     Raises:
-        MultipleMatchesError: with the number of such rows, and the rows of the source that match one of them.
+        MultipleMatchesError: it has the number of such target rows, and the source rows that match one of them.
     """
     total = sum(own.multiple for own in found.by_file.values())
     if total == 0:

@@ -1,8 +1,9 @@
-"""The clauses of a merge as actions, each resolved against the rows that it may see, and the schema that they ask for.
+"""The clauses of a merge as actions, each resolved against the rows that it may use, and the resulting schema.
 
-`*` means the source's column of each name. Without schema evolution the source must have all of the table's columns
-that nobody else makes, and what it has beyond them is left alone; with it, new columns of the source are added, an
-update leaves what the source lacks, and an insert fills it. delta-spark: DeltaMergeInto, schema evolution.
+`*` means the source column of the same name. Without schema evolution the source must have all columns of the table
+except generated, default and IDENTITY columns, and its other columns are ignored. With schema evolution new source
+columns are added; for a column that the source lacks, an update keeps the value and an insert fills it.
+delta-spark: DeltaMergeInto, schema evolution.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from deltalite.spark.types import from_spark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeActions:
-    """The actions by number; numbers are unique over all three."""
+    """The actions of the three kinds of clauses, by number. The numbers are unique over all kinds."""
 
     matched: Mapping[int, RowAction]
     by_source: Mapping[int, RowAction]
@@ -34,12 +35,12 @@ class MergeActions:
 
     @property
     def all(self) -> dict[int, RowAction]:
-        """All of them."""
+        """All actions by number."""
         return {**self.matched, **self.by_source, **self.not_matched}
 
 
 def evolved(request: MergeRequest, table: StructType, source: StructType) -> StructType:
-    """The schema that the merge leaves the table with.
+    """Return the schema of the table after the merge.
 
     Raises:
         SchemaMismatchError: a new column has no type.
@@ -57,7 +58,7 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
 
 
 def _narrowed(struct: StructType, path: Path) -> StructField | None:
-    """The field at the beginning of a path, with nothing in it but the rest of the path."""
+    """Return the first field of a path, reduced to the members on the path."""
     found = struct.find(path[0])
     if found is None or len(path) == 1:
         return found
@@ -110,7 +111,7 @@ def _given(makes: RowActions, values: str | Mapping[str, str], star: _Star, name
 
 
 class _Star:
-    """The values of `*`."""
+    """Resolves `*` to the columns of the source."""
 
     def __init__(self, source: StructType, schema: StructType, rules: ColumnRules, *, is_lenient: bool) -> None:
         self._source = source
@@ -119,7 +120,7 @@ class _Star:
         self._may_lack = set(schema.names) if is_lenient else set(made)
 
     def given(self, name: str) -> dict[Path, Given]:
-        """The source's column for each of the table's."""
+        """Return the source column for each column of the table."""
         found: dict[Path, Given] = {}
         for field in self._schema:
             theirs = self._source.find(field.name)

@@ -1,8 +1,8 @@
-"""What a merge makes of rows: those of the table, matched or not, and those of the source that match none.
+"""The result rows of a merge: target rows, matched or not, and source rows without a match.
 
-Each clause sees only the rows that it may speak of: a name means a column of the table in WHEN NOT MATCHED BY SOURCE
-also where the source has one of that name. Values are computed for rows to which their clause applies, and for no
-others. delta-spark: MergeIntoCommand, MergeOutputGeneration.
+Each clause uses only the rows of its own kind. In WHEN NOT MATCHED BY SOURCE a name means a column of the table, even
+if the source has a column of this name. Values are computed only for the rows to which their clause applies.
+delta-spark: MergeIntoCommand, MergeOutputGeneration.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def merged_rows(
     matched: Mapping[int, RowAction],
     by_source: Mapping[int, RowAction],
 ) -> ChangedRows:
-    """The rows of files, which know their place and have the columns `have`, with what the clauses make of them.
+    """Apply the clauses to the addressed rows of files, which have the columns of `have`.
 
-    Where there are no clauses on rows without a match, only pairs with an action are looked at.
+    Without clauses for unmatched target rows, only pairs with an action are joined.
     """
     acting = found.pairs if by_source else found.pairs.where(named(columns.pair_action).isNotNull())
     pairs = broadcast_if_small(acting, source.size.of(found.count)).alias(SOURCE)
@@ -46,7 +46,7 @@ def merged_rows(
         *[named(own) for own in (columns.file, columns.row, columns.pair_file, columns.pair_action)],
         new_row(pair_action, matched, schema).alias(columns.pair_new),
     )
-    # From here on there are no columns of the source, so names are those of the table.
+    # The frame has no source columns from here on, so every name means a column of the table.
     is_matched = named(columns.pair_file).isNotNull()
     decided_rows = with_pairs.withColumn(
         columns.action, F.when(is_matched, pair_action).otherwise(decided(by_source)).cast("int")
@@ -65,7 +65,7 @@ def merged_rows(
 def counts_without_match(
     rows: DataFrame, found: Matches, columns: RowColumns, by_source: Mapping[int, RowAction]
 ) -> dict[str, dict[int, int]]:
-    """For each file as Spark spells it: how often each action applies to a row that has no match."""
+    """Count, by file in Spark's spelling and by action, the target rows without a match."""
     pairs = found.pairs.select(named(columns.pair_file), named(columns.pair_row))
     is_same = (named(columns.file) == named(columns.pair_file)) & (named(columns.row) == named(columns.pair_row))
     alone = rows.alias(TARGET).join(broadcast_if_small(pairs, Size.of_places(found.count)), is_same, "left_anti")
@@ -84,7 +84,7 @@ def inserted_rows(
     schema: StructType,
     not_matched: Mapping[int, RowAction],
 ) -> NewRows:
-    """The new rows that the source's rows without a match become."""
+    """Return the new rows from the source rows without a match."""
     keys = broadcast_if_small(found.pairs.select(named(columns.key)), Size.of_places(found.count))
     alone = source.frame.join(keys, columns.key, "left_anti").alias(SOURCE)
     action = named(columns.action)

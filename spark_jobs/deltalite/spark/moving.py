@@ -1,4 +1,4 @@
-"""What of an expression is another value each time it is computed, though Spark calls it deterministic."""
+"""Non-deterministic parts of an expression that Spark calls deterministic, such as `current_date()`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from deltalite.spark.catalyst import Node, kind_of
 
-# What of Catalyst asks when, or by whom, it is computed, and how SQL calls it.
+# Catalyst's expressions that depend on the time or the user, with their names in SQL.
 _MOVING = {
     "CurrentDate": "current_date()",
     "CurrentTime": "current_time()",
@@ -17,24 +17,24 @@ _MOVING = {
     "LocalTimestamp": "localtimestamp()",
     "Now": "now()",
 }
-# Texts that Spark takes for a time when it makes one of them. The parser itself does so after the name of a type, and
-# leaves no trace of it.
+# Texts that Spark converts to the current time. After the name of a type the parser converts them, so the expression
+# shows no trace of the text.
 _MOVING_TEXT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _MOVING_LITERAL = re.compile(rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_MOVING_TEXT.pattern}", re.IGNORECASE)
 _MAKES_TIMES = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
 
 
 def moving_part(nodes: Sequence[Node], text: str) -> str | None:
-    """What asks when, or by whom, the expression is computed, as SQL calls it; None where nothing does.
+    """Return the SQL of the first part that depends on the time or the user, or None.
 
-    `nodes` are all of the analyzed expression, `text` is what was parsed.
+    `nodes` are the nodes of the analyzed expression, `text` is its SQL.
     """
     found = next((_MOVING[kind] for kind in map(kind_of, nodes) if kind in _MOVING), None)
     return found or _moving_text(nodes, text)
 
 
 def _moving_text(nodes: Sequence[Node], text: str) -> str | None:
-    """The text, such as 'today', of which the predicate makes another time each day; None where there is none."""
+    """Return the text, such as 'today', whose value depends on the current time, or None."""
     # In pre-order the first child of an expression follows it.
     made_of = [
         child for node, child in pairwise(nodes) if kind_of(node) in _MAKES_TIMES and kind_of(child) == "Literal"

@@ -1,11 +1,11 @@
-"""A native Spark relation over an explicit list of files: with `direct_write` the only one to use Spark's internals.
+"""A native Spark relation over an explicit list of files. Only this module and `direct_write` use Spark's internals.
 
-The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` is given
-its leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log;
-column pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. Settings that
-must hold when the rows are read, not only when the DataFrame is made, live in a clone of the session that the relation
-keeps. Where a private class has changed, or the cache dropped the files, `NativeRelationError` sends the caller to the
-public way, which is slower and gives the same rows. Tried on PySpark 4.0 to 4.3, classic sessions.
+The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` gets its
+leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log. Column
+pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. Settings that must hold
+when the rows are read are set in a clone of the session that the relation keeps. If a private class has changed, or the
+cache dropped the files, `NativeRelationError` makes the caller use the public API, which is slower and returns the same
+rows. Tested with PySpark 4.0 to 4.3, classic sessions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pyspark.sql import types as spark_types
 
 _FILE_MODE = 0o644
 READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""The log names each file, so none may be passed over, whatever the session's settings are for other inputs."""
+"""The log names each file, so Spark must not ignore any, whatever the session's settings are."""
 
 
 class NativeRelationError(Exception):
-    """This Spark does not offer the private classes in the form that is known here, or it dropped the list of files."""
+    """This Spark does not have the private classes in the expected form, or it dropped the list of files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file as the log knows it. `uri` is unescaped and has its scheme, such as `file:/lake/a b.parquet`."""
+    """A file of the log. `uri` is unescaped and has a scheme, such as `file:/lake/a b.parquet`."""
 
     uri: str
     size_bytes: int
@@ -40,23 +40,23 @@ class ListedFile:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether Spark's index passes over files of that name."""
+        """Whether Spark's index ignores files with this name."""
         return self.uri.rpartition("/")[2].startswith(("_", "."))
 
     @property
     def spark_path(self) -> str:
-        """The path that Spark is given. Behind `/.` a hidden file has an empty name, and opens all the same."""
+        """The path for Spark. With a `/.` at the end, a hidden file has an empty name and can still be opened."""
         return f"{self.uri}/." if self.is_hidden else self.uri
 
     @property
     def directory_uri(self) -> str:
-        """Where Spark's index finds the file: its directory, or, for a hidden one, its own path."""
+        """The directory of the file in Spark's index; for a hidden file its own path."""
         return self.uri if self.is_hidden else self.uri.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPartition:
-    """A directory (see `ListedFile.directory_uri`), and the partition values that its files have, as the log's text."""
+    """A directory (see `ListedFile.directory_uri`), and the partition values of its files as the text of the log."""
 
     directory_uri: str
     values: Sequence[str | None]
@@ -72,10 +72,10 @@ def native_relation(
     partition_values: DataFrame | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """A DataFrame of the data columns followed by the partition columns, which reads exactly `files`.
+    """Return a DataFrame over exactly `files`, with the data columns followed by the partition columns.
 
-    `partition_values` has a row of typed values for each of `partitions`, in their order, and None means that there are
-    no partition columns. `settings` are SQL settings under which the files are read.
+    `partition_values` has a row of typed values for each of `partitions`, in their order; it is None without partition
+    columns. `settings` are the SQL settings for reading the files.
 
     Raises:
         NativeRelationError: use the public API instead.
@@ -87,10 +87,10 @@ def native_relation(
 
 
 def input_files(frame: DataFrame) -> list[str]:
-    """`DataFrame.inputFiles` in one call to the JVM: each file in the spelling of `_metadata.file_path`."""
+    """Return `DataFrame.inputFiles` in one call to the JVM: each file in the spelling of `_metadata.file_path`."""
     execution: Any = frame._jdf
     try:
-        # "Array(a, b)": blanks are escaped in these paths, so none of them holds the text that stands between them.
+        # "Array(a, b)": blanks are escaped in these paths, so no path contains the separator ", ".
         text: str = frame.sparkSession._jvm.scala.runtime.ScalaRunTime.stringOf(execution.inputFiles())  # type: ignore[union-attr]
     except (Py4JError, PySparkException, AttributeError, TypeError):
         return frame.inputFiles()
@@ -111,11 +111,11 @@ def _relation(
     sources = jvm.org.apache.spark.sql.execution.datasources
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     partition_schema = spark_types.StructType() if partition_values is None else partition_values.schema
-    # Without partitions this option makes the index take files of any directory, and read nothing into its name.
+    # Without partitions this option makes the index accept files of any directory and ignore the directory's name.
     flat = {} if partition_values is not None else {"recursiveFileLookup": "true"}
     options = jvm.PythonUtils.toScalaMap(READ_OPTIONS | flat)
-    # Spark takes two file indexes for the same if their roots are, and then reads one version of a table for another
-    # in a join or from its cache. So the root names what is in the list; there is no such directory, nor need be.
+    # Spark treats two file indexes with the same root as equal. In a join, or from its cache, it would then read one
+    # version of a table instead of another. So the root has a digest of the list; no such directory has to exist.
     root = jvm.org.apache.hadoop.fs.Path(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
     data, partition = session.parseDataType(data_schema.json()), session.parseDataType(partition_schema.json())
     both = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
@@ -145,7 +145,7 @@ def _relation(
 
 
 def _partition_spec(jvm: Any, schema: Any, values: DataFrame, partitions: Sequence[ListedPartition]) -> Any:
-    """The partitions with their values as Spark's own rows, which a local relation makes in one call."""
+    """Return the partitions with their values as Spark's internal rows, which a local relation makes in one call."""
     datasources = jvm.org.apache.spark.sql.execution.datasources
     frame: Any = values._jdf
     rows = frame.queryExecution().executedPlan().executeCollect()
@@ -157,7 +157,7 @@ def _partition_spec(jvm: Any, schema: Any, values: DataFrame, partitions: Sequen
 
 
 def _file_statuses(jvm: Any, files: Sequence[ListedFile]) -> Any:
-    """A Java `FileStatus[]` in a few calls, whatever the number: Hadoop reads it from its own serialized form."""
+    """Return a Java `FileStatus[]` in a few calls. Hadoop reads it from its serialized form."""
     status = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
     writable = jvm.org.apache.hadoop.io.ArrayWritable(status)
     serialized = struct.pack(">i", len(files)) + b"".join(_serialized(files))
@@ -168,7 +168,7 @@ def _file_statuses(jvm: Any, files: Sequence[ListedFile]) -> Any:
 
 
 def _digest(files: Sequence[ListedFile], partitions: Sequence[ListedPartition]) -> str:
-    """The same text for the same files with the same partition values, and only for them."""
+    """Return a digest of the files and their partition values."""
     digest = hashlib.sha256(b"".join(_serialized(files)))
     for partition in partitions:
         digest.update(repr((partition.directory_uri, *partition.values)).encode("utf-8", "surrogatepass"))
@@ -176,7 +176,7 @@ def _digest(files: Sequence[ListedFile], partitions: Sequence[ListedPartition]) 
 
 
 def _serialized(files: Iterable[ListedFile]) -> Iterable[bytes]:
-    """Each file as Hadoop's length-prefixed FileStatusProto.
+    """Yield each file as Hadoop's length-prefixed FileStatusProto.
 
     Fields: 1 type (2 is a file), 2 path, 3 length, 4 permission {1 mode}, 7 modification time.
     """
@@ -190,7 +190,7 @@ def _serialized(files: Iterable[ListedFile]) -> Iterable[bytes]:
 
 
 def _varint(number: int) -> bytes:
-    """Protocol Buffers' base-128 form of a number that is not negative."""
+    """Return the base-128 form (Protocol Buffers) of a number that is not negative."""
     out = bytearray()
     while number >> 7:
         out.append(number & 0x7F | 0x80)

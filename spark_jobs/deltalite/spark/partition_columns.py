@@ -1,8 +1,8 @@
-"""Partition values: the log's text as typed columns, made by Spark itself.
+"""Partition values: the text of the log as typed columns, cast by Spark.
 
-Dates and times reach Spark in one spelling (`canonical_text`), so that both readers give a text the same value, and
-Spark casts all texts: its years reach beyond those of Python's calendar. A time without a zone means UTC, whatever
-the session's clock says. Protocol: Partition Value Serialization.
+Dates and times get one spelling (`canonical_text`), so that both readers give a text the same value. Spark casts all
+texts, because its years go beyond Python's. A time without a time zone is UTC, whatever the session's time zone is.
+Protocol: Partition Value Serialization.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from deltalite.spark.columns import named
 from deltalite.spark.types import spark_type
 
 Texts = tuple[str | None, ...]
-# A date, or a time without a zone, with the blanks that Spark ignores.
+# A date, or a time without a time zone, with the blanks that Spark ignores.
 _ZONELESS = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
 
 
 def partition_fields(table: TableSchema) -> dict[str, StructField]:
-    """The partition columns as physical fields, by the key that they have in the log, in the table's order."""
+    """Return the partition columns as physical fields, by their key in the log, in the table's order."""
     by_name = {f.name: f for f in table.physical}
     return {key: by_name[name] for name, key in table.partition_keys.items()}
 
 
 def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[Texts]:
-    """The values of each file as text (`canonical_text`). Each distinct combination is checked once.
+    """Return the values of each file as text (`canonical_text`). Check each distinct combination once.
 
     Raises:
-        CorruptLogError: a text is no value of its column; the message names the file, the column and the text.
+        CorruptLogError: a text does not fit the type of its column; the message has the file, the column and the text.
     """
     if not fields:
         return [()] * files.num_rows
@@ -53,10 +53,10 @@ def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[
 
 
 def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> DataFrame:
-    """The frame with the text columns that are called like the fields cast to their types.
+    """Cast the text columns of the frame that have the names of the fields to the fields' types.
 
     Raises:
-        CorruptLogError: a text is no value of its column.
+        CorruptLogError: a text does not fit the type of its column.
     """
     if not fields:
         return frame
@@ -76,15 +76,15 @@ def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> D
 
 
 def typed_values(spark: SparkSession, texts: Sequence[Texts], fields: Mapping[str, StructField]) -> DataFrame:
-    """One row for each combination, in their order, with a column for each field."""
+    """Return a frame with a row for each combination, in order, and a column for each field."""
     columns = {f.name: pa.array([row[n] for row in texts], pa.string()) for n, f in enumerate(fields.values())}
     return with_typed_columns(spark.createDataFrame(pa.table(columns)), fields)
 
 
 def typed_partition_value(values: Column, key: str, data_type: DataType) -> Column:
-    """The value of one partition column in a map of texts, as `partitionValues` of the log has them.
+    """Return the value of one partition column from a map of texts such as the log's `partitionValues`.
 
-    A text that is no value of the type is null.
+    A text that does not fit the type becomes null.
     """
     lowered = key.lower()
     in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lowered))

@@ -1,9 +1,9 @@
-"""SQL predicates: Spark parses, resolves and folds them; what is left becomes our own tree.
+"""SQL predicates: Spark parses, resolves and folds them; the result becomes this library's predicate tree.
 
-Catalyst's optimized condition comes over as JSON, a list of nodes in pre-order. Only what the tree can say exactly is
-taken over; anything else is `Unknown` over the columns it reads, which never excludes a file. Subqueries are refused,
-and so is what changes from row to row (`rand()`) or from look to look (`now()`): files are chosen by one evaluation,
-and their rows by others.
+Catalyst's optimized condition is read from JSON, a list of nodes in pre-order. Only conditions that the tree can
+express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, which never excludes a
+file. Subqueries and non-deterministic expressions (`rand()`, `now()`) are refused, because files and their rows are
+selected by separate evaluations.
 """
 
 from __future__ import annotations
@@ -64,11 +64,10 @@ KEEP_IN_LISTS: Mapping[str, str] = {"spark.sql.optimizer.inSetConversionThreshol
 
 
 def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, parameter: str) -> Predicate:
-    """The predicate that SQL `text` is on rows of `schema`; `parameter` names it in errors.
+    """Parse SQL `text` on rows of `schema`; errors name it `parameter`.
 
     Raises:
-        InvalidRequestError: it does not parse, names an unknown column, is not boolean, or has not one value for each
-            row, whenever it is computed.
+        InvalidRequestError: the text does not parse, names an unknown column, is not boolean, or is non-deterministic.
     """
     rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, KEEP_IN_LISTS):
@@ -91,7 +90,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
 
 
 def predicate_of(spark: SparkSession, condition: Any, schema: StructType) -> Predicate:
-    """The predicate that an optimized condition of Catalyst's is on rows of `schema`."""
+    """Convert an optimized condition of Catalyst on rows of `schema` to a predicate."""
     return _Reader(schema, _zone(spark)).read(ConditionNode.parse(condition))
 
 
@@ -106,10 +105,10 @@ def _filtered(rows: DataFrame, text: str, parameter: str) -> DataFrame:
 
 
 def optimized_plan(frame: DataFrame, text: str, parameter: str) -> Any:
-    """The plan after constant folding, which computes what the text says of values alone, such as a cast.
+    """Return the plan after constant folding, which computes constant parts of the text, such as a cast.
 
     Raises:
-        InvalidRequestError: a value cannot be computed.
+        InvalidRequestError: a constant part cannot be computed.
     """
     try:
         return query_execution(frame).optimizedPlan()
@@ -144,7 +143,7 @@ def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
 
 
 def _zone(spark: SparkSession) -> ZoneInfo | None:
-    """The session's time zone, in which Spark writes timestamp literals; None where Python does not know it."""
+    """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
     try:
         return ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
@@ -152,11 +151,11 @@ def _zone(spark: SparkSession) -> ZoneInfo | None:
 
 
 class _UnreadError(Exception):
-    """A node is no column or no literal."""
+    """A node is not a column or not a literal."""
 
 
 class _Reader:
-    """Reads one condition from its nodes."""
+    """Converts the nodes of one condition."""
 
     def __init__(self, schema: StructType, zone: ZoneInfo | None) -> None:
         self._schema = schema
@@ -182,7 +181,7 @@ class _Reader:
                 return leaf if isinstance(leaf, Constant) else self._on_stored_values(leaf)
 
     def _on_stored_values(self, leaf: Leaf) -> Predicate:
-        """The predicate on values as files hold them: Spark fills texts of char(n) with blanks when it reads them."""
+        """Return the predicate on the stored values. Spark pads texts of char(n) only when it reads them."""
         if leaf.column[0] not in self._char_columns or isinstance(leaf, IsNull | IsNotNull):
             return leaf
         return on_stored_texts(leaf)
@@ -239,7 +238,7 @@ class _Reader:
                 case "byte" | "short" | "integer" | "long":
                     return int(text)
                 case "float" | "double":
-                    # The text is the shortest that names the value among those of its width.
+                    # The text is the shortest one that identifies the value among those of its width.
                     return nearest_single(float(text)) if name == "float" else float(text)
                 case "boolean":
                     return text == "true"
@@ -248,7 +247,7 @@ class _Reader:
                 case "timestamp":
                     return self._moment(text)
                 case "timestamp_ntz":
-                    # Spark writes microseconds since 1970 on the clock of no zone.
+                    # Spark writes microseconds since 1970 without a time zone.
                     return datetime(1970, 1, 1) + timedelta(microseconds=int(text))  # noqa: DTZ001  it has no zone
                 case _ if name.startswith("decimal"):
                     return Decimal(text)
@@ -257,7 +256,7 @@ class _Reader:
         raise _UnreadError
 
     def _moment(self, text: str) -> datetime:
-        """A timestamp literal, unless the session's clock shows that hour twice or never."""
+        """Parse a timestamp literal, unless its hour occurs twice or never in the session's time zone."""
         local = datetime.fromisoformat(text)
         if self._zone is None or local.tzinfo is not None:
             raise _UnreadError
@@ -268,12 +267,12 @@ class _Reader:
 
 
 def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:
-    """Whether the predicate can be decided from these columns alone."""
+    """Whether the predicate reads only these columns."""
     known = {c.lower() for c in columns}
     return all(path[0].lower() in known for path in columns_of(predicate))
 
 
 def reads_floating_point(predicate: Predicate, schema: StructType) -> bool:
-    """Whether the predicate reads a column of `schema` that is a float or a double, or holds one."""
+    """Whether the predicate reads a column of `schema` that is or contains a float or a double."""
     read = (member_at(schema, path) for path in columns_of(predicate))
     return any(found is None or contains_type(found[1], "float") or contains_type(found[1], "double") for found in read)

@@ -1,11 +1,13 @@
-"""The columns of data files as the columns of the table.
+"""Conversion of the columns of data files to the columns of the table.
 
-Files hold physical names, and a mapped table shows other ones: a top-level column is renamed where it stands, so that
-Spark still pushes filters down and reads only what is asked for; inside a struct a cast renames by position. Columns
-of type void stand in no file, so they are not asked for, and come back as nulls. Spark widens the types of older files
-by itself, but for integers that became decimals too narrow for any integer: those are asked for with more digits. In
-mode `id` files are asked by field id, never by name. Protocol: Reader Requirements for Column Mapping; Void Type; Type
-Widening.
+- Files hold physical names. With column mapping a top-level column is renamed in place, so that Spark still pushes
+  filters down and reads only the requested columns. Inside a struct a cast renames by position.
+- Columns of type void are in no file. They are not requested, and become nulls.
+- Spark widens the types of older files, with one exception: integers in a column that became a decimal too narrow for
+  any integer. Such a column is requested with more digits.
+- In mode `id` columns are found by field id, never by name.
+
+Protocol: Reader Requirements for Column Mapping; Void Type; Type Widening.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ from deltalite.spark.types import char_metadata, spark_type, to_spark
 
 _VOID = PrimitiveType("void")
 _FLOATING_POINT = (PrimitiveType("float"), PrimitiveType("double"))
-# The digits before the point without which Spark reads no integer of a file as a decimal.
+# The digits before the point that Spark requires to read an integer of a file as a decimal.
 _DIGITS_OF_INTEGERS: Mapping[Any, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _MOST_DIGITS = 38
 _NOTHING_PUSHED: Mapping[str, str] = {"spark.sql.parquet.filterPushdown": "false"}
-# Spark finds columns by id in its vectorised reader only. It pushes filters down by name, and in a file of another
-# writer the name may belong to another id, so in this mode nothing is pushed into files.
+# Only Spark's vectorised reader finds columns by id. Spark pushes filters down by name, and in a file of another writer
+# the name may belong to another id. So this mode disables the push-down.
 _BY_FIELD_ID: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
@@ -50,11 +52,10 @@ _BY_FIELD_ID: Mapping[str, str] = {
 
 
 def read_settings(table: TableSchema, *, is_exact: bool) -> Mapping[str, str]:
-    """The settings under which files are read.
+    """Return the settings for reading the files.
 
-    Spark compares a filter on floating point with what a file says of a row group in other ways than with its values:
-    a dictionary that has -0.0 has no 0.0 for it, and bounds without NaN, which other writers leave out, have nothing
-    above them. So nothing is pushed into files with such columns where a read has to be exact.
+    Spark's pushed-down filters on floating point can miss rows: for them a dictionary with -0.0 does not match 0.0, and
+    bounds that leave out NaN exclude it. So an exact read of a table with such columns disables the push-down.
     """
     if table.mode is MappingMode.ID:
         return _BY_FIELD_ID
@@ -62,9 +63,9 @@ def read_settings(table: TableSchema, *, is_exact: bool) -> Mapping[str, str]:
 
 
 def file_schema(table: TableSchema) -> spark_types.StructType:
-    """What is asked of the data files: physical names, every column nullable; with field ids in mode `id`.
+    """Return the schema to read data files with: physical names, nullable columns, and field ids in mode `id`.
 
-    A column that has no id, as the one by which change data files say how a row changed, is found by its name.
+    A column without an id, such as the change type in change data files, is found by its name.
     """
     stored = StructType(_asked_members(table.data.fields))
     found = to_spark(stored)
@@ -72,9 +73,9 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
 
 
 def presented(table: TableSchema, *, pads: bool) -> list[Column]:
-    """The table's columns, made of those that `file_schema` asks for and the partition columns by physical name.
+    """Return the table's columns, computed from those of `file_schema` and the partition columns by physical name.
 
-    Texts of the type char(n) are filled with blanks where `pads` is set.
+    `pads` fills texts of the type char(n) with blanks.
     """
     columns = []
     for logical, physical in zip(table.logical, table.physical, strict=True):
@@ -82,7 +83,7 @@ def presented(table: TableSchema, *, pads: bool) -> list[Column]:
         if physical.name not in table.partition_keys:
             column = _shown(column, physical.type, logical.type, _digits(physical))
         if table.mode is MappingMode.ID:
-            # A cast to its own type, so that the id does not follow the column into other files.
+            # A cast to the same type removes the id, so that it does not get into files written from the column.
             column = column.cast(spark_type(logical.type))
         full = padded(column, logical) if pads else None
         columns.append((column if full is None else full).alias(logical.name, **_char_metadata(logical)))
@@ -90,13 +91,13 @@ def presented(table: TableSchema, *, pads: bool) -> list[Column]:
 
 
 def _char_metadata(field: StructField) -> dict[str, Any]:
-    """The argument of `alias` by which Spark knows a column of the type char(n)."""
+    """Return the argument of `alias` by which Spark recognizes a column of the type char(n)."""
     metadata = char_metadata(field)
     return {"metadata": metadata} if metadata else {}
 
 
 def _shown(column: Column, physical: DataType, logical: DataType, digits: int) -> Column:
-    """A column that was asked for, in the table's type; it is left alone where it has that already."""
+    """Convert a requested column to the table's type; a column of this type stays unchanged."""
     asked, target = _asked(physical, digits), spark_type(logical)
     match physical, logical:
         case _ if asked is None:
@@ -118,7 +119,7 @@ def _shown(column: Column, physical: DataType, logical: DataType, digits: int) -
 
 
 def _asked(data_type: DataType, digits: int) -> DataType | None:
-    """The type that is asked of files, in which decimals have `digits` before the point; None where no file has any."""
+    """Return the type to request of files, with at least `digits` before the point of decimals; None for void."""
     match data_type:
         case StructType(fields):
             members = _asked_members(fields)
@@ -141,13 +142,13 @@ def _asked_members(fields: Iterable[StructField]) -> tuple[StructField, ...]:
 
 
 def _digits(field: StructField) -> int:
-    """The digits before the point that a decimal needs which was an integer; 0 for a field that never was one."""
+    """Return the digits before the point that a decimal needs if it was an integer before; else 0."""
     changes = field.metadata.get(TYPE_CHANGES) or ()
     return max((_DIGITS_OF_INTEGERS.get(change.get("fromType"), 0) for change in changes), default=0)
 
 
 def _has(data_type: DataType, wanted: Container[DataType]) -> bool:
-    """Whether one of these types is found at any depth."""
+    """Whether the type is or contains one of these types, at any depth."""
     match data_type:
         case StructType(fields):
             return any(_has(f.type, wanted) for f in fields)
@@ -160,7 +161,7 @@ def _has(data_type: DataType, wanted: Container[DataType]) -> bool:
 
 
 def with_field_ids(found: Any, own: DataType) -> Any:
-    """A Spark type with `parquet.field.id` in the metadata of its fields, at every depth."""
+    """Add `parquet.field.id` to the metadata of the fields of a Spark type, at every depth."""
     match own:
         case StructType(fields):
             members = []

@@ -1,9 +1,9 @@
-"""Rows of files brought together in bins: a frame whose partition `n` holds the rows of bin `n`.
+"""A frame that gathers the rows of files in bins: its partition `n` holds the rows of bin `n`.
 
-Whoever writes the frame gets a file for each partition, and knows by the number of the task which bin it is of. Bins
-that are large are read by a task each, in a union of scans: no row is shuffled, and rows keep their order. Each branch
-of a union costs Spark some tens of milliseconds before anything is read, so many small bins are one scan whose rows are
-shuffled by the number of their bin. Executors run no Python in either.
+The writer of the frame gets a file for each partition, and the task number identifies the bin. A large bin is read by
+one task, in a union of scans: no row is shuffled, and rows keep their order. Each branch of a union costs some tens of
+milliseconds before Spark reads anything. So many small bins are read in one scan, whose rows are shuffled by the number
+of their bin. Executors run no Python.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from deltalite.spark.row_selection import live_rows
 from deltalite.spark.scan import scan, scan_rows
 
 KEPT_APART = {"spark.sql.unionOutputPartitioning": "false"}
-"""Under which bins are written: since Spark 4.1 a union of single partitions is one partition without it."""
+"""The settings for writing bins. Without them Spark 4.1 and later merge a union of single partitions into one."""
 
-# What is smaller has one row group, in which the order of the rows says nothing to a reader.
+# A smaller file has one row group, so the order of its rows does not help readers.
 _LARGE_BYTES = 16 * 1024 * 1024
-# So few bins are scanned one by one, whatever their size.
+# Up to this number, small bins are scanned one by one too.
 _FEW = 8
 _MOST_BRANCHES = 100
 _SEED = 42
@@ -40,7 +40,7 @@ class BinJob:
 
 
 def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
-    """The jobs for bins of these sizes (bytes)."""
+    """Return the jobs for bins of these sizes (bytes)."""
     small = [number for number, size in enumerate(sizes) if size < _LARGE_BYTES]
     if len(small) <= _FEW:
         small = []
@@ -53,9 +53,9 @@ def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
 def gathered_bins(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]], *, shuffles: bool
 ) -> DataFrame:
-    """The live rows of `files`, those of the bin `n` (rows of `files`, by number) in the partition `n`.
+    """Return the live rows of `files`, with the rows of bin `n` (file numbers in `files`) in partition `n`.
 
-    Errors are those of `scan`.
+    Raises the errors of `scan`.
     """
     if shuffles:
         return _shuffled(spark, snapshot, files, bins)
@@ -83,9 +83,9 @@ def _shuffled(spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Se
 
 
 def keys_of_partitions(count: int) -> list[int]:
-    """For each of `count` partitions an integer that Spark's `repartition(count, key)` sends there.
+    """Return, for each of `count` partitions, an integer key that Spark's `repartition(count, key)` sends there.
 
-    That is by Murmur3 of the key (x86, 32 bits, seed 42), modulo the count.
+    Spark uses Murmur3 of the key (x86, 32 bits, seed 42) modulo the count.
     """
     found: dict[int, int] = {}
     key = 0
@@ -96,7 +96,7 @@ def keys_of_partitions(count: int) -> list[int]:
 
 
 def _murmur3(key: int) -> int:
-    """The hash of a 32-bit integer as Python has its signed value."""
+    """Return the Murmur3 hash of a 32-bit integer as a signed value."""
     mixed = key * 0xCC9E2D51 & _MASK
     mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
     state = _rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _MASK

@@ -1,7 +1,7 @@
-"""Which files a write takes out of the table, and which of their rows stay.
+"""The files that a write removes from the table, and the rows of them that survive.
 
-The answer is a `Replacement`: files that go as a whole, and files that are rewritten without the rows that match a
-predicate: see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
+The result is a `Replacement`: files that are removed whole, and files that are rewritten without the rows that match a
+predicate; see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from deltalite.txn.proposal import ReadSet, RowTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """`whole` files disappear; of the `partly` replaced files, `survivors` stay and `deleted` go. `reads` led to them.
+    """The replaced files: `whole` ones are removed; of the `partly` replaced ones, `survivors` stay, `deleted` rows go.
 
-    What another writer adds meanwhile would have to go too where `reads` would have read it. `matched_rows` is how many
-    rows of the `partly` replaced files go, None where nobody counted them.
+    `reads` is the read set: a file that another writer adds inside it conflicts. `matched_rows` is the number of
+    deleted rows in the partly replaced files, or None if they were not counted.
     """
 
     whole: pa.Table
@@ -47,7 +47,7 @@ class Replacement:
         deleted: DataFrame | None = None,
         matched_rows: int | None = None,
     ) -> Replacement:
-        """The replacement of the files that were found, by a test or by their names alone."""
+        """Return the replacement of these files, which were selected by the test `rows` or by name."""
         keys = frozenset(key_column(pa.concat_tables([whole, partly])).to_pylist())
         reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
         return cls(
@@ -56,17 +56,17 @@ class Replacement:
 
     @property
     def files(self) -> pa.Table:
-        """All files that leave the table."""
+        """All files that are removed from the table."""
         return pa.concat_tables([self.whole, self.partly])
 
 
 def everything(snapshot: Snapshot) -> Replacement:
-    """All files are replaced."""
+    """Return the replacement of all files."""
     return Replacement(whole=snapshot.files, partly=snapshot.files.slice(0, 0), reads=ReadSet(whole_table=True))
 
 
 def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
-    """The files of the partitions that were written, compared by value: one value may be spelled in two ways."""
+    """Return the replacement of all files in the written partitions. Values are compared, not their spelling."""
     test = _SamePartitions(snapshot, written)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
     mask = pa.array([test.may_match(values) for values in rows], pa.bool_())
@@ -74,10 +74,10 @@ def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | Non
 
 
 def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
-    """The rows for which `predicate` (SQL) is true.
+    """Return the replacement of the rows for which `predicate` (SQL) is true.
 
     Raises:
-        InvalidRequestError: the predicate is wrong, naming `replace_where`.
+        InvalidRequestError: the predicate is wrong; the message names `replace_where`.
     """
     found = selection(spark, snapshot, predicate, parameter="replace_where")
     none = snapshot.files.slice(0, 0)
@@ -94,7 +94,7 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
 
 
 class _SamePartitions:
-    """Whether a file lies in one of the partitions that were written."""
+    """A test of whether a file lies in one of the written partitions."""
 
     def __init__(self, snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> None:
         self._keys = PartitionKeys(snapshot)

@@ -1,10 +1,10 @@
-"""What a request says of single rows, as columns of Spark: when it holds, and what the row becomes.
+"""The actions of a request on single rows, as Spark columns: the condition, and the new row.
 
-An action is resolved against the rows that it will see before any of them is read: every name, type and function is
-known to be right, and what is wrong is said with the parameter and the text. Values are expressions over the row as it
-was; a member of a struct may be given alone. Columns that the table makes itself (generated, identity) are left to it
-where an action does not name them, or gives them the keyword DEFAULT. For any other column DEFAULT is the column's
-default, and NULL where it has none. delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
+An action is resolved against the schema of its rows before a row is read. So wrong names, types and functions are found
+early, and the error has the parameter and the text. Values are expressions over the old row; a struct member may be set
+alone. The table computes generated and IDENTITY columns if an action does not name them or sets them to DEFAULT. For
+any other column DEFAULT is the column's default, or NULL without one.
+delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Path = tuple[str, ...]
 
 
 def is_default(text: str) -> bool:
-    """Whether a value is the keyword DEFAULT, or the name of a column called so."""
+    """Whether a value is the keyword DEFAULT, or a column of this name."""
     return text.strip().upper() == _DEFAULT
 
 
 class ActionKind(Enum):
-    """What happens to a row."""
+    """The kind of an action."""
 
     UPDATE = auto()
     DELETE = auto()
@@ -46,10 +46,10 @@ class ActionKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
-    """One thing that happens to rows for which `condition` is true; to every row where it is None.
+    """An action on the rows for which `condition` is true, or on every row without a condition.
 
-    `values` has a column for each of the table's, in its order, none for a delete; `named` are the columns whose values
-    the request gives. `varies` says that a value may be another one each time it is computed.
+    `values` has a column for each column of the table, in order; it is empty for a delete. `named` are the columns that
+    the request sets. `varies` is true if a value is non-deterministic.
     """
 
     kind: ActionKind
@@ -66,7 +66,7 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value for a column, with its type. `is_made` says that the table makes the value itself."""
+    """A value for a column, with its type. `is_made` is true if the table computes the value."""
 
     value: Column
     type: DataType
@@ -75,14 +75,14 @@ class Given:
 
 
 class RowActions:
-    """Makes the actions on rows of one table.
+    """Resolves the actions on rows of one table.
 
     Args:
-        rows: rows of the shape that the actions see; the table's columns are those of `target` there.
-        have: the table's columns as the operation found them.
-        schema: the table's columns as the operation leaves them.
-        rules: what the table says about its columns.
-        fills: members that a struct lacks become null, and are kept in an update.
+        rows: rows of the schema that the actions use; the table's columns have the alias `target`.
+        have: the table's columns before the operation.
+        schema: the table's columns after the operation.
+        rules: the rules of the table's columns.
+        fills: whether missing members of a struct become null, or keep their values in an update.
     """
 
     def __init__(
@@ -97,21 +97,21 @@ class RowActions:
 
     @classmethod
     def on_table(cls, spark: SparkSession, schema: StructType, rules: ColumnRules) -> RowActions:
-        """Actions that see the table's own rows."""
+        """Return a resolver for actions that use only the table's rows."""
         return cls(no_rows(spark, schema).alias(TARGET), have=schema, schema=schema, rules=rules)
 
     def condition(self, text: str | None, parameter: str) -> Column | None:
-        """A condition; null counts as false where it is used."""
+        """Resolve a condition. A null result counts as false."""
         if text is None:
             return None
         return self._rows.condition(text, of_the_request("condition", text, parameter=parameter))
 
     def delete(self, condition: str | None, parameter: str) -> RowAction:
-        """The row goes."""
+        """Return the action that deletes a row."""
         return RowAction(kind=ActionKind.DELETE, condition=self.condition(condition, parameter))
 
     def update(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
-        """The row gets the given values and keeps the others."""
+        """Return the action that sets the given values and keeps the others."""
         by_column = self._by_column(given, parameter)
         for column in self._rules.identities:
             if column.name in by_column:
@@ -134,7 +134,7 @@ class RowActions:
         )
 
     def insert(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
-        """A new row, with defaults and nulls for the columns that are not given."""
+        """Return the action that inserts a row, with a default or NULL for each column that is not given."""
         by_column = _without_made(self._by_column(given, parameter))
         self._check_may_be_given(by_column, parameter)
         values, varies = [], any(one.varies for one in given.values())
@@ -162,7 +162,7 @@ class RowActions:
         )
 
     def assignments(self, texts: Mapping[str, str], parameter: str) -> dict[Path, Given]:
-        """Expressions by column, resolved."""
+        """Resolve expressions by column."""
         found = {}
         for name, text in texts.items():
             path = self._path(name, parameter)
@@ -177,7 +177,7 @@ class RowActions:
         return found
 
     def _given_default(self, path: Path, parameter: str) -> Given:
-        """What the keyword DEFAULT means for a column."""
+        """Return the value of the keyword DEFAULT for a column."""
         name = path[0]
         if len(path) > 1:
             raise InvalidRequestError(
@@ -191,13 +191,13 @@ class RowActions:
         return Given(value=F.lit(None), type=VOID, is_made=is_made)
 
     def _default(self, name: str, data_type: DataType) -> Column:
-        """The default of a column that has one."""
+        """Return the default of a column that has one."""
         text = self._rules.defaults[name]
         failure = of_the_table(f"default of the column '{name}'", text)
         return self._nothing.value(text, data_type, failure, varies=True)[0]
 
     def _path(self, name: str, parameter: str) -> Path:
-        """The column, or the member of one, in the table's spelling."""
+        """Return the path of a column or a struct member in the table's spelling."""
         path = assigned_path(name, self._schema)
         found = member_at(self._schema, path) if path else None
         if found is None:
@@ -209,7 +209,7 @@ class RowActions:
         return found[0]
 
     def _by_column(self, given: Mapping[Path, Given], parameter: str) -> dict[str, dict[Path, Given]]:
-        """The values of each column: for it as a whole under (), or for its members."""
+        """Group the values by column. The key () is the whole column; other keys are members."""
         found: dict[str, dict[Path, Given]] = {}
         for path, one in given.items():
             others = found.setdefault(path[0], {})
@@ -224,7 +224,7 @@ class RowActions:
         return found
 
     def _updated(self, old: Column, data_type: DataType, given: Mapping[Path, Given], path: str) -> Column:
-        """The value that a column, or a member, has afterwards."""
+        """Return the value of a column or member after the update."""
         if not given:
             return old
         whole = given.get(())
@@ -240,7 +240,7 @@ class RowActions:
         return F.struct(*members)
 
     def _merged(self, old: Column, want: StructType, given: Given, path: str) -> Column:
-        """A struct in place of another one, which keeps the members that the new one does not know."""
+        """Replace a struct, and keep the old values of members that the new struct lacks."""
         have = given.type
         if not isinstance(have, StructType) or all(have.find(f.name) is not None for f in want):
             return assigned(given.value, have, want, path, fills=True, varies=given.varies)
@@ -268,12 +268,12 @@ class RowActions:
 
 
 def _without_made(by_column: Mapping[str, dict[Path, Given]]) -> dict[str, dict[Path, Given]]:
-    """The values without those that the table makes itself."""
+    """Return the values without those that the table computes."""
     return {name: values for name, values in by_column.items() if not any(one.is_made for one in values.values())}
 
 
 def assigned_path(name: str, schema: StructType) -> Path:
-    """The names in the text that says what gets a value, without that of the table's rows; none where it is no name."""
+    """Parse the name of an assigned column, without the alias `target`; return () if it is not a name."""
     try:
         paths = parse_column_list(name)
     except InvalidRequestError:
@@ -283,7 +283,7 @@ def assigned_path(name: str, schema: StructType) -> Path:
 
 
 def decided(actions: Mapping[int, RowAction]) -> Column:
-    """The number of the first action whose condition is true of a row; null where none is."""
+    """Return the number of the first action whose condition is true for a row; null if there is none."""
     found = F.when(F.lit(False), F.lit(None).cast("int"))
     for number, action in actions.items():
         found = found.when(F.lit(True) if action.condition is None else action.condition, F.lit(number))
@@ -291,5 +291,5 @@ def decided(actions: Mapping[int, RowAction]) -> Column:
 
 
 def of_target(name: str) -> Column:
-    """A column of the table, among those of other rows."""
+    """Return a column of the table under the alias `target`."""
     return F.col(f"{TARGET}.{quoted(name)}")

@@ -1,8 +1,8 @@
-"""Where rows stand, brought to the driver as bitmaps, one file after the other.
+"""Row positions, collected to the driver as bitmaps, one file after the other.
 
-Spark makes bitmaps of 32,768 positions each, so that what comes over does not grow with the number of rows that are
-marked but, at an eighth of a byte, with that of the rows there are; and of that the driver holds the files of one
-partition at a time. Executors run no Python. Protocol: Deletion Vectors.
+Spark builds bitmaps of 32,768 positions each. So the transferred size is at most an eighth of a byte per row of a file,
+however many rows are marked. The driver holds the files of one partition at a time. Executors run no Python.
+Protocol: Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.columns import named
 
-# Of `bitmap_construct_agg`: its buckets begin with 1 at the position 1.
+# The bucket size of `bitmap_construct_agg`. Its buckets and positions start at 1.
 _BUCKET = 32_768
 
 
 def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[str, pa.Int64Array]]:
-    """Each file with the positions (from 0, strictly increasing) of its rows; a row that comes twice counts once."""
+    """Yield each file with the positions (from 0, strictly increasing) of its rows. Repeated rows count once."""
     at = named(row) + 1
     bitmaps = (
         rows.groupBy(named(file).alias("file"), F.bitmap_bucket_number(at).alias("bucket"))
@@ -35,6 +35,6 @@ def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple
 
 
 def _positions(bits: bytearray, first: int) -> pa.Int64Array:
-    """The positions of the bits that are set, of which the lowest of the first byte is `first`."""
+    """Return the positions of the set bits; the lowest bit of the first byte has the position `first`."""
     flags = pa.Array.from_buffers(pa.bool_(), _BUCKET, [None, pa.py_buffer(bytes(bits))])
     return pc.add(pc.indices_nonzero(flags).cast(pa.int64()), first)

@@ -1,8 +1,8 @@
-"""What the table's rules mean for rows that an operation changes or adds, among rows that it only moves.
+"""The table's rules for rows that an operation changes or adds, among rows that it only copies.
 
-Rows come with the number of the action that made them, null for those that stay as they are. Only new rows are judged:
-what stands in the table already was let in by somebody else. Generated columns of new rows are computed again, unless
-the action has named them; then they are compared. Protocol: Column Invariants, CHECK Constraints, Generated Columns.
+Each row has the number of its action; it is null for a copied row. Only new rows are checked, because copied rows are
+already in the table. Generated columns of new rows are computed again, unless the action sets them; then they are
+compared. Protocol: Column Invariants, CHECK Constraints, Generated Columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from deltalite.spark.text_lengths import fitted, length_guards
 def counted(
     rows: NewRows, identities: Sequence[IdentityColumn]
 ) -> Iterator[tuple[NewRows, Sequence[IdentityColumn], int]]:
-    """The rows with values in the identity columns that their actions do not name, these columns, and how many values.
+    """Yield the rows with values in the IDENTITY columns that actions leave out, these columns, and the row count.
 
     Raises:
         InvalidRequestError: actions leave out different columns.
@@ -54,9 +54,9 @@ def counted(
 def ruled(
     rows: DataFrame, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> DataFrame:
-    """The rows with the texts of new ones fitted to their types, and their generated columns computed.
+    """Fit the texts of new rows to their types, and compute their generated columns.
 
-    A generated column that the action names keeps the value that was given.
+    A generated column that the action sets keeps its value.
     """
     rows = fitted(rows, schema, where=named(action).isNotNull())
     made = generated_columns(rows.sparkSession, schema, rules)
@@ -72,7 +72,7 @@ def ruled(
 def new_row_guards(
     spark: SparkSession, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> list[Guard]:
-    """What every new row has to keep."""
+    """Return the guards for every new row."""
     given = StructType(tuple(f for f in schema if any(f.name in own.named for own in actions.values())))
     guards = not_null_guards(schema) + length_guards(schema)
     guards += rule_guards(spark, given, schema, rules, asked=())

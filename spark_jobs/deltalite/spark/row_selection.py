@@ -1,8 +1,8 @@
-"""Which rows of a data file a scan gives: all, all but some, or only some.
+"""The rows of a data file that a scan returns: all, all but some, or only some.
 
-Rows are known by their position in the file. For a join Spark is given 64 of them at a time: a word holds the positions
-`64 * word` to `64 * word + 63`, and a row of a marked file looks its word up by file and position. The words are made
-in columns, never row by row, and go to the JVM in one piece; executors run no Python. Protocol: Deletion Vectors.
+Rows are identified by their position in the file. For a join Spark gets 64 positions in one word: a word holds the
+positions `64 * word` to `64 * word + 63`, and a row looks up its word by file and position. The words are computed in
+columnar form and sent to the JVM in one piece. Executors run no Python. Protocol: Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.columnar.deletion_vectors import deleted_rows
 from deltalite.storage.log_store import LogStore
 
-# About 100 MB in each executor. Above it Spark chooses the join, and does not have to keep the words in memory.
+# About 100 MB in each executor. Above it Spark chooses a join that need not hold the words in memory.
 MOST_BROADCAST_WORDS = 500_000
 _MOST_THREADS = 16
-# So many positions are made words at a time.
+# The number of positions converted to words at a time.
 _ROWS_AT_A_TIME = 4_000_000
 _WORD = pa.schema([("file", pa.string()), ("word", pa.int64()), ("bits", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSelection:
-    """The rows at `positions` (increasing, from 0) are left out; with `only` they are the ones that are given."""
+    """The selected rows of a file: without the rows at `positions` (increasing, from 0), or with `only` just these."""
 
     positions: pa.Int64Array
     only: bool = False
 
 
 def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
-    """For each row of a table of files that has a deletion vector: what the vector leaves out.
+    """Return, for each file with a deletion vector, the selection of its live rows, by file number.
 
-    Vectors are read side by side, since each may be a request to an object store.
+    Vectors are read in parallel, because each may be a request to an object store.
 
     Raises:
         CorruptDataFileError: a vector is missing or damaged.
@@ -53,7 +53,7 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
 
 
 def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
-    """The words of positions by file: `file` (string), `word` (int64) and `bits` (int64, bit 0 is the first row)."""
+    """Convert positions by file to words: `file` (string), `word` (int64), `bits` (int64, bit 0 is the first row)."""
     tables = [_WORD.empty_table()]
     some: list[tuple[str, pa.Int64Array]] = []
     rows = 0
@@ -72,7 +72,7 @@ def _words(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
     files = pa.array([file for file, _ in selected], pa.string())
     positions = pa.concat_arrays([own for _, own in selected])
     number = pa.concat_arrays([pa.repeat(pa.scalar(n, pa.int32()), len(own)) for n, (_, own) in enumerate(selected)])
-    # Unsigned, since Arrow does not shift into the sign. Different bits have no carry, so their sum is their union.
+    # Unsigned, because Arrow does not shift into the sign bit. The sum of different bits is their union.
     bits = pc.shift_left(pa.scalar(1, pa.uint64()), pc.bit_wise_and(positions, 63).cast(pa.uint64()))
     rows = pa.table({"file": number, "word": pc.shift_right(positions, 6), "bits": bits})
     words = rows.group_by(["file", "word"]).aggregate([("bits", "sum")])
@@ -83,9 +83,9 @@ def _words(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
 def selected(
     rows: DataFrame, file: Column, position: Column, words: pa.Table, *, only: bool, names: Mapping[str, str]
 ) -> DataFrame:
-    """The rows whose bit is not set (set, with `only`) in the word for their file and position.
+    """Return the rows whose bit is not set (with `only`: set) in the word for their file and position.
 
-    `names` has for `file`, `word` and `bits` names that no column of `rows` has; the columns stay in the result.
+    `names` has an unused column name for each of `file`, `word` and `bits`. These columns stay in the result.
     """
     spark = rows.sparkSession
     frame = spark.createDataFrame(words.rename_columns([names[name] for name in _WORD.names]))

@@ -1,8 +1,8 @@
-"""Which files hold rows for which a condition is true, and how many.
+"""The files with rows for which a condition is true, and the number of these rows.
 
-A condition on partition columns alone is decided by Spark on the distinct partition values, so any expression works and
-no file is read: every row of a file matches, or none. For others the statistics rule files out, and the rest are looked
-into, reading no more than the columns that the condition names.
+Spark evaluates a condition on partition columns alone on the distinct partition values. So any expression works, no
+file is read, and all or none of a file's rows match. For any other condition the statistics skip files, and the others
+are read with only the columns that the condition names.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from deltalite.spark.scan import scan_addressed
 from deltalite.spark.types import bounded_type, spark_type, to_spark, with_char_types
 from deltalite.txn.proposal import RowTest
 
-# Python's NaN equals only the same object; SQL's equals every NaN.
+# In SQL every NaN is equal. In Python only the same object is.
 _NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Files that may hold matching rows; only such rows where `is_whole`. `test` is the condition asked of any file."""
+    """Files that may hold matching rows; with `is_whole` all of their rows match. `test` tests any file."""
 
     files: pa.Table
     test: RowTest
@@ -44,10 +44,10 @@ class Selection:
 
 
 def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parameter: str) -> Selection:
-    """The files for a condition (SQL).
+    """Select the files for a condition (SQL).
 
     Raises:
-        InvalidRequestError: the condition is wrong, naming `parameter`.
+        InvalidRequestError: the condition is wrong; the message names `parameter`.
     """
     tree = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
     test = FileTest(tree, snapshot.table_schema)
@@ -59,7 +59,7 @@ def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parame
 def counts_by_file(
     spark: SparkSession, snapshot: Snapshot, found: Selection, condition: str, columns: RowColumns, *, parameter: str
 ) -> dict[int, int]:
-    """How many rows match in each file that has any, by its number in the selection.
+    """Count the matching rows of each file that has any, by its number in the selection.
 
     Raises:
         InvalidRequestError: the condition cannot be computed for a row.
@@ -79,7 +79,7 @@ def changed_by(
     action: RowAction,
     schema: StructType,
 ) -> tuple[ChangedRows, Mapping[str, int]]:
-    """The rows of files with what one action, numbered 0, does to them, and the number of each file by its spelling."""
+    """Apply one action, numbered 0, to the rows of files. Also return the number of each file by its spelling."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row)
     numbered = rows.frame.alias(TARGET).withColumn(columns.action, decided({0: action}))
     changed = ChangedRows.of(numbered, columns, have=snapshot.schema, schema=schema, actions={0: action})
@@ -100,7 +100,7 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, para
     paths = snapshot.files["path"].take(pa.array(first, pa.int64())).to_pylist()
     values = [keys.key(rows[position], path) for position, path in zip(first, paths, strict=True)]
     frame = spark.createDataFrame([(*typed, at) for at, typed in enumerate(values)], schema)
-    # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`; its value makes no difference.
+    # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`. Its value does not matter.
     partition_names = {f.name for f in keys.fields}
     others = [f for f in snapshot.schema if f.name not in partition_names]
     frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in others])
@@ -111,9 +111,9 @@ def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, para
 
 
 class PartitionKeys:
-    """Partition values as a tuple of typed values, which compares by value; `fields` are named as users know them.
+    """Partition values as tuples of typed values, which compare by value. `fields` have logical names.
 
-    Texts of the type char(n) are filled with blanks, as rows have them.
+    Texts of the type char(n) are padded with blanks, as in the rows.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -124,16 +124,16 @@ class PartitionKeys:
         self._lengths = {field.name: _char_length(field) for field in self.fields}
 
     def key(self, values: Mapping[str, str | None], path: str | None = None) -> tuple[Any, ...]:
-        """The values of a file's partition; `path` names the file in an error.
+        """Return the partition values of a file; `path` is the file in an error.
 
         Raises:
-            CorruptLogError: a text is no value of its column.
+            CorruptLogError: a text does not fit the type of its column.
             UnsupportedFeatureError: a date or time is outside the years 1 to 9999.
         """
         return tuple(self._value(partition_text(values, key), f, path) for key, f in self._keys)
 
     def texts(self, values: Mapping[str, str | None]) -> tuple[str | None, ...]:
-        """The values as the log spells them."""
+        """Return the values as the log spells them."""
         return tuple(partition_text(values, key) for key, _ in self._keys)
 
     def _value(self, text: str | None, field: StructField, path: str | None) -> Any:
@@ -147,7 +147,7 @@ class PartitionKeys:
 
 
 def _char_length(field: StructField) -> int:
-    """The length of a column of the type char(n); 0 for any other."""
+    """Return the length of a column of the type char(n), or 0 for any other type."""
     try:
         bounded = bounded_type(field)
     except UnsupportedFeatureError:

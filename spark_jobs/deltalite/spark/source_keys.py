@@ -1,9 +1,9 @@
-"""Which values the keys of a source have, as a predicate on the target: a file without one of them cannot match.
+"""The values of the source's keys as a predicate on the target: a file without any of them cannot match.
 
-Of a partition column the values themselves are taken, up to a number; of any other the range from the least to the
-greatest, and, where that leaves more than a file, of numbers and times a range for each place that has any. What the
-driver gets does not grow with the source. delta-spark has no such pruning: it reads every file that ON on the target
-alone does not rule out.
+For a partition column the predicate lists the values, up to a limit. For any other column it is the range from the
+lowest to the highest value. If this leaves several files, numbers and times get several smaller ranges. The result does
+not grow with the source. delta-spark does not prune by keys: it reads every file that the conditions of ON on the
+target alone do not skip.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadKey:
-    """A key with its least and greatest value, encoded."""
+    """A key with its lowest and highest value, encoded."""
 
     key: KeyPair
     low: Any
@@ -52,9 +52,9 @@ class SpreadKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKeys:
-    """The size of the source, and what must be true of a row of the target that matches one of its rows.
+    """The size of the source, and a predicate that every matching target row satisfies.
 
-    `spread` are the keys whose values lie between two others, so that ranges of them may tell more.
+    `spread` has the keys for which several smaller ranges may skip more files.
     """
 
     size: Size
@@ -63,7 +63,7 @@ class SourceKeys:
 
 
 def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
-    """Look at the source, which should have been computed: once, and once more for each partition column."""
+    """Read the keys of the source, which should be computed: one pass, and one more for each partition column."""
     usable = [key for key in keys if _is_ordered(key.type) and _is_ordered(key.target_type)]
     wanted: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]
     for key in usable:
@@ -87,9 +87,9 @@ def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: S
 
 
 def by_ranges(source: DataFrame, keys: SourceKeys) -> Predicate:
-    """What else must be true of a row that matches: numbers and times may lie in a few places far apart.
+    """Return a predicate of several ranges for each key, because values may lie far apart in a few clusters.
 
-    It is many comparisons for each file that it is asked of.
+    It costs many comparisons for each file.
     """
     parts = []
     for own in keys.spread:
@@ -99,7 +99,7 @@ def by_ranges(source: DataFrame, keys: SourceKeys) -> Predicate:
 
 
 def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
-    """The values themselves, where the target's column is one of few values; None where they are not looked for."""
+    """Return the list of values for a partition column; None for other columns or too many values."""
     if key.is_char or key.target[0].lower() not in {name.lower() for name in partition_columns}:
         return None
     values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
@@ -111,7 +111,7 @@ def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -
 
 
 def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
-    """Ranges that hold all values: one for each of some places between the least and the greatest that has any."""
+    """Divide the range of the values into equal intervals, and return the value range of each one that has any."""
     value = _encoded(key)
     place = F.floor((value.cast("double") - F.lit(float(low))) * _MOST_RANGES / (float(high) - float(low) or 1.0))
     found = source.groupBy(place.alias("place")).agg(F.min(value), F.max(value)).where("place IS NOT NULL").collect()
@@ -119,7 +119,7 @@ def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[
 
 
 def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
-    """The target's column lies between two encoded values; those that its type does not have are beyond its own."""
+    """Return the predicate that the target's column lies between two encoded values, clipped to its integer type."""
     low, high = _literal(low, key), _literal(high, key)
     if key.is_char and isinstance(low, str):
         low = least_stored_text(low)
@@ -141,7 +141,7 @@ def _with_nulls(key: KeyPair, values: Predicate, *, has_nulls: bool) -> Predicat
 
 
 def _is_ordered(data_type: DataType) -> bool:
-    """Whether values of the type come to Python as they are: those of floating point have NaN, and no end."""
+    """Whether the type has exact, ordered values in Python. Floating point is left out because of NaN."""
     if isinstance(data_type, DecimalType):
         return True
     names = ("string", "date", "timestamp", "timestamp_ntz", *_INTEGERS)
@@ -149,7 +149,7 @@ def _is_ordered(data_type: DataType) -> bool:
 
 
 def _encoded(key: KeyPair) -> Column:
-    """The key's value as Python gets it whatever the year, and whatever its zone."""
+    """Return the key's value in a form that Python can hold for every year and time zone."""
     match key.type:
         case PrimitiveType("date"):
             return F.unix_date(key.source)
@@ -162,7 +162,7 @@ def _encoded(key: KeyPair) -> Column:
 
 
 def _literal(value: Any, key: KeyPair) -> Any:
-    """An encoded value as the predicate has it; the encoded one where Python has none, which fits no column."""
+    """Decode a value for the predicate. If Python cannot hold it, return it encoded; it then fits no column."""
     try:
         match key.type:
             case PrimitiveType("date"):

@@ -1,8 +1,8 @@
-"""The table's columns as its data files hold them: the way back from `presenting`.
+"""Conversion of the table's columns to those of its data files: the inverse of `presenting`.
 
-Files of a mapped table have physical names at every depth, and each field its id, which Spark writes into the Parquet
-schema from the metadata of the column. A cast by position renames inside a struct and brings the ids along. Protocol:
-Writer Requirements for Column Mapping.
+With column mapping the files have physical names at every depth, and each field has its id. Spark writes the ids into
+the Parquet schema from the metadata of the columns. A cast by position renames inside a struct and sets the ids.
+Protocol: Writer Requirements for Column Mapping.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltalite.spark.types import spark_type
 
 
 def stored_columns(table: TableSchema) -> list[Column]:
-    """The columns of the files and the partition columns, made of the table's, in its order."""
+    """Return the physical columns, with the partition columns, computed from the table's columns, in its order."""
     if table.mode is MappingMode.NONE:
         return [named(field.name) for field in table.logical]
     columns = []

@@ -1,11 +1,12 @@
-"""Columns of the types char(n) and varchar(n): stored as strings, whose lengths are enforced on new rows.
+"""Columns of the types char(n) and varchar(n): stored as strings, with lengths enforced on new rows.
 
-The field's metadata keeps the type. On write, as Spark does, blanks at the end of a text that is too long are cut off,
-what is still too long is refused, and a shorter text of a char(n) is filled with blanks. Lengths count characters.
+The metadata of the field has the type. A write works as in Spark: blanks at the end of a text that is too long are cut
+off, a text that is still too long is refused, and a shorter text of a char(n) is padded with blanks. Lengths count
+characters.
 
-On read, a shorter text of a char(n) is filled with blanks too, since other writers (delta-spark 4.4) insert texts as
-they are. Columns keep the type in their metadata, so that Spark fills the texts that they are compared with. Spark:
-CharVarcharUtils, ApplyCharTypePadding; Delta: CharVarcharConstraint.
+A read pads a shorter text of a char(n) too, because other writers (delta-spark 4.4) insert texts unpadded. Columns keep
+the type in their metadata, so that Spark pads the texts that they are compared with. Spark: CharVarcharUtils,
+ApplyCharTypePadding; Delta: CharVarcharConstraint.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _PADS, _AS_STRINGS = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarc
 _READ_SETTINGS = {_PADS: "true", _AS_STRINGS: "false"}
 _Bounded = spark_types.CharType | spark_types.VarcharType
 _Type = spark_types.DataType | None
-"""A type with texts of bounded length inside, None where nothing is known of any."""
+"""A type that contains texts of bounded length; None if there is none."""
 _Change = Callable[[Column, _Bounded], Column | None]
-"""What becomes of a text of bounded length; None where it stays as it is."""
+"""A function that changes a text of bounded length, or returns None if the text stays unchanged."""
 
 
 def fitted(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
-    """The rows with texts cut, or filled with blanks, to the lengths of their types, `where` a condition is TRUE.
+    """Cut or pad texts to the lengths of their types, in the rows for which `where` is TRUE (by default all).
 
     Raises:
         UnsupportedFeatureError: Spark does not know the type in the metadata of a column.
@@ -49,23 +50,23 @@ def fitted(rows: DataFrame, schema: StructType, *, where: Column | None = None) 
 
 
 def pads_on_read(spark: SparkSession) -> bool:
-    """Whether the session's settings let Spark fill the texts of char(n) with blanks when it reads them."""
+    """Whether the session's settings let Spark pad texts of char(n) when it reads them."""
     is_on = {key: spark.conf.get(key, default) == "true" for key, default in _READ_SETTINGS.items()}
     return is_on[_PADS] and not is_on[_AS_STRINGS]
 
 
 def padded(column: Column, field: StructField) -> Column | None:
-    """The column of `field`, as it is read, with its texts of char(n) filled with blanks; None where it has none."""
+    """Return the column of `field` with its texts of char(n) padded with blanks; None if it has none."""
     if not holds_char(field):
         return None
     try:
         return _changed(column, field.type, bounded_type(field), _padded_text)
     except UnsupportedFeatureError:
-        return None  # a text of a type that Spark does not know is read as it is
+        return None  # a text of a type that Spark does not know is read unchanged
 
 
 def length_guards(schema: StructType) -> list[Guard]:
-    """One guard for each text of bounded length, at every depth.
+    """Return a guard for each text of bounded length, at every depth.
 
     Raises:
         UnsupportedFeatureError: Spark does not know the type in the metadata of a column.
@@ -82,7 +83,7 @@ def length_guards(schema: StructType) -> list[Guard]:
 
 
 def _members(data_type: StructType, bounded: _Type) -> Iterator[tuple[StructField, _Type]]:
-    """Each member with its type of bounded texts: from the type of the whole, or from its own metadata."""
+    """Yield each member with its bounded type, from the type of the struct or from the member's metadata."""
     known = {f.name.lower(): f.dataType for f in bounded.fields} if isinstance(bounded, spark_types.StructType) else {}
     for field in data_type:
         yield field, known.get(field.name.lower()) or bounded_type(field)
@@ -112,7 +113,7 @@ def _lengths(data_type: DataType, bounded: _Type, path: str) -> Iterator[tuple[s
 
 
 def _changed(value: Column, data_type: DataType, bounded: _Type, change: _Change) -> Column | None:
-    """The value with its texts of bounded length changed; None where all of them stay as they are."""
+    """Change the texts of bounded length in a value; return None if all of them stay unchanged."""
     match data_type, bounded:
         case _, spark_types.CharType() | spark_types.VarcharType():
             return change(value, bounded)
@@ -153,7 +154,7 @@ def _changed_items(array: Column, element: DataType, bounded: _Type, change: _Ch
 
 
 def _fitted_text(text: Column, bounded: _Bounded) -> Column:
-    """The text without the blanks at its end that are too many; that of a char(n) with those that it lacks."""
+    """Cut excess trailing blanks off a text, and pad a text of a char(n)."""
     most = bounded.length
     fits_without_blanks = (F.length(text) > most) & (F.length(F.rtrim(text)) <= most)
     cut = F.when(fits_without_blanks, F.substring(text, 1, most))
@@ -163,7 +164,7 @@ def _fitted_text(text: Column, bounded: _Bounded) -> Column:
 
 
 def _padded_text(text: Column, bounded: _Bounded) -> Column | None:
-    """The text of a char(n) with the blanks that it lacks."""
+    """Pad a text of a char(n) with blanks."""
     if isinstance(bounded, spark_types.VarcharType):
         return None
     return F.when(F.length(text) < bounded.length, F.rpad(text, bounded.length, " ")).otherwise(text)

@@ -1,8 +1,9 @@
-"""A text as the value of a column of another simple type, if it converts without loss.
+"""Conversion of a text to another simple type, if it loses nothing.
 
-UPDATE and MERGE take a text for a number, a decimal, a boolean, a date, a time or bytes, as delta-spark does under
-ANSI store assignment. delta-spark rounds and cuts; here a text that would lose digits, a time of day or a zone does
-not convert. A text without a year, such as `now` or `10:00`, does not convert either: Spark would add today's date.
+UPDATE and MERGE accept a text for a number, a decimal, a boolean, a date, a time or bytes, as delta-spark does under
+ANSI store assignment. delta-spark rounds and cuts. Here a text that would lose digits, a time of day or a time zone
+does not convert. A text without a year, such as `now` or `10:00`, does not convert either, because Spark would add the
+current date.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from deltalite.spark.types import spark_type
 CONVERTED = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz"}
 )
-"""The types, beside decimals, that a text may become."""
+"""The types, besides decimals, that a text can convert to."""
 
 _NUMBER = r"^\s*[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\s*$"
 _DAY = r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}"
 _TIME = r"\d{1,2}(:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?)?"
-# Spark's own spellings of dates and times, from the year on; it reads digits below microseconds, and drops them.
+# The spellings of dates and times that Spark accepts. Spark drops digits below microseconds.
 _DATE = rf"^\s*{_DAY}([ T]({_TIME})?)?)?)?\s*$"
 _TIMESTAMP = rf"^\s*{_DAY}([ T]({_TIME}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
 
 
 def text_value(value: Column, want: PrimitiveType | DecimalType) -> Column:
-    """The text `value` as one of the type `want`; null if it does not convert without loss."""
+    """Convert the text `value` to the type `want`; null if it does not convert without loss."""
     made = value.try_cast(spark_type(want))
     match want:
         case DecimalType() | PrimitiveType("float" | "double"):
@@ -45,12 +46,12 @@ def text_value(value: Column, want: PrimitiveType | DecimalType) -> Column:
 
 
 def _names_the_number(value: Column, made: Column) -> Column:
-    """Whether the text `value` has the digits of the number `made`, in Spark's shortest spelling, and no other ones."""
+    """Whether the text `value` has exactly the digits of the number `made` in Spark's shortest spelling."""
     return _digits(value) == _digits(made.cast("string"))
 
 
 def _digits(text: Column) -> Column:
-    """The significant digits of a number in a text and the place of the last one: `15e-1` for `1.50`, `e0` for zero.
+    """Return the significant digits of a number and the place of the last one: `15e-1` for `1.50`, `e0` for zero.
 
     The sign is left out. A text without digits, such as `NaN`, is `e0` too.
     """

@@ -1,10 +1,12 @@
-"""Rows ordered along a Z curve, so that files and row groups hold rows that are alike in several columns.
+"""Rows ordered along a Z curve, so that files and row groups hold rows that are similar in several columns.
 
-Each value becomes the number of the range that it lies in, by bounds that a sample of its cube gives for each column;
-the bits of these numbers in turn are the place on the curve, and rows are shuffled by the file that their place falls
-into, by bounds of the same sample, and sorted in it. A null lies before all values. Numbers are found by a binary
-search whose steps are expressions of Spark's, so executors run no Python; all cubes are one job. delta-spark:
-MultiDimClustering, which does the same with an expression of its own.
+1. A sample of each cube gives the bounds of ranges for each column. Each value becomes the number of its range. A null
+   is below all values.
+2. The interleaved bits of these numbers are the row's place on the curve.
+3. Bounds of the same sample assign places to files. Rows are shuffled by file and sorted by place in it.
+
+A binary search with steps in Spark expressions finds the numbers, so executors run no Python. All cubes are one job.
+delta-spark: MultiDimClustering, which has a Catalyst expression of its own for it.
 """
 
 from __future__ import annotations
@@ -29,22 +31,22 @@ from deltalite.spark.scan import scan_rows
 
 _MOST_SAMPLED = 2_000_000
 _OF_A_CUBE = (1_000, 50_000)
-# Bits of the number of a range. All columns together tell so many row groups apart, and each some times more finely:
-# every bit is a step for every row.
+# Bits of the number of a range. All columns together distinguish the row groups, with some additional bits. Every bit
+# costs a step for every row.
 _FEWEST_BITS, _MOST_BITS, _MORE_BITS = 3, 10, 4
 ROW_GROUPS_OF_FILE = 8
-# Bits of chance behind the place, which many rows may share.
+# Pseudo-random bits after the place, because many rows may share one place.
 _CHANCE_BITS = 10
-# Each executor has the bounds of all cubes, a million at most.
+# The most bounds of all cubes together, which each executor holds.
 _MOST_BOUNDS = 1_000_000
-# A bound is a text of so many characters at most.
+# The most characters of a bound that is a text.
 _PREFIX = 64
 _SEED = 42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cube:
-    """Files (by number) whose rows are ordered together, into `outputs` files; `rows` is None where nobody counted."""
+    """Files (by number) whose rows are ordered together, into `outputs` files; `rows` is None if unknown."""
 
     files: Sequence[int]
     outputs: int
@@ -54,9 +56,9 @@ class Cube:
 def ordered_cubes(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table, cubes: Sequence[Cube], columns: Sequence[Path]
 ) -> DataFrame:
-    """The live rows of the cubes: as many partitions as all have outputs, those of the first cube first, each sorted.
+    """Return the live rows of the cubes: one sorted partition for each output file, in the order of the cubes.
 
-    Errors are those of `scan`.
+    Raises the errors of `scan`.
     """
     order = _Order(snapshot, columns=len(columns), cubes=len(cubes), most_outputs=max(c.outputs for c in cubes))
     rows = _scanned(spark, snapshot, files, cubes, columns, order)
@@ -68,7 +70,7 @@ def ordered_cubes(
     if order.file_steps:
         placed = order.placed(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
         bounds = bounds.join(F.broadcast(order.file_bounds(placed, outputs)), order.cube)
-    # A cube of which the sample has no row is not lost: its rows lie before all bounds.
+    # The left join keeps a cube without a sampled row; its rows lie below all bounds.
     known = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
     filed = order.filed(order.placed(rows.join(known, order.cube), order.share_of_row()))
     count = sum(cube.outputs for cube in cubes)
@@ -84,7 +86,7 @@ def _scanned(
     columns: Sequence[Path],
     order: _Order,
 ) -> DataFrame:
-    """The rows with the number of their cube, the share of it that is to be sampled, and the values to order by."""
+    """Scan the rows, with the number of their cube, its sampling rate, and the values to order by."""
     some = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
     shares = _shares(cubes)
     rows = scan_rows(
@@ -111,14 +113,14 @@ def _value(path: Path) -> Column:
 
 
 def _shares(cubes: Sequence[Cube]) -> list[float]:
-    """How much of each cube is sampled."""
+    """Return the sampling rate of each cube."""
     least, most = _OF_A_CUBE
     wanted = min(max(_MOST_SAMPLED // len(cubes), least), most)
     return [1.0 if not cube.rows else min(1.0, wanted / cube.rows) for cube in cubes]
 
 
 def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
-    """For each cube the keys that send rows to the partitions of its files."""
+    """Return, for each cube, the keys that send rows to the partitions of its files."""
     keys = iter(keys_of_partitions(sum(cube.outputs for cube in cubes)))
     own = [[next(keys) for _ in range(cube.outputs)] for cube in cubes]
     table = {
@@ -129,7 +131,7 @@ def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataF
 
 
 class _Order:
-    """The names of the columns that are added to the rows, and the expressions over them."""
+    """The names of the helper columns, and the expressions over them."""
 
     def __init__(self, snapshot: Snapshot, *, columns: int, cubes: int, most_outputs: int) -> None:
         def own(stem: str) -> str:
@@ -148,7 +150,7 @@ class _Order:
         self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
 
     def bounds(self, sample: DataFrame) -> DataFrame:
-        """For each cube and column the values that part its ranges, one less than there are ranges."""
+        """Return, for each cube and column, the bounds between its ranges: one less than the ranges."""
         parts = []
         for value, name in zip(self.values, self._bounds, strict=True):
             known = named(value)
@@ -159,21 +161,21 @@ class _Order:
         return sorted_values.withColumns({name: _parted(named(name), 2**self._bits) for name in self._bounds})
 
     def share_of_row(self) -> Column:
-        """A number from 0 to 1 that is the row's own: a task that runs again must send it to the same file."""
+        """Return a hash of the row from 0 to 1, so that a task that runs again sends the row to the same file."""
         parts = 2**_CHANCE_BITS
         share: Column = F.pmod(F.xxhash64(*map(named, self._hashed)), F.lit(parts)) / parts
         return share
 
     def placed(self, rows: DataFrame, share: Column) -> DataFrame:
-        """The rows, which have the bounds of their cube, with their place on the curve; `share` parts a place.
+        """Add the place on the curve to rows that have the bounds of their cube.
 
-        That is a number from 0 to 1, spread evenly.
+        `share`, an evenly distributed number from 0 to 1, divides rows of the same place.
         """
         found = _searched(
             rows, dict(zip(self._found, zip(self.values, self._bounds, strict=True), strict=True)), self._bits
         )
         place = F.lit(0).cast("bigint")
-        # The highest bit of each column, then the next one of each: those of the first column weigh most.
+        # The highest bit of each column, then the next one of each. The bits of the first column weigh most.
         for bit in reversed(range(self._bits)):
             for name in self._found:
                 place = F.shiftleft(place, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
@@ -181,7 +183,7 @@ class _Order:
         return found.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
 
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
-        """For each cube the places that part its files, filled up with one beyond all."""
+        """Return, for each cube, the places between its files, padded with a place above all others."""
         sorted_places = F.sort_array(F.collect_list(named(self.place)))
         places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)))
         each = places.join(F.broadcast(outputs), self.cube)
@@ -190,7 +192,7 @@ class _Order:
         return each.select(named(self.cube), F.concat(parted, beyond).alias(self.files))
 
     def filed(self, rows: DataFrame) -> DataFrame:
-        """The placed rows with the key of their file."""
+        """Add the key of the output file to placed rows."""
         keys = named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
@@ -199,7 +201,7 @@ class _Order:
 
 
 def _is_hashed(data_type: DataType) -> bool:
-    """Whether Spark's hash takes values of the type: it takes no maps and no variants."""
+    """Whether Spark can hash the type. It cannot hash maps and variants."""
     match data_type:
         case StructType():
             return all(_is_hashed(field.type) for field in data_type)
@@ -212,9 +214,9 @@ def _is_hashed(data_type: DataType) -> bool:
 
 
 def _parted(values: Column, parts: int | Column) -> Column:
-    """Of sorted values those that part them into so many equal parts; none where there are no values.
+    """Return the values that divide sorted values into equal parts; empty if there are no values.
 
-    They must be values of a column: an expression would be computed again for each part.
+    `values` must be a plain column, because an expression would be computed again for each part.
     """
     parts = F.lit(parts) if isinstance(parts, int) else parts
     at = F.sequence(F.lit(1), parts - 1)
@@ -224,9 +226,9 @@ def _parted(values: Column, parts: int | Column) -> Column:
 
 
 def _searched(rows: DataFrame, wanted: dict[str, tuple[str, str]], steps: int) -> DataFrame:
-    """The rows with a column for each of `wanted`: how many of the sorted bounds its value reaches, below 2**`steps`.
+    """Add a column for each of `wanted`: the number of sorted bounds that its value reaches, below 2**`steps`.
 
-    A step doubles no expression: each reads the columns of the one before.
+    Each step reads the columns of the step before, so no expression is duplicated.
     """
     found = rows.withColumns({name: F.lit(0).cast("bigint") for name in wanted})
     for step in reversed(range(steps)):
