@@ -34,7 +34,7 @@ def read(
     where: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the rows of a table as a DataFrame with the table's columns, in the table's order.
+    """Return the rows of a table as a DataFrame with the columns of the table, in their order.
 
     Args:
         spark: the session.

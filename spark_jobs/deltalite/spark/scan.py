@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 def scan(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, is_exact: bool = False
 ) -> DataFrame:
-    """Return the rows of `files` (by default all active files) with the table's columns, in the table's order.
+    """Return the rows of `files` (by default all active files) with the columns of the table, in their order.
 
     See `scan_rows` for `is_exact`.
 
@@ -123,7 +123,7 @@ def scan_rows(
     address: _Address | None = None,
     is_exact: bool = False,
 ) -> DataFrame:
-    """Return the selected rows of `files` with the table's columns, in the table's order.
+    """Return the selected rows of `files` with the columns of the table, in their order.
 
     Args:
         spark: the session.
