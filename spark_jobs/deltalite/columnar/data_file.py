@@ -1,9 +1,9 @@
-"""What of a data file is to be read.
+"""A data file to read, or a part of it.
 
-A `DataFile` names the file as the log does, carries what the log says of it, and may be narrowed: to a range of bytes,
-so that several workers share a file, and to the rows that a second deletion vector marks, as the change feed needs. It
-is a value: nothing is opened here. Ranges share out whole row groups; ranges that tile a file give each row to exactly
-one of them. Protocol: Add File and Remove File; Deletion Vectors.
+A `DataFile` has the path, partition values and deletion vector from the log. It can be limited to a range of bytes, so
+that several workers share a file, and to the rows of a second deletion vector, which the change feed needs. A range
+selects whole row groups. If ranges cover a file without overlap, each row belongs to exactly one of them. Protocol: Add
+File and Remove File; Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from deltalite.errors import InvalidRequestError
 Descriptor = Mapping[str, Any]
 """The `deletionVector` of a file action: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality."""
 
-# So many rows of the table of files are made Python objects at a time.
+# The number of files that become Python objects at a time.
 _FILES_AT_A_TIME = 1_024
-# The log may lie about a file's size.
+# Limits the parts if the log has a wrong size for a file.
 _MOST_PARTS = 1_024
 
 
@@ -29,9 +29,9 @@ _MOST_PARTS = 1_024
 class DataFile:
     """One data file, or a part of it.
 
-    `path` and `partition_values` are as in the log. `deletion_vector` describes rows that are left out; `only`
-    describes the only rows that are read (all, where None), from which those of `deletion_vector` still go. `start` and
-    `length` are a range of bytes: the row groups whose middle byte lies in it; `length` None reaches to the end.
+    `path` and `partition_values` are as in the log. `deletion_vector` describes the rows to omit. `only` describes the
+    rows to read (None for all); of these, the reader still omits those of `deletion_vector`. `start` and `length` are a
+    range of bytes, which selects the row groups whose middle byte is in it. Without `length` it extends to the end.
     """
 
     path: str
@@ -50,9 +50,9 @@ class DataFile:
 
 
 def data_files(files: pa.Table) -> Iterator[DataFile]:
-    """The files of a snapshot's table of files, in its order.
+    """Yield the files of a snapshot's table of files, in order.
 
-    `files` has the columns `path`, `partitionValues`, and `deletionVector` where the table knows them.
+    `files` has the columns `path` and `partitionValues`, and may have `deletionVector`.
     """
     has_vectors = "deletionVector" in files.column_names
     columns = ["path", "partitionValues", *(["deletionVector"] if has_vectors else [])]
@@ -66,7 +66,7 @@ def data_files(files: pa.Table) -> Iterator[DataFile]:
 
 
 def split(file: DataFile, size_bytes: int, part_bytes: int) -> Iterator[DataFile]:
-    """A whole file as ranges of about `part_bytes`, which tile it; the last has no end, whatever the true size is."""
+    """Split a file into ranges of about `part_bytes`; the last has no end, because the size in the log may be wrong."""
     part_bytes = max(part_bytes, size_bytes // _MOST_PARTS)
     starts = range(0, max(size_bytes, 1), part_bytes)
     for start in starts:

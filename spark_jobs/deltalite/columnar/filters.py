@@ -1,10 +1,9 @@
-"""A user's filters as a predicate.
+"""Conversion of a user's filters to a predicate.
 
-The form is the one that pyarrow and delta-rs made known: a list of `(column, operator, value)` means all of them, a
-list of such lists means any of them. Columns are found without regard to case; a dotted name is first looked for as
-it stands and then as a path into structs. A literal must have the Python type of its column: nothing is parsed or
-rounded on the user's behalf, since a filter that silently means something else selects the wrong rows. A null is
-asked for with `is null`, because `= None` would be NULL for every row.
+Filters have the form of pyarrow and delta-rs. In a list of `(column, operator, value)`, all terms must hold; in a list
+of such lists, any of the lists. Column names are not case-sensitive. A name with a dot is first a column name, and then
+a path into structs. A literal must have the Python type of its column. It is never parsed or rounded, because a filter
+with a changed meaning would select the wrong rows. Use `is null` for null, because `= None` is NULL for every row.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _PYTHON_TYPES = {
 
 
 def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
-    """The predicate that a user's filters mean for a table of this schema; None or an empty list selects everything.
+    """Convert a user's filters to a predicate for a table of this schema; None or an empty list selects every row.
 
     Raises:
         InvalidRequestError: the shape is wrong, a column or operator does not exist, or a value does not fit its
@@ -80,7 +79,7 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
 
 
 def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
-    """The path and type of the column that a user calls `name`. Raises `InvalidRequestError`, listing the columns."""
+    """Return the path and type of the column `name`. Raises `InvalidRequestError` if it does not exist."""
     found = _find(name, schema)
     if found is None:
         raise InvalidRequestError(

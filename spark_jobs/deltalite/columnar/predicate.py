@@ -1,10 +1,10 @@
-"""Predicates on rows, as a small tree of values.
+"""Predicates on rows, as a tree of values.
 
-A predicate is TRUE, FALSE or NULL for a row, as in SQL: comparing with a null gives NULL, and only rows for which it
-is TRUE are selected. Columns are paths of names, so that a name may hold a dot. Literals are Python values of the
-kind that `literal_fits` names for the column's type; floating point orders as in Spark: NaN equals NaN and is the
-greatest value. What a parser does not understand becomes `Unknown`, which claims nothing and so can never exclude a
-file. The tree says what is asked; `outcomes.py` answers for whole files, `row_filter.py` for rows.
+A predicate is TRUE, FALSE or NULL for a row, as in SQL: a comparison with null is NULL, and only TRUE selects a row. A
+column is a path of names, so a name may contain a dot. `literal_fits` defines the Python types of literals for each
+column type. Floating point orders as in Spark: NaN equals NaN and is the greatest value. An expression that a parser
+does not support becomes `Unknown`, which never excludes a file. `outcomes.py` evaluates a predicate for whole files,
+`row_filter.py` for rows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 
-# Up to here each integer has a double of its own.
+# A double represents every integer up to this one exactly.
 _EXACT_IN_DOUBLE = 2**53
 
 
 class Operator(StrEnum):
-    """How a comparison compares. All but `NULL_SAFE_EQ` give NULL where either side is null."""
+    """The operator of a comparison. All but `NULL_SAFE_EQ` give NULL if either side is null."""
 
     EQ = "="
     NULL_SAFE_EQ = "<=>"
@@ -50,9 +50,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`column = v1 OR column = v2 OR ...`; FALSE for no values.
+    """`column = v1 OR column = v2 OR ...`; FALSE without values.
 
-    `binding.bind` puts the values into order: ascending without duplicates, then NaN, then None.
+    `binding.bind` sorts the values: ascending without duplicates, then NaN, then None.
     """
 
     column: Path
@@ -83,21 +83,21 @@ class StartsWith:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """FALSE where a child is FALSE, else NULL where a child is NULL; TRUE for no children."""
+    """FALSE if a child is FALSE, else NULL if a child is NULL, else TRUE (also without children)."""
 
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """TRUE where a child is TRUE, else NULL where a child is NULL; FALSE for no children."""
+    """TRUE if a child is TRUE, else NULL if a child is NULL, else FALSE (also without children)."""
 
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """TRUE and FALSE exchanged; NULL stays NULL."""
+    """The negation of a predicate; NULL stays NULL."""
 
     child: Predicate
 
@@ -111,7 +111,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An expression that is not understood; `columns` are those it reads."""
+    """An expression that is not supported; it reads `columns`."""
 
     columns: frozenset[Path]
 
@@ -124,7 +124,7 @@ EVERYTHING = Constant(truth=True)
 
 
 def columns_of(predicate: Predicate) -> frozenset[Path]:
-    """The paths of all columns that the predicate reads."""
+    """Return the paths of all columns that the predicate reads."""
     match predicate:
         case Comparison(column=column) | In(column=column) | StartsWith(column=column):
             return frozenset((column,))
@@ -143,7 +143,7 @@ def columns_of(predicate: Predicate) -> frozenset[Path]:
 
 
 def leaves_of(predicate: Predicate) -> tuple[Leaf, ...]:
-    """The parts that each ask about one column."""
+    """Return the parts that each read one column, without constants and unknown parts."""
     match predicate:
         case And(children) | Or(children):
             return tuple(leaf for child in children for leaf in leaves_of(child))
@@ -158,7 +158,7 @@ def leaves_of(predicate: Predicate) -> tuple[Leaf, ...]:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The parts that must all be TRUE: nested ANDs are flattened; a constant TRUE has none."""
+    """Return the parts that must all be TRUE: nested ANDs are flattened, and a constant TRUE has no parts."""
     match predicate:
         case And(children):
             return tuple(part for child in children for part in conjuncts(child))
@@ -169,7 +169,7 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 
 
 def conjunction(parts: Iterable[Predicate]) -> Predicate:
-    """One predicate that is TRUE where all parts are; the inverse of `conjuncts`."""
+    """Return the AND of all parts; the inverse of `conjuncts`."""
     flat = tuple(part for each in parts for part in conjuncts(each))
     match flat:
         case ():
@@ -186,10 +186,14 @@ def is_nan(value: Any) -> bool:
 
 
 def literal_fits(value: Any, data_type: DataType) -> bool:  # noqa: C901  one arm a kind
-    """Whether comparing a column of the type with the Python value means what SQL means.
+    """Whether a comparison of a column of the type with the Python value has SQL's meaning.
 
-    Integers fit int and Decimal, decimals the same; floating point fits float, and int up to 2**53; timestamp fits an
-    aware datetime and timestamp_ntz a naive one. A bool is no number and a datetime is no date.
+    - integer and decimal columns: int, and Decimal unless infinite or NaN
+    - floating point columns: float, and int up to 2**53
+    - timestamp columns: an aware datetime; timestamp_ntz columns: a naive one
+    - string, binary, boolean and date columns: the Python type of that name
+
+    A bool is not an int here, and a datetime is not a date.
     """
     match data_type:
         case PrimitiveType("byte" | "short" | "integer" | "long") | DecimalType():

@@ -1,9 +1,9 @@
-"""Which columns a reader is asked for, and in which shape they come.
+"""The columns of a read, and the schema of its result.
 
-A name is a column of the table, or a path into its structs such as `address.city`: of a struct that is named in parts,
-only those members are read and returned, in the table's order. Beside columns, facts about a row can be asked for by
-the names of `MetadataColumn`. A column of the table that has such a name goes first, as everywhere; the enum's member
-itself always means the fact. Names count without regard to case and are given back as the table spells them.
+A name is a column of the table, or a path into its structs such as `address.city`. With paths into a struct, the reader
+returns only the named fields of the struct, in the table's order. A `MetadataColumn` requests a fact about a row. As a
+text, its name means the table's column of that name if there is one; the enum's member always means the fact. Names are
+not case-sensitive, and the result spells them as the table does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltalite.protocol.schema import StructField, StructType
 
 
 class MetadataColumn(StrEnum):
-    """What a reader knows of a row beside its columns."""
+    """A fact about a row: its position in the file, its file, or whether it is deleted."""
 
     ROW_INDEX = "_row_index"
     FILE = "_file"
@@ -38,7 +38,7 @@ _METADATA_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """The columns of a result, in order: fields of the table (structs with the chosen members), or facts about rows."""
+    """The columns of a result, in order: fields of the table (structs with the chosen fields), or facts about rows."""
 
     items: tuple[StructField | MetadataColumn, ...]
 
@@ -53,16 +53,16 @@ class Projection:
         return pa.schema([_arrow_field(item) for item in self.items])
 
     def has(self, column: MetadataColumn) -> bool:
-        """Whether that fact is asked for."""
-        # A field of the table may have the same name; only the member itself is the fact.
+        """Whether the result has this metadata column."""
+        # A field of the table may have the same name, so compare by identity.
         return any(item is column for item in self.items)
 
 
 def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
-    """What `columns` (names, paths or `MetadataColumn`s; the whole table where None) mean for a table of this schema.
+    """Resolve `columns` (names, paths or `MetadataColumn`s; None for the whole table) in a table's schema.
 
     Raises:
-        InvalidRequestError: a name is no column, or the result would have two columns of one name.
+        InvalidRequestError: a column does not exist, or the result would have two columns of one name.
     """
     if columns is None:
         return Projection(items=schema.fields)
@@ -91,7 +91,7 @@ def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
 
 
 def restrict(schema: StructType, paths: Iterable[Path]) -> StructType:
-    """The part of a schema that the paths reach, in its order; a path that ends at a struct means all of it."""
+    """Return the part of a schema that the paths select, in its order; a path to a struct selects the whole struct."""
     below: dict[str, list[Path]] = {}
     for path in paths:
         below.setdefault(path[0], []).append(path[1:])
@@ -107,7 +107,7 @@ def restrict(schema: StructType, paths: Iterable[Path]) -> StructType:
 
 
 def leaf_paths(schema: StructType, prefix: Path = ()) -> Iterable[Path]:
-    """The paths that `restrict` needs to give this schema back."""
+    """Return the paths with which `restrict` returns this schema."""
     for f in schema:
         if isinstance(f.type, StructType):
             yield from leaf_paths(f.type, (*prefix, f.name)) if f.type.fields else [(*prefix, f.name)]

@@ -1,13 +1,13 @@
-"""The rows of data files as a stream of record batches, without Spark.
+"""The reader of data files without Spark: a stream of record batches, or one table.
 
-`read_files` opens one file at a time, whatever the size of the table, of a file or of a row group. It holds the batch
-that it gives, the next one while that is made, and for each column an open page and a dictionary (mostly below a
-megabyte, as writers make them: thousands of columns take gigabytes). Batches have about 16 MB, or one row; the one in
-which texts become longer all at once may have more. Batches have the table's Arrow types; partition columns come from
-the log, also where a file has a column of that name; what a file does not have is null. Rows that a deletion vector or
-an equality delete marks are left out, and those for which the predicate is not TRUE. Which files to open at all is
-`skipping.prune`'s decision, taken before.
-`read_table` gathers the same rows as one table and reads several files at a time.
+`read_files` opens one file at a time. It holds the current batch, the next one, and one page and dictionary per column.
+These usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A batch has
+about 16 MB or one row; if texts suddenly become longer, one batch may have more. `read_table` reads several files at a
+time and returns one table.
+
+Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
+column that a file lacks is null. The reader omits rows that a deletion vector or an equality delete removes, and rows
+for which the predicate is not TRUE. `skipping.prune` selects the files before.
 Protocol: Reader Requirements; Deletion Vectors; Column Mapping.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 _BATCH_BYTES = 16 * 1024 * 1024
-# What is kept anyway may come in larger pieces, which cost less each, above all in tables of thousands of columns.
+# A table holds all rows anyway, and larger batches cost less, above all with thousands of columns.
 _TABLE_LIMITS = BatchLimits(rows=131_072, bytes=128 * 1024 * 1024)
 
 
@@ -46,27 +46,27 @@ def read_files(
     batch_size: int = DEFAULT_BATCH_SIZE,
     use_threads: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, in their order; no batch is empty.
+    """Return an iterator over the rows of the files, in order, without empty batches.
 
     Args:
         store: the table's storage.
-        files: data files or parts of them, such as `data_files(snapshot.files)` gives.
+        files: data files or parts of them, such as `data_files(snapshot.files)`.
         table: the table's schema.
-        columns: names, paths such as `address.city`, and `MetadataColumn`s, in the order wanted; the table's columns
-            where None. With `MetadataColumn.IS_DELETED` deleted rows are given too, and marked.
-        predicate: which rows; all where None. It names columns as users do.
-        equality_deletes: keys of rows that are deleted.
-        batch_size: the most rows that a batch has.
-        use_threads: decode columns in parallel, in Arrow's own pool.
+        columns: the columns of the result: names, paths such as `address.city`, and `MetadataColumn`s. None means the
+            table's columns. With `MetadataColumn.IS_DELETED` the result includes deleted rows and marks them.
+        predicate: selects rows, by logical column names; None selects all.
+        equality_deletes: keys of deleted rows.
+        batch_size: the maximum number of rows of a batch.
+        use_threads: decode columns in parallel, in Arrow's thread pool.
 
     Raises:
-        InvalidRequestError: at once, for a column that the table does not have, a predicate that it cannot evaluate,
-            or keys that do not fit.
-        CorruptDataFileError: while reading, for a file or a deletion vector that is missing, damaged or of other types
-            than the table.
-        CorruptLogError: while reading, for a partition value that is no value of its column.
-        UnsupportedFeatureError: while reading, for old times of a foreign clock.
-        StorageError: while reading, when storage does not answer.
+        InvalidRequestError: at once, for a column that the table does not have, a predicate that the reader cannot
+            evaluate, or keys that do not fit.
+        CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or a file whose
+            types do not fit the table.
+        CorruptLogError: while reading, for an invalid partition value.
+        UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone.
+        StorageError: while reading, if storage does not answer.
     """
     reading = plan_reading(
         table,
@@ -88,9 +88,9 @@ def read_table(
     predicate: Predicate | None = None,
     equality_deletes: Sequence[EqualityDeletes] = (),
 ) -> pa.Table:
-    """The rows of the files as one table, in their order; arguments and errors are those of `read_files`.
+    """Return the rows of the files as one table, in order; arguments and errors are those of `read_files`.
 
-    As many files are read at a time as there are processors, in threads: pyarrow works without the interpreter's lock.
+    It reads as many files at a time as there are processors, in threads, because pyarrow releases Python's GIL.
     """
     several = list(files)
     workers = min(pa.cpu_count(), len(several))
@@ -100,7 +100,7 @@ def read_table(
         predicate=predicate,
         equality_deletes=equality_deletes,
         limits=_TABLE_LIMITS,
-        # Where there is a file for each processor, decoding columns in parallel as well only adds switches.
+        # With a file for each processor, parallel decoding of columns would only add thread switches.
         use_threads=workers < pa.cpu_count(),
     )
 

@@ -1,8 +1,7 @@
-"""What a read asks of every file: decided once, on values, before any file is open.
+"""The plan of a read, which is made and validated once before any file is open.
 
-The constructor function is the gate: columns exist, the predicate can be evaluated and the deletes have keys of the
-table's types. `read` is the part of the table that files are asked for, which is the result's columns together with
-those that the predicate and the deletes look at.
+`plan_reading` checks that columns exist, that the predicate can be evaluated, and that the keys of deletes have the
+table's types. The plan reads the columns of the result, and those that the predicate and the deletes need.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ DEFAULT_BATCH_SIZE = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A checked request; made by `plan_reading`.
+    """The validated plan of a read, from `plan_reading`.
 
-    `read` and `read_physical` are the same columns in the same order, as users and as files name them. `read_arrow` is
-    their Arrow schema. `use_threads`: Arrow decodes columns in parallel. All files of the reading share `layouts`.
+    `read` and `read_physical` are the columns to read, in the same order, with logical and physical names. `read_arrow`
+    is their Arrow schema. With `use_threads` Arrow decodes columns in parallel. All files share `layouts`.
     """
 
     table: TableSchema
@@ -49,12 +48,12 @@ class Reading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether what files are asked for is the result as it stands."""
+        """Whether the columns to read are exactly those of the result."""
         return self.projection.items == self.read.fields
 
     @property
     def keeps_deleted(self) -> bool:
-        """Whether deleted rows are given too, and said to be."""
+        """Whether the result includes deleted rows and marks them."""
         return self.projection.has(MetadataColumn.IS_DELETED)
 
 
@@ -67,10 +66,11 @@ def plan_reading(
     limits: BatchLimits,
     use_threads: bool = True,
 ) -> Reading:
-    """The request made ready; see `read_files` for the arguments.
+    """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
 
     Raises:
-        InvalidRequestError: a column does not exist, the predicate cannot be evaluated, or a key has no column.
+        InvalidRequestError: a column does not exist, the predicate cannot be evaluated, or the keys of a delete do not
+            fit.
     """
     if limits.rows < 1:
         raise InvalidRequestError(
@@ -83,7 +83,7 @@ def plan_reading(
     paths = [*leaf_paths(projection.fields), *columns_of(bound), *(path for each in deletes for path in each.paths)]
     read = restrict(schema, paths)
     arrow = schema_to_arrow(read)
-    # What the filter cannot evaluate is refused here, before any file is open.
+    # Evaluating an empty batch rejects an unsupported predicate before any file is open.
     truths(pa.RecordBatch.from_pylist([], schema=arrow), bound)
     return Reading(
         table=table,

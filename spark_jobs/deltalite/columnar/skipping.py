@@ -1,10 +1,11 @@
-"""Which files of a table can hold a row that a predicate selects.
+"""Data skipping: the files of a table that can contain a row that a predicate selects.
 
-The answer comes from the log alone, and is always safe: a file is left out only when partition values and statistics
-prove that the predicate is TRUE for none of its rows, in SQL's three-valued logic. That they count no rows is no proof,
-since the writer may not have counted. The same test serves partition pruning, data skipping, conflict detection and the
-columnar reader. Partition values are tested once for each combination of them. Statistics are parsed only for the files
-that are left, for many files together (`stats_columns.py`); those that are unusual, file by file (`file_facts.py`).
+The test uses only the log and is always safe. It skips a file only if partition values and statistics prove, in SQL's
+three-valued logic, that the predicate is TRUE for none of its rows. A count of zero rows proves nothing, because the
+writer may not have counted. Partition pruning, conflict detection and the columnar reader use the same test.
+
+Partition values are tested once per distinct combination. Statistics are parsed only for the remaining files, many at a
+time (`stats_columns.py`); statistics in an unusual form are parsed file by file (`file_facts.py`).
 Protocol: Per-file Statistics; Partition Value Serialization.
 """
 
@@ -40,32 +41,33 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, leaves
 
 PartitionValues = Mapping[str, str | None]
 
-# Files whose statistics are parsed together, and how few are asked one by one where that fails.
+# The number of files whose statistics are parsed together. If that fails, the files are halved until so few are left
+# that they are tested one by one.
 FILES_AT_A_TIME = 65_536
 _FEW_FILES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitions:
-    """The partition values of many files: their distinct combinations, and for each file the number of its own."""
+    """The partition values of many files: the distinct combinations, and the index of each file's combination."""
 
     combinations: Sequence[PartitionValues]
     group_of_row: pa.Int64Array
 
     def select(self, rows: pa.BooleanArray) -> Partitions:
-        """Those of the files for which `rows` is true."""
+        """Return the partition values of the files for which `rows` is true."""
         return replace(self, group_of_row=self.group_of_row.filter(rows))
 
     def slice(self, start: int, length: int) -> Partitions:
-        """Those of a range of the files."""
+        """Return the partition values of a range of the files."""
         return replace(self, group_of_row=self.group_of_row.slice(start, length))
 
 
 def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table:
-    """The rows of a snapshot's table of files whose file may hold a row that the predicate selects, in their order.
+    """Return the files of a snapshot that may contain a row that the predicate selects, in the same order.
 
-    The predicate names columns as the table's users do. `files` has at least the columns `partitionValues` (map of
-    string to string) and `stats` (string, JSON or null).
+    The predicate has logical column names. `files` has at least the columns `partitionValues` (map of string to string)
+    and `stats` (string, JSON or null).
     """
     if isinstance(predicate, Constant):
         return files if predicate.truth else files.slice(0, 0)
@@ -81,9 +83,9 @@ def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table
 
 
 class FileTest:
-    """A predicate made ready to be asked of many files of one table.
+    """A predicate that is bound to a table, for the test of many files.
 
-    Columns of the predicate that the table does not have may be anything.
+    A column that the table does not have may have any value.
     """
 
     __slots__ = ("_keys", "_predicate", "_types")
@@ -98,23 +100,23 @@ class FileTest:
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The partition columns that the predicate reads, as the log's partition values name them."""
+        """The partition columns that the predicate reads, by their names in the log's partition values."""
         return tuple(sorted(self._keys.values()))
 
     def may_match(self, partition_values: PartitionValues, stats: str | None) -> bool:
-        """Whether the file may hold a row for which the predicate is TRUE; False is certain.
+        """Whether the file may contain a row for which the predicate is TRUE; False is certain.
 
-        `partition_values` and `stats` (JSON) are given as they stand in the file's `add`.
+        `partition_values` and `stats` (JSON) are those of the file's `add` action.
         """
         return bool(self.possible(partition_values, stats) & TRUE)
 
     def possible(self, partition_values: PartitionValues, stats: str | None) -> Outcomes:
-        """The truths that the predicate may have among the file's rows."""
+        """Return the truth values that the predicate may have for the file's rows."""
         parsed = parse_stats(stats)
         return outcomes(self._predicate, lambda path: self._facts(path, partition_values, parsed))
 
     def may_match_each(self, stats: pa.ChunkedArray, partitions: Partitions) -> pa.ChunkedArray:
-        """`may_match` for each of many files, whose partition values are grouped by `partition_keys`."""
+        """Return `may_match` for each of many files, whose partition values are grouped by `partition_keys`."""
         columns = self._columns()
         if columns is None:
             return pa.chunked_array([self._one_by_one(stats, partitions)])
@@ -133,11 +135,11 @@ class FileTest:
         return pa.chunked_array(parts, pa.bool_())
 
     def _columns(self) -> dict[Path, DataType] | None:
-        """The columns whose statistics the predicate reads; None where not all of it can be asked of many at once."""
+        """Return the columns whose statistics the predicate reads; None if it can only be tested file by file."""
         columns: dict[Path, DataType] = {}
         for leaf in leaves_of(self._predicate):
             data_type = self._types.get(leaf.column)
-            # Statistics tell nothing of lists and maps.
+            # Lists and maps have no usable statistics.
             if data_type is None or leaf.column in self._keys or isinstance(data_type, ArrayType | MapType):
                 continue
             compared = bound_type(data_type)
@@ -153,7 +155,7 @@ class FileTest:
         columns: Mapping[Path, DataType],
         of_partitions: Mapping[Leaf, pa.UInt8Array],
     ) -> list[pa.BooleanArray]:
-        """`may_match` for each file. Where some of the statistics are unusual, those files are asked one by one."""
+        """Return `may_match` for each file; files with statistics in an unusual form are tested one by one."""
         facts = facts_of_files(stats, columns) if columns else {}
         if facts is None and len(stats) <= _FEW_FILES:
             return [self._one_by_one(stats, partitions)]
@@ -193,7 +195,7 @@ class FileTest:
 
 
 def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
-    """The values of these partition columns."""
+    """Group files by their values of these partition columns."""
     combinations: list[dict[str, str | None]] = [{}]
     group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
     for column in keys:
@@ -210,7 +212,7 @@ def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
 
 
 def _texts_of(partition_values: pa.ChunkedArray, column: str) -> pa.StringArray:
-    """`partition_text` of each map."""
+    """Return `partition_text` of each map."""
     keys = pa.chunked_array([chunk.keys for chunk in partition_values.chunks], pa.string()).unique().to_pylist()
     spelled = sorted({key for key in keys if key.lower() == column.lower()} | {column}, key=lambda key: key != column)
     found = [pc.map_lookup(partition_values, pa.scalar(key), "first") for key in spelled]

@@ -1,10 +1,9 @@
-"""A file's statistics for the log, from its Parquet footer alone.
+"""A file's statistics for the log, computed from its Parquet footer without reading rows.
 
-The footer already holds what Delta wants, so the rows are not read a second time. A bound is written only where it is
-certain: every row group must have it, and what JSON or Delta cannot say (NaN, infinities, int96 timestamps, years
-beyond 9999) is left out, since a missing bound is always safe. Which leaves are indexed, and how, is the table's
-configuration. Parquet columns are found by their position under the file's schema: their dotted paths are ambiguous
-when a name holds a dot. Protocol: Per-file Statistics.
+A bound is written only if it is certain: every row group must have it. Values that JSON or Delta cannot represent (NaN,
+infinities, int96 timestamps, years after 9999) have no bound, which is always safe. The table's configuration selects
+the columns with statistics. Parquet columns are found by position in the file's schema, because a dotted path is
+ambiguous if a name contains a dot. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedColumns:
-    """The leaf columns that get statistics, in the schema's order, and the length that strings are cut to."""
+    """The leaf columns with statistics, in the schema's order, and the length to which strings are truncated."""
 
     leaves: tuple[tuple[Path, DataType], ...]
     string_prefix_length: int
@@ -43,14 +42,14 @@ class IndexedColumns:
 def indexed_columns(
     table: TableSchema, configuration: Mapping[str, str], *, always: Collection[Path] = ()
 ) -> IndexedColumns:
-    """What a table's configuration says about statistics, which go by physical names.
+    """Return the columns with statistics by a table's configuration, with physical names.
 
-    `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves, and wins over the first
-    `delta.dataSkippingNumIndexedCols` leaves. Partition columns are in no file and do not count. The leaves of
-    `always`, paths of physical names, are indexed whatever the configuration says.
+    `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves. Without it, the first
+    `delta.dataSkippingNumIndexedCols` leaves have statistics. Partition columns do not count. The leaves in `always`
+    (paths of physical names) have statistics with any configuration.
 
     Raises:
-        InvalidRequestError: a property cannot be read, or names a column that does not exist.
+        InvalidRequestError: a property is invalid, or names a column that does not exist.
     """
     both = zip(leaves(table.logical), leaves(table.physical), strict=True)
     in_file = [(path, own, leaf.type) for (path, _), (own, leaf) in both if own[0] not in table.partition_keys]
@@ -69,7 +68,7 @@ def indexed_columns(
 
 
 def parse_column_list(text: str) -> list[Path]:
-    """The paths in a list such as ``a, b.c, `with.dot` ``; a backtick in a quoted name is doubled.
+    """Parse a list of paths such as ``a, b.c, `with.dot` ``; a quoted name escapes a backtick by doubling it.
 
     Raises:
         InvalidRequestError: a backtick is not closed, or a name is empty.
@@ -94,9 +93,10 @@ def parse_column_list(text: str) -> list[Path]:
 
 
 def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
-    """The `stats` of an `add`: numRecords, minValues, maxValues and nullCount, nested like the schema.
+    """Return the `stats` of an `add`: numRecords, minValues, maxValues and nullCount, nested like the schema.
 
-    Arrays and maps have none, since a footer counts their elements; booleans and binaries have only a null count.
+    Arrays and maps have no statistics, because a footer counts their elements. Booleans and binaries have only a null
+    count.
     """
     positions = _leaf_positions(footer)
     low: dict[str, Any] = {}
@@ -122,7 +122,7 @@ class _Column:
 
 
 def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
-    """What all row groups together say of a column; None where one of them says nothing."""
+    """Merge the statistics of a column in all row groups; return None if a row group has none."""
     null_count, smallest, largest, bounded = 0, [], [], True
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(position)
@@ -137,7 +137,7 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
         try:
             smallest.append(found.min)
             largest.append(found.max)
-        except (ValueError, OverflowError):  # a date beyond Python's, or a string cut within a character
+        except (ValueError, OverflowError):  # a date outside Python's range, or a string truncated within a character
             bounded = False
         bounded = bounded and found.has_min_max
     if not bounded or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
@@ -146,12 +146,12 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
 
 
 def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
-    """The value as it stands in the statistics, or None where it has no place there."""
+    """Convert a value to its form in the statistics; return None if it has none."""
     match data_type:
         case PrimitiveType("byte" | "short" | "integer" | "long"):
             return value if isinstance(value, int) and not isinstance(value, bool) else None
         case PrimitiveType("float" | "double"):
-            # Parquet writes a zero as -0.0 into minima; adding zero takes the sign away.
+            # Parquet writes a zero minimum as -0.0; adding zero removes the sign.
             return value + 0.0 if isinstance(value, float) and math.isfinite(value) else None
         case DecimalType(scale=scale):
             return _decimal(value, scale) if isinstance(value, Decimal) else None
@@ -174,7 +174,7 @@ def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) 
 
 
 def _milliseconds(value: datetime) -> str:
-    """Cut down to milliseconds, before 1970 too: `2026-01-01T00:00:00.000`."""
+    """Format a time rounded down to milliseconds, also before 1970: `2026-01-01T00:00:00.000`."""
     return value.replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
@@ -184,7 +184,7 @@ def _decimal(value: Decimal, scale: int) -> Decimal | None:
 
 
 def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
-    """The Parquet column of each leaf outside arrays and maps, by its path in lower case."""
+    """Return the position of the Parquet column of each leaf outside arrays and maps, by its path in lower case."""
     positions: dict[Path, int] = {}
     for position, path in enumerate(_arrow_leaves(footer.schema.to_arrow_schema(), ())):
         if path is not None:
@@ -193,7 +193,7 @@ def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
 
 
 def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
-    """One item for each Parquet column below, in order: its path, or None below an array or a map."""
+    """Yield one item per Parquet column in the fields, in order: its path, or None inside an array or a map."""
     for f in fields:
         path, stored = (*prefix, f.name), _storage(f.type)
         if types.is_struct(stored):
@@ -224,7 +224,7 @@ def _put(values: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def _to_json(value: Any) -> str:
-    """Compact JSON, with all digits of a Decimal, which `json` would refuse or round."""
+    """Serialize to compact JSON, with all digits of a Decimal, which `json` would reject or round."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_to_json(key)}:{_to_json(item)}" for key, item in value.items()) + "}"
     return format(value, "f") if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
@@ -249,7 +249,7 @@ def _stats_column(column: Path, schema: StructType) -> Path:
 
 
 def _take_name(text: str, whole: str) -> tuple[str, str]:
-    """The name that `text` begins with, quoted or not, and what follows it."""
+    """Split off the first name, quoted or not; return the name and the rest of `text`."""
     if not text.startswith("`"):
         end = min((text.index(mark) for mark in ".," if mark in text), default=len(text))
         name, rest = text[:end].strip(), text[end:]
