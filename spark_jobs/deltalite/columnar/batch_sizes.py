@@ -1,9 +1,9 @@
-"""How many rows a batch has, so that it holds about so many bytes whatever the rows are.
+"""The number of rows of a batch, chosen so that batches have about the same number of bytes.
 
-A footer says what a file stores, which may be far less than what becomes of it: a text that repeats is stored once, and
-a small number in a few bits. Numbers are counted with the width that they have in Arrow; how long texts are, only the
-batches themselves can tell, so that files with texts begin with few rows, and the bytes of each batch decide on the
-rows of the next. One batch can therefore be too large: the one in which rows become longer all at once.
+A footer has the stored size of a column, which may be far below its size in memory: a repeated text is stored once, and
+a small number takes a few bits. Numbers count with their width in Arrow. The length of texts is only known from the
+batches, so a file with texts begins with few rows, and the bytes of each batch determine the rows of the next. If rows
+suddenly become longer, one batch can therefore be too large.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from deltalite.columnar.row_groups import RowGroups
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# With texts of a megabyte each, which is about the most that writers put into dictionaries, these are 64 MB.
+# At a megabyte per text, about the maximum that writers put into dictionaries, these rows take 64 MB.
 _FIRST_ROWS = 64
-# The next batch has at most so many times the rows of the one before, whose few rows may not be typical.
+# The next batch has at most this many times the rows of the one before, because a few rows may not be typical.
 _GROWTH = 16
-# What a value takes in Arrow, in bytes; a decimal of fixed length becomes one of sixteen.
+# The bytes of a value in Arrow; a decimal of fixed length becomes a 16-byte decimal.
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "FIXED_LEN_BYTE_ARRAY": 16}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """The most rows of a batch, and about the most bytes; a batch has a row, however long it is."""
+    """The maximum rows and the approximate maximum bytes of a batch; a batch has at least one row."""
 
     rows: int
     bytes: int
 
 
 def first_rows(limits: BatchLimits, footer: pq.FileMetaData, run: RowGroups, leaves: Sequence[int], filler: int) -> int:
-    """How many rows to begin a run of row groups with.
+    """Return the number of rows of the first batch of adjacent row groups.
 
     Args:
-        limits: of a batch.
-        footer: of the file.
-        run: the row groups; they have rows.
-        leaves: the Parquet columns that are read.
+        limits: the limits of a batch.
+        footer: the footer of the file.
+        run: the row groups, which are not empty.
+        leaves: the Parquet columns to read.
         filler: the bytes of a row that do not come from the file.
     """
     widths = [_width(footer.schema.column(leaf)) for leaf in leaves]
@@ -52,14 +52,14 @@ def first_rows(limits: BatchLimits, footer: pq.FileMetaData, run: RowGroups, lea
             chunk = group.column(leaf)
             stored, count = max(chunk.total_uncompressed_size, 1), max(chunk.num_values, 1)
             least += max(stored, count * (width or 0))
-            # No text is longer than all that its column stores.
+            # A text is at most as long as the stored column.
             most += stored * count if width is None else max(stored, count * width)
     fitting, surely = (limits.bytes * len(run.rows) // max(size, 1) for size in (least, most))
     return max(min(limits.rows, max(surely, min(fitting, _FIRST_ROWS))), 1)
 
 
 def next_rows(limits: BatchLimits, batch: pa.RecordBatch, filler: int) -> int:
-    """How many rows to ask for after a raw batch, which is not empty; `filler` as for `first_rows`."""
+    """Return the number of rows of the batch after `batch`, which is not empty; `filler` as in `first_rows`."""
     rows: int = batch.num_rows
     size: int = batch.nbytes + filler * rows
     fitting = limits.bytes * rows // max(size, 1)
@@ -67,6 +67,6 @@ def next_rows(limits: BatchLimits, batch: pa.RecordBatch, filler: int) -> int:
 
 
 def _width(leaf: pq.ColumnSchema) -> int | None:
-    """What a value of a leaf takes in Arrow, at least; None for texts, which differ."""
+    """Return the minimum bytes of a leaf's value in Arrow; None for texts, whose lengths vary."""
     width = _WIDTHS.get(leaf.physical_type)
     return None if width is None else max(width, leaf.length)

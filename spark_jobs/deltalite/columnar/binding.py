@@ -1,9 +1,9 @@
-"""A predicate tied to the schema of one table.
+"""Binding of a predicate to the schema of a table.
 
-After `bind` each column is spelled as in the schema, and each literal is of its column's kind: the evaluators
-downstream compare without asking again. The values of `In` are in order, so that a search finds those within bounds.
-A part that names no column of the schema, or compares it with a value of another kind, becomes `Unknown` in its place,
-so that it excludes nothing and the rest of the predicate still does its work.
+After `bind`, each column is spelled as in the schema, and each literal fits the type of its column. Evaluators can
+compare them without further checks. The values of `In` are sorted, so that a binary search finds those within bounds.
+A part with an unknown column, or with a literal that does not fit, becomes `Unknown`: it excludes nothing, and the rest
+of the predicate stays effective.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 
 
 def bind(predicate: Predicate, schema: StructType) -> Predicate:
-    """The same predicate in the schema's spelling, with `Unknown` for what the schema gives no meaning."""
+    """Return the predicate with the schema's spelling, and `Unknown` for parts that do not fit the schema."""
     match predicate:
         case And(children):
             return And(tuple(bind(child, schema) for child in children))
@@ -51,7 +51,7 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def physical(predicate: Predicate, table: TableSchema) -> Predicate:
-    """A bound predicate with the names that the table's files, partition values and statistics use."""
+    """Return a bound predicate with physical names, which files, partition values and statistics use."""
     if table.mode is MappingMode.NONE:
         return predicate
     match predicate:
@@ -72,7 +72,7 @@ def physical(predicate: Predicate, table: TableSchema) -> Predicate:
 
 
 def find_path(column: Path, schema: StructType) -> tuple[Path, DataType] | None:
-    """The column's path as the schema spells it, and its type; None where the schema has no such column."""
+    """Return the column's path in the schema's spelling, and its type; None if the schema has no such column."""
     spelled: Path = ()
     data_type: DataType = schema
     for name in column:
@@ -106,7 +106,7 @@ def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: 
 
 
 def _in_order(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The distinct values of one kind: ascending, then NaN, then None."""
+    """Return the distinct values: ascending, then NaN, then None."""
     numbers = sorted(dict.fromkeys(value for value in values if value is not None and not is_nan(value)))
     nan = next(((value,) for value in values if is_nan(value)), ())
     return (*numbers, *nan, *((None,) if None in values else ()))

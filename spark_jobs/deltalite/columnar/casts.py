@@ -1,9 +1,8 @@
-"""Fitting what a data file holds to the table's types, without ever losing a value.
+"""Casts of a data file's columns to the table's types, without loss of a value.
 
-A file may be older than the table's schema or come from another writer: its integers are narrower, its strings of a
-large variant, its timestamps in nanoseconds, a member of a struct is not there yet. Such columns are cast, structs by
-the names of their members. A cast that could change a value is refused, by the pair of types or, where the pair alone
-does not say, by the values themselves.
+A file may be older than the table's schema or come from another writer. It may have narrower integers, large strings,
+timestamps in nanoseconds, or structs with fewer fields. Such columns are cast; struct fields match by name. A cast that
+would change a value is rejected, by the pair of types or, if the pair may be lossless, by the values.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pyarrow import types
 
 Convert = Callable[[pa.Array], pa.Array]
 Member = tuple[str, Convert] | None
-"""A member of a struct by its name in the array, with its conversion; None for one that the array does not have."""
+"""The name of a struct's field in the array, and its conversion; None for a field that the array does not have."""
 
 _IsKind = Callable[[pa.DataType], bool]
 _WIDEST_DECIMAL = 76
@@ -45,7 +44,7 @@ def _is_local_time(data_type: pa.DataType) -> bool:
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """Whether it is any of Arrow's kinds of lists."""
+    """Whether the type is one of Arrow's list types."""
     return bool(
         types.is_list(data_type)
         or types.is_large_list(data_type)
@@ -55,8 +54,8 @@ def is_list(data_type: pa.DataType) -> bool:
     )
 
 
-# Kinds of the table's type, with the kinds in a file that it can hold. Arrow's safe cast then checks the values. A
-# timestamp without a zone counts as UTC where the table has instants: int96 and old writers do not say.
+# The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. If the table has
+# instants, a timestamp without a zone counts as UTC, because int96 and old writers do not store the zone.
 _HOLDS: tuple[tuple[_IsKind, tuple[_IsKind, ...]], ...] = (
     (types.is_integer, (types.is_integer,)),
     (types.is_float64, (types.is_floating, types.is_integer)),
@@ -72,14 +71,14 @@ _HOLDS: tuple[tuple[_IsKind, tuple[_IsKind, ...]], ...] = (
 
 
 class LossyCastError(ValueError):
-    """A value of the file has no place in the table's type; carries the path below the column."""
+    """The table's type cannot hold a value of the file; the message is the reason."""
 
 
 def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one arm a kind
-    """The array in the table's Arrow type, with the same values.
+    """Cast an array to the table's Arrow type, with the same values.
 
     Raises:
-        LossyCastError: the types do not allow it, or a value does not fit.
+        LossyCastError: the table's type cannot hold the array's type, or a value does not fit.
     """
     if array.type == target:
         return array
@@ -99,7 +98,7 @@ def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one ar
         raise LossyCastError(f"{array.type} is not read as {target}")
     try:
         if types.is_decimal(target) and types.is_integer(array.type):
-            # Arrow asks for room for every value of the integer's type; what counts is that these values fit.
+            # Arrow requires room for every value of the integer type; only the actual values must fit.
             array = pc.cast(array, pa.decimal256(_WIDEST_DECIMAL, target.scale))
         return pc.cast(array, target, safe=True)
     except pa.ArrowException as error:
@@ -112,7 +111,7 @@ def _holds(target: pa.DataType, source: pa.DataType) -> bool:
 
 
 def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequence[Member]) -> pa.Array:
-    """The struct array as `target`, each of whose members is made from one of the array's, by name, or is null."""
+    """Convert a struct array to `target`; each field comes from a field of the array, or is null."""
     places = {array.type.field(place).name: place for place in reversed(range(array.type.num_fields))}
     parts = [
         pa.nulls(len(array), f.type) if member is None else member[1](array.field(places[member[0]]))
@@ -122,15 +121,15 @@ def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequen
 
 
 def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:
-    """The list array as `target`, with its elements converted."""
-    # Arrow's cast between kinds of lists keeps the elements as they are and gives plain 32-bit offsets.
+    """Convert a list array and its elements to `target`."""
+    # Arrow's cast to a plain list keeps the elements and gives 32-bit offsets.
     plain = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
     offsets, elements = _from_zero(plain)
     return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_nulls(plain))
 
 
 def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Convert) -> pa.Array:
-    """The map array as `target`, with its keys and its values converted."""
+    """Convert a map array, its keys and its values to `target`."""
     offsets, _ = _from_zero(array)
     first, count = array.offsets[0].as_py(), offsets[-1].as_py()
     keys, items = array.keys.slice(first, count), array.items.slice(first, count)
@@ -149,7 +148,7 @@ def _nulls(array: pa.Array) -> pa.Array | None:
 
 
 def _from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The offsets of a list array that may be a slice, counted from its own first element, and its elements."""
+    """Return the offsets of a list array, shifted to begin at 0 if it is a slice, and its elements."""
     first = array.offsets[0]
     offsets = pc.subtract(array.offsets, first)
     return offsets, array.values.slice(first.as_py(), offsets[-1].as_py())

@@ -1,9 +1,9 @@
-"""Predicates on columns of the type char(n), asked of files that may hold the texts with or without blanks.
+"""Predicates on char(n) columns, whose texts a file may store with or without padding.
 
-Spark fills the texts of such a column with blanks up to its length when it reads them, and compares the filled texts. A
-file holds them as its writer left them: delta-spark 4.4 inserts them as they are and fills them when it updates a row.
-Statistics and partition values are those of the file. So a predicate on filled texts becomes one that is TRUE for every
-stored text that may match, together with an `Unknown`, since it is not exact. Spark: CharVarcharUtils,
+Spark pads the texts of such a column with blanks when it reads them, and compares the padded texts. A file may have
+either form: delta-spark 4.4 inserts texts as they are, and pads them when it updates a row. Statistics and partition
+values have the form of the file. A predicate on padded texts therefore becomes a predicate that is TRUE for every
+stored text that may match. As this is not exact, it is combined with an `Unknown`. Spark: CharVarcharUtils,
 ApplyCharTypePadding.
 """
 
@@ -15,20 +15,20 @@ _MOST_VARIANTS = 20_000
 
 
 def on_stored_texts(leaf: Leaf) -> Predicate:
-    """The predicate on stored texts for a predicate on texts that are filled with blanks."""
+    """Convert a predicate on padded texts to a predicate on stored texts."""
     unknown = Unknown(frozenset((leaf.column,)))
     stored = _stored(leaf)
     return unknown if stored is None else And((stored, unknown))
 
 
 def least_stored_text(filled: str) -> str:
-    """A lower bound of the stored texts that are at or above `filled` once they are filled with blanks."""
+    """Return a lower bound of the stored texts whose padded form is at or above `filled`."""
     kept = next((n for n, character in enumerate(filled) if character < " "), len(filled))
     return filled[:kept].rstrip(" ")
 
 
 def _stored(leaf: Leaf) -> Predicate | None:
-    """What is true of every stored text for which the leaf may be TRUE; None where nothing is known."""
+    """Return a predicate that holds for every stored text for which the leaf may be TRUE; None if there is none."""
     match leaf:
         case Comparison(column=column, operator=Operator.EQ | Operator.NULL_SAFE_EQ, literal=str(text)):
             return _one_of(column, (text,))
@@ -45,7 +45,7 @@ def _stored(leaf: Leaf) -> Predicate | None:
 
 
 def _one_of(column: Path, texts: tuple[str, ...]) -> Predicate | None:
-    """The stored text is one of the filled ones, with as many of its last blanks or fewer."""
+    """Return the predicate that the stored text is one of `texts`, with all, some or none of its trailing blanks."""
     if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MOST_VARIANTS:
         return None
     variants = (text[:end] for text in texts for end in range(len(text.rstrip(" ")), len(text) + 1))

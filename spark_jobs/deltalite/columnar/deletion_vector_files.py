@@ -1,7 +1,7 @@
-"""Writing deletion vectors: many into one file, each between its size and its checksum.
+"""The writer of deletion vector files: many vectors in one file, each with its size and checksum.
 
-The file lies in the table's folder under a name of its own and is complete or absent. No version names it before the
-commit that uses it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+The file has a unique name in the table's folder, and is complete or absent. The commit that uses it is the first to
+name it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deltalite.storage.log_store import LogStore
 
 
 def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[str, Any]]:
-    """Write one file with a vector for each array of positions (strictly increasing), and give their descriptors.
+    """Write one file with a vector for each array of positions (strictly increasing), and return their descriptors.
 
     Raises:
         StorageError, StoragePermissionError: the file could not be written.

@@ -1,10 +1,10 @@
-"""Deletion vectors: which rows of a data file are deleted.
+"""The reader of deletion vectors: the positions of the deleted rows of a data file.
 
-The descriptor in the log says where a vector is: in the log itself, in a file below the table whose name is made from
-a uuid, or in a file anywhere. A file may hold many vectors, and only the bytes of one are read. Everything that can be
-checked is: version, place, size, checksum, format and the number of rows. A vector that fails is a
-`CorruptDataFileError`, because without it the table would show deleted rows. Positions count the rows of the data file
-from 0, in the order in which they stand there. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+The descriptor in the log has the location of a vector: in the log, in a file of the table whose name contains a uuid,
+or in a file at an absolute path. A file may contain many vectors; only the bytes of one are read. Version, offset,
+size, checksum, format and number of rows are checked. An invalid vector raises `CorruptDataFileError`, because without
+the vector the table would show deleted rows. Positions are the indexes of rows in the data file, from 0. Protocol:
+Deletion Vectors; Deletion Vector File Storage Format.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 FILE_VERSION: Final = 1
 _UUID_CHARACTERS: Final = 20
-# Before a vector stands its size, behind it its CRC-32, both in four bytes.
+# A vector follows its size and precedes its CRC-32, each in four bytes.
 FRAME_BYTES: Final = 4
 _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."
 _LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 
 
 def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Array:
-    """The positions of the deleted rows of a data file, strictly increasing.
+    """Read the positions of the deleted rows of a data file, strictly increasing.
 
-    `descriptor` is the `deletionVector` of the file's `add`, with the fields of the log. That positions are below the
-    data file's number of rows is for the caller to check, who knows it.
+    `descriptor` is the `deletionVector` of the file's `add` action. The caller must check that the positions are below
+    the data file's number of rows.
 
     Raises:
-        CorruptDataFileError: the vector is missing, damaged, or not what the descriptor says.
+        CorruptDataFileError: the vector is missing or damaged, or differs from the descriptor.
         StorageError: the operating system or the network failed.
     """
     name = file_name(descriptor)
@@ -63,9 +63,9 @@ def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Arra
 
 
 def kept_rows(deleted: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
-    """Which of the rows `start`, `start + 1`, ... of a data file are left: a mask of `count` values, True for those.
+    """Return a mask of the `count` rows from position `start` on: True for a row that is not deleted.
 
-    `deleted` is what `deleted_rows` gives. None where all of them are left, so that nothing needs to be filtered.
+    `deleted` is the result of `deleted_rows`. Returns None if no row is deleted, so that no filter is needed.
     """
     first = bisect_left(deleted, start, key=lambda position: position.as_py())
     behind = bisect_left(deleted, start + count, lo=first, key=lambda position: position.as_py())
@@ -78,10 +78,10 @@ def kept_rows(deleted: pa.Int64Array, start: int, count: int) -> pa.BooleanArray
 
 
 def file_name(descriptor: Mapping[str, Any]) -> str | None:
-    """The file that holds the vector, by its real name: relative to the table's root, or absolute. None if inline.
+    """Return the decoded name of the vector's file: relative to the table's root, or absolute. None if inline.
 
     Raises:
-        CorruptDataFileError: the descriptor names no file that could exist.
+        CorruptDataFileError: the descriptor is invalid.
     """
     storage_type, text = descriptor.get("storageType"), descriptor.get("pathOrInlineDv")
     if not isinstance(text, str):
@@ -112,7 +112,7 @@ def _inline(text: str, size: int, where: str) -> bytes:
         raise _corrupt(where, f"is no text in Z85: {error}") from error
     if size > len(data):
         raise _corrupt(where, f"has {len(data)} bytes where the log says {size}")
-    return data[:size]  # encoders fill up to a multiple of four
+    return data[:size]  # encoders pad to a multiple of four
 
 
 def _stored(store: LogStore, name: str, offset: int, size: int, where: str) -> bytes:
@@ -131,7 +131,7 @@ def _stored(store: LogStore, name: str, offset: int, size: int, where: str) -> b
 
 
 def _framed(handle: pa.NativeFile, offset: int, size: int, where: str) -> bytes:
-    """The bytes of one vector, which stand in the file as size, bytes and checksum (both big-endian)."""
+    """Read the bytes of one vector and check its frame: the size before it, and the checksum after it (big-endian)."""
     length = handle.size()
     if offset + FRAME_BYTES + size + FRAME_BYTES > length:
         raise _corrupt(where, f"needs {size} bytes and two numbers around them, but the file ends after {length} bytes")
@@ -150,7 +150,7 @@ def _framed(handle: pa.NativeFile, offset: int, size: int, where: str) -> bytes:
 
 
 def _offset(descriptor: Mapping[str, Any], where: str) -> int:
-    """Where the vector begins. An absent offset means 0, where the file's version stands: the first vector it is."""
+    """Return the offset of the vector; 1, the first vector, if it is absent, because byte 0 is the file's version."""
     offset = descriptor.get("offset")
     if offset is None:
         return 1

@@ -1,9 +1,8 @@
-"""Rows deleted by their values: a row goes when its key stands in a set of keys.
+"""Equality deletes: a row is deleted if its key is in a set of keys.
 
-Keys compare as Iceberg's equality deletes do: null equals null, NaN equals NaN, and -0.0 is another value than 0.0. A
-key of several columns matches as a whole. Each column's values become their place among the distinct values of the
-keys, and places are joined to one number column by column, so that the search stays vectorised however many columns
-there are.
+Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
+several columns matches as a whole. Each value becomes its index among the distinct values of its key column. Column by
+column, the indexes are combined to one number, so that the search is vectorized for any number of columns.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from deltalite.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualityDeletes:
-    """The keys of deleted rows: `keys` has a column for each of `columns`, by the same names.
+    """The keys of deleted rows: `keys` has one column for each of `columns`, with the same name.
 
-    `columns` are names of the table's columns or paths into its structs; `keys` may have other columns too.
+    `columns` are names of the table's columns or paths into its structs. `keys` may have further columns.
     """
 
     columns: tuple[str, ...]
@@ -47,7 +46,7 @@ class EqualityDeletes:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One column of a key: its distinct values, and the numbers that keys up to here have, in order."""
+    """One column of a key: its distinct values, and the distinct numbers of the keys up to this column."""
 
     path: Path
     values: pa.Array
@@ -56,17 +55,17 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class BoundDeletes:
-    """Equality deletes made ready for the rows of one table."""
+    """Equality deletes that are bound to a table's schema."""
 
     steps: tuple[_Step, ...]
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The columns that a row's key is made of, spelled as in the schema."""
+        """The columns of a row's key, spelled as in the schema."""
         return tuple(step.path for step in self.steps)
 
     def matched(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows of the batch have their key among the deleted ones; never null. The columns have table types."""
+        """Return a mask of the rows with a deleted key, without nulls. The batch has the table's types."""
         if len(self.steps) == 1:
             return pc.is_in(column_values(batch, self.steps[0].path), value_set=self.steps[0].values)
         number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
@@ -78,10 +77,10 @@ class BoundDeletes:
 
 
 def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
-    """The deletes in the types and the spelling of a table.
+    """Convert deletes to the types and the spelling of a table's schema.
 
     Raises:
-        InvalidRequestError: a column does not exist or has no comparable type, or a key is no value of its column.
+        InvalidRequestError: a column does not exist or has a nested type, or a key does not fit its column.
     """
     number = pa.repeat(pa.scalar(0, pa.int64()), deletes.keys.num_rows)
     steps = []
@@ -104,7 +103,7 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
 
 
 def matched_by_any(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Which rows of the batch one of the deletes (at least one is given) takes away."""
+    """Return a mask of the rows that any of the deletes removes; `deletes` is not empty."""
     return reduce(pc.or_, (each.matched(batch) for each in deletes))
 
 

@@ -1,8 +1,7 @@
-"""What holds for one column in each of many files: `outcomes.ColumnFacts` as Arrow columns.
+"""The facts about a column in many files: `outcomes.ColumnFacts` as Arrow columns.
 
-Arrow compares the bounds with literals, and finds the first literal of a long list that is not below a minimum by
-bisection, for all files at once. One question goes to Python, for the strings that leave it open: whether a literal
-begins with a maximum that may be cut.
+Arrow compares the bounds with literals for all files at once. In a long list of literals it finds the first one that is
+not below a minimum by bisection. Python decides only whether a literal begins with a maximum that may be truncated.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from deltalite.columnar.outcomes import ANY, Relations
 from deltalite.columnar.predicate import Comparison, In, IsNotNull, IsNull, Leaf, StartsWith, is_nan
 from deltalite.columnar.row_filter import exact_values
 
-# So many characters of two strings are compared by Arrow before Python compares the whole.
+# Arrow compares this many characters of two strings before Python compares the whole.
 _HEAD = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactColumn:
-    """The facts about a column, with one element of each array for each file.
+    """The facts about a column; each array has one element per file.
 
-    `low` and `high` have one type and no NaN; null is no bound. `high_may_be_cut` is as in `ColumnFacts`, and None
-    where no maximum may be. `may_be_nan` is one answer for all files. `nulls` and `values` are as in `outcomes.Facts`.
-    Literals fit into the type (`row_filter.exact_values`).
+    `low` and `high` have the same type and no NaN; null means no bound. `high_may_be_cut` is as in `ColumnFacts`; it is
+    None if no maximum may be truncated. `may_be_nan` applies to all files. `nulls` and `values` are as in
+    `outcomes.Facts`. Literals must fit the type (`row_filter.exact_values`).
     """
 
     low: pa.Array
@@ -40,7 +39,7 @@ class FactColumn:
     values: Masks
 
     def relations(self, literal: Any) -> Relations:
-        """How the values may compare with a literal that is not null."""
+        """Return how the values may compare with a literal that is not null."""
         if is_nan(literal):
             no_maximum = _answer(pc.is_null(self.high))
             return ANY, ANY if self.may_be_nan else no_maximum, no_maximum
@@ -48,7 +47,7 @@ class FactColumn:
         return self._relations(exact)
 
     def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """`relations` to the first literal that is not below `low`, and to NaN; see `ColumnFacts.nearest`."""
+        """Return `relations` to the first literal that is not below `low`, and to NaN; see `ColumnFacts.nearest`."""
         has_nan = bool(literals) and is_nan(literals[-1])
         numbers = literals[:-1] if has_nan else literals
         relations = [self.relations(literals[-1])] if has_nan else []
@@ -58,7 +57,7 @@ class FactColumn:
         return relations
 
     def beginnings(self, length: int) -> FactColumn:
-        """The facts about the first `length` characters of the strings; see `ColumnFacts.beginnings`."""
+        """Return the facts about the first `length` characters of the strings; see `ColumnFacts.beginnings`."""
         low, high = (pc.utf8_slice_codeunits(bounds, 0, length) for bounds in (self.low, self.high))
         cut = self.high_may_be_cut
         still_cut = None if cut is None else pc.and_(cut, pc.less(pc.utf8_length(self.high), length))
@@ -70,7 +69,7 @@ class FactColumn:
         return exact
 
     def _relations(self, literals: pa.Scalar | pa.Array) -> Relations:
-        """How the values may compare with a literal, or with one for each file; where that is null, none is equal."""
+        """Return how the values may compare with a literal, or with one per file; no value equals a null literal."""
         no_low, no_high = pc.is_null(self.low), pc.is_null(self.high)
         less = pc.or_kleene(no_low, pc.less(self.low, literals))
         from_low = pc.or_kleene(no_low, pc.less_equal(self.low, literals))
@@ -84,7 +83,7 @@ class FactColumn:
 
 
 def can_compare(leaf: Leaf, data_type: pa.DataType) -> bool:
-    """Whether the literals of a bound predicate have a place in the type of the bounds of its column."""
+    """Whether the literals of a bound predicate fit the type of its column's bounds."""
     match leaf:
         case Comparison(literal=literal):
             literals: Sequence[Any] = (literal,)
@@ -99,9 +98,9 @@ def can_compare(leaf: Leaf, data_type: pa.DataType) -> bool:
 
 
 def _first_not_below(ordered: pa.Array, bounds: pa.Array) -> pa.Array:
-    """For each bound the place of the first of the ordered values that is not below it, or null if all are.
+    """Return for each bound the index of the first ordered value that is not below it; null if all are below.
 
-    It is 0 for a bound that is null.
+    The index is 0 for a null bound.
     """
     count = len(ordered)
     place = pa.repeat(pa.scalar(0, pa.int64()), len(bounds))
@@ -116,9 +115,9 @@ def _first_not_below(ordered: pa.Array, bounds: pa.Array) -> pa.Array:
 
 
 def _begin_with(literals: pa.Scalar | pa.Array, beginnings: pa.Array, asked: pa.BooleanArray) -> pa.BooleanArray:
-    """Whether the literal begins with the other string, where `asked`; False elsewhere.
+    """Return whether the literal begins with the other string, if `asked` is true; otherwise False.
 
-    Python decides only where the first characters are the same.
+    Python compares only the strings whose first characters are equal.
     """
     heads = [pc.utf8_slice_codeunits(texts, 0, _HEAD) for texts in (literals, beginnings)]
     same_head = pc.or_(pc.less(pc.utf8_length(beginnings), _HEAD), pc.equal(*heads))

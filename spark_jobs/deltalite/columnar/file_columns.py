@@ -1,11 +1,10 @@
-"""Where a data file keeps the table's columns, and how they become them.
+"""The mapping of a data file's columns to the table's columns.
 
-A column is found by its physical name (the file's own spelling goes first, then case is ignored) or, in mode `id`, by
-its Parquet field id, at each level of structs; elements, keys and values stand where they stand. What is found says
-which Parquet leaves to read, no others, and how the array read becomes the table's: renamed, members in order and
-filled with nulls where the file has none, values cast without loss. A struct of which the file has no wanted member is
-still null where it is null: its first leaf is read for that. Protocol: Reader Requirements for Column Mapping; Variant
-Data Type; Type Widening.
+At each level of structs, a column is found by its physical name (an exact match first, then without regard to case) or,
+in mode `id`, by its Parquet field id. Elements, keys and values match by position. The result is the list of Parquet
+leaves to read, and a conversion of the array: fields are renamed and ordered, missing fields become null, and values
+are cast without loss. If a file has none of a struct's requested fields, its first leaf is read to find the rows whose
+struct is null. Protocol: Reader Requirements for Column Mapping; Variant Data Type; Type Widening.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ _FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileField:
-    """A column of a file, or a part of one: members of a struct, the element of a list, key and value of a map.
+    """A column of a file, or a part of one: a field of a struct, the element of a list, the key or value of a map.
 
-    `leaves` are the Parquet columns below it, which stand together.
+    `leaves` are its Parquet columns, which are adjacent.
     """
 
     name: str
@@ -49,10 +48,10 @@ class FileField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundColumn:
-    """What to read of a file for a column of the table or a part of one, and what makes it of the array that is read.
+    """The Parquet leaves of a column of the table, or of a part of one, and the conversion of their array.
 
-    `by_name` says that all names below are the table's own, and values mean what the table's mean: an array of the
-    table's type is the column then. Otherwise it may not be: two members that exchanged their names look the same.
+    With `by_name`, all names are the table's and no leaf needs its own conversion, so an array that has the table's
+    type needs no conversion. Otherwise it may need one: two fields with exchanged names have the same type.
     """
 
     name_in_file: str
@@ -62,7 +61,7 @@ class FoundColumn:
 
 
 def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
-    """The columns of a file, from the Arrow form of its Parquet schema."""
+    """Return the columns of a file, from the Arrow form of its Parquet schema."""
     first = 0
     found = []
     for f in schema:
@@ -98,14 +97,14 @@ def _parts_of(data_type: pa.DataType) -> Iterator[pa.Field]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The fields of one level of a file, by what they are looked for: names without their case, and field ids."""
+    """The fields of one level of a file, by name in lower case and by field id."""
 
     by_name: Mapping[str, Sequence[FileField]]
     by_id: Mapping[int, Sequence[FileField]]
 
     @classmethod
     def of(cls, fields: Iterable[FileField]) -> Level:
-        """The level of these fields."""
+        """Index the fields of a level."""
         by_name: dict[str, list[FileField]] = {}
         by_id: dict[int, list[FileField]] = {}
         for f in fields:
@@ -117,13 +116,13 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The columns of a file, prepared for searches. It costs microseconds for each column of the file."""
+    """The columns of a file with indexes for searches, which take microseconds per column to build."""
 
     fields: tuple[FileField, ...]
 
     @cached_property
     def top(self) -> Level:
-        """The columns, as `FileColumns.member` searches them."""
+        """The top level of columns, for `FileColumns.member`."""
         return Level.of(self.fields)
 
     @cached_property
@@ -138,9 +137,9 @@ class Layout:
 
 
 class Layouts:
-    """Makes the layouts of files, and keeps the last: the files of a table mostly have one schema.
+    """A cache of the last layout, because most files of a table have the same schema.
 
-    Threads may share it. Two that need another layout at once may both make it.
+    Threads may share it. Two threads may build the same layout at the same time.
     """
 
     __slots__ = ("_last",)
@@ -149,8 +148,8 @@ class Layouts:
         self._last: tuple[pa.Schema, Layout] | None = None
 
     def of(self, schema: pa.Schema) -> Layout:
-        """The layout of a file, from the Arrow form of its Parquet schema."""
-        columns = schema.remove_metadata()  # that of the file as a whole; columns keep theirs, with field ids
+        """Return the layout of a file, from the Arrow form of its Parquet schema."""
+        columns = schema.remove_metadata()  # only the file's metadata; columns keep theirs, with field ids
         last = self._last
         if last is not None and last[0].equals(columns, check_metadata=True):
             return last[1]
@@ -161,10 +160,10 @@ class Layouts:
 
 @dataclass(frozen=True, kw_only=True)
 class FileColumns:
-    """The columns of one data file, to be searched for those of the table.
+    """The columns of one data file, for the search of the table's columns.
 
-    `leaf` makes the conversion of a leaf whose values mean something else than the table's, None where `casts.fit` will
-    do. `file` is how errors call it.
+    `leaf` returns a conversion for a leaf whose values have another meaning, such as Julian dates; None if `casts.fit`
+    is enough. `file` is the name in errors.
     """
 
     layout: Layout
@@ -173,15 +172,15 @@ class FileColumns:
     leaf: Callable[[FileField, pa.DataType], Convert | None]
 
     def find(self, logical: StructField, physical: StructField) -> FoundColumn | None:
-        """The column, None where the file does not have it.
+        """Find a column of the table; return None if the file does not have it.
 
         Args:
-            logical: how the result calls it and its members.
-            physical: the same with the names and ids that files use.
+            logical: the field with the names of the result.
+            physical: the same field with the names and ids that files use.
 
         Raises:
-            CorruptDataFileError: two columns of the file fit equally well, it lacks the ids that its table uses, or it
-                is shredded in a way that variants are not.
+            CorruptDataFileError: two columns of the file match, the file lacks the ids that its table uses, or a
+                variant is shredded in an invalid way.
         """
         field = self.member(physical, self.layout.top, logical.name)
         if field is None or logical.type == VOID:
@@ -189,7 +188,7 @@ class FileColumns:
         return self._within(logical.type, physical.type, field, logical.name)
 
     def member(self, wanted: StructField, among: Level, path: str) -> FileField | None:
-        """Which field of a level is `wanted` (of the physical schema); errors call it `path`."""
+        """Find the field of a level that is `wanted` (of the physical schema); `path` is its name in errors."""
         number = field_id(wanted.metadata) if self.mode is MappingMode.ID else None
         if number is not None:
             self._check_has_ids()
@@ -279,7 +278,7 @@ class FileColumns:
 def _found(
     field: FileField, target: pa.DataType, parts: list[FoundColumn], rebuild: Convert, *, same_names: bool = True
 ) -> FoundColumn:
-    """A nested column, whose arrays are rebuilt unless they are what they should be."""
+    """Return a nested column; its arrays are rebuilt unless they already have the table's form."""
     by_name = same_names and all(part.by_name for part in parts)
     return FoundColumn(
         name_in_file=field.name,

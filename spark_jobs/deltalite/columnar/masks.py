@@ -1,8 +1,8 @@
-"""Bit masks of many files at once, as an Arrow column of bytes.
+"""Bit masks of many files, as an Arrow column of bytes.
 
-`outcomes.py` computes with bit masks by Python's operators. For one file a mask is an `int`; `Masks` gives the same
-operators to a column with one mask for each file, so that the rules are written once. One operation on a million files
-takes about a millisecond. Nothing here knows what a bit means.
+`outcomes.py` computes with bit masks and Python's operators. The mask of one file is an `int`. `Masks` has the same
+operators for a column with one mask per file, so that the rules are written once. One operation on a million files
+takes about a millisecond.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """One mask of up to eight bits for each file. The other operand has as many masks, or is one for all files."""
+    """One mask of up to eight bits per file. The other operand is a `Masks` of the same length, or one `int`."""
 
     array: pa.UInt8Array
 
     @classmethod
     def where(cls, flags: pa.BooleanArray, mask: int) -> Masks:
-        """`mask` where the flag is true, and 0 where it is false or null."""
+        """Return `mask` for each true flag, and 0 for each false or null one."""
         return cls(pc.if_else(pc.fill_null(flags, False), _byte(mask), _byte(0)))
 
     def __and__(self, other: int | Masks) -> Masks:
@@ -44,7 +44,7 @@ class Masks:
 
 
 def has_bits(masks: int | Masks, count: int) -> pa.BooleanArray:
-    """Whether the mask of each of `count` files has any bit."""
+    """Return whether the mask of each of `count` files has any bit."""
     return pa.repeat(pa.scalar(bool(masks)), count) if isinstance(masks, int) else pc.not_equal(masks.array, 0)
 
 
