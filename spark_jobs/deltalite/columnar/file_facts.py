@@ -1,11 +1,17 @@
-"""What the log says of a file, as facts about its columns.
+"""The facts about a file's columns, from its partition values and statistics in the log.
 
-Partition values hold for every row; statistics are bounds. What writers do to statistics is undone here: timestamps
-are cut down to milliseconds, a long string maximum may be cut, NaN is left out of a maximum, a 32-bit float is
-printed short, and some writers round decimals to doubles. A column that was widened keeps the statistics of its
-narrower type. After rows were deleted by a deletion vector the bounds are wide, and a count of nulls says something
-only when it is zero or all. No nulls among no records are not all: the writer may not have counted records. Anything
-missing, malformed, contradictory or of another kind than the column's type is no bound.
+Partition values hold for every row; statistics are bounds. This module allows for the inaccuracies of writers:
+
+- Timestamps are truncated to milliseconds.
+- A long string maximum may be truncated.
+- A maximum ignores NaN.
+- A 32-bit float has its short text form.
+- Some writers round decimals to doubles.
+- A widened column keeps the statistics of its narrower type.
+- With a deletion vector the bounds are wide, and only a null count of zero or of all records is certain.
+- A null count of zero in a file with zero records is not "all": the writer may not have counted records.
+
+A value that is missing, malformed, contradictory, or of another type than the column gives no bound.
 Protocol: Per-file Statistics; Partition Value Serialization.
 """
 
@@ -34,18 +40,18 @@ FLOATING = (_FLOAT, PrimitiveType("double"))
 CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
 # Delta cuts strings after 32 UTF-16 units by default, delta-rs after 64. A writer may append nothing to such a prefix.
 SHORTEST_CUT = 32
-# The length is a setting of each writer, so a shorter maximum was cut too where it ends in an appended character.
+# The length is configurable, so a shorter maximum is also truncated if it ends with an appended character.
 _APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
-# What ends a maximum that was cut: half a character, which Java may have written as `?`, and then a character that is
-# to be above the one that was cut off. Older Delta put U+FFFD there, which is below all characters of two units.
+# The end of a truncated maximum: half a character, which Java may have written as `?`, and then a character above the
+# one that was removed. Older Delta appended U+FFFD, which is below all characters of two units.
 _END_OF_A_CUT = re.compile("[?\ud800-\udfff]?[\x7f\ufffd\U0010ffff]*\\Z")
-# A double holds any decimal of this many digits; longer ones may have been rounded on their way into the log.
+# A double holds any decimal of this many digits; the log may have longer ones in rounded form.
 _DIGITS_OF_DOUBLE = 15
 ROUNDING_OF_DOUBLE = Decimal("1E-15")
-# delta-rs writes a decimal without fraction as a 64-bit integer; what is beyond becomes one of these.
+# delta-rs writes a decimal without fraction as a 64-bit integer; a value out of range becomes one of these.
 SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
 _WIDE = Context(prec=100)
-# Decimal keeps the digits of decimal columns; floats are made of it below.
+# Decimal keeps the digits of decimal columns; `_floating` converts it for floating point columns.
 _DECODER = json.JSONDecoder(parse_float=Decimal)
 
 
@@ -61,7 +67,7 @@ class FileStats:
 
 
 def parse_stats(text: str | None) -> FileStats | None:
-    """The statistics in an `add`; None where there are none or they are no JSON object."""
+    """Parse the statistics of an `add`; return None if they are missing or not a JSON object."""
     if not text:
         return None
     try:
@@ -80,7 +86,7 @@ def parse_stats(text: str | None) -> FileStats | None:
 
 
 def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
-    """The facts about a partition column whose value stands in the log as `text`."""
+    """Return the facts about a partition column whose value in the log is `text`."""
     try:
         value = parse_partition_value(text, data_type)
     except (CorruptLogError, UnsupportedFeatureError):
@@ -93,7 +99,7 @@ def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
 
 
 def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> ColumnFacts:
-    """The facts about a leaf column of the file; `path` is spelled as in the schema."""
+    """Return the facts about a leaf column of the file; `path` is spelled as in the schema."""
     smallest, largest = value_at(stats.min_values, path), value_at(stats.max_values, path)
     low, high = _bounds(smallest, largest, data_type)
     may_be_cut = False
@@ -114,16 +120,16 @@ def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> Colum
 
 
 def known_beginning(high: str) -> tuple[str, bool]:
-    """What is known of the maximum of a string column, and whether the true one may be longer."""
+    """Return the certain prefix of a string maximum, and whether the true maximum may be longer."""
     may_be_cut = utf16_units(high) >= SHORTEST_CUT or high.endswith(_APPENDED)
     return _END_OF_A_CUT.sub("", high) if may_be_cut else high, may_be_cut
 
 
 def nearest_single(value: float) -> float:
-    """The nearest 32-bit float, as the double that it is.
+    """Return the nearest 32-bit float as a double.
 
-    A text such as 0.1 that was printed for a 32-bit float names another double than that float. The column may have
-    been widened to double since, so a double may be such a text too.
+    A text such as 0.1, written for a 32-bit float, parses to another double than that float. This also affects double
+    columns, because a column may have been widened from float.
     """
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
@@ -142,10 +148,10 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
 
 
 def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a kind
-    """The Python value of a bound as it stands in the JSON (decoded by `parse_stats`), or None for another kind.
+    """Convert a bound from the JSON (decoded by `parse_stats`) to a Python value; None for another JSON type.
 
     Raises:
-        ValueError, ArithmeticError: it is of the right kind and has no value, such as the 30th of February.
+        ValueError, ArithmeticError: the JSON type is right but the value is invalid, such as 30 February.
     """
     if raw is None:
         return None
@@ -193,7 +199,7 @@ def _widened_up(high: Any, data_type: DataType) -> Any:
 
 
 def may_be_rounded(data_type: DataType) -> bool:
-    """Whether a column's decimals have more digits than a double keeps, as which some writers spell bounds."""
+    """Whether a column's decimals have more digits than a double, as which some writers store bounds."""
     return isinstance(data_type, DecimalType) and data_type.precision > _DIGITS_OF_DOUBLE
 
 
@@ -215,7 +221,7 @@ def _integer(raw: Any) -> int | None:
 
 
 def count_of(raw: Any) -> int | None:
-    """A number of rows, None where it is none."""
+    """Return the value if it is a valid number of rows, else None."""
     number = _integer(raw)
     return number if number is not None and 0 <= number < 2**63 else None
 
@@ -225,7 +231,7 @@ def _object(raw: Any) -> Mapping[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], path: Path) -> Any:
-    """What the statistics of one kind say of a column, as it stands in the JSON; None where they say nothing."""
+    """Return a column's JSON value in statistics of one kind; None if it is missing."""
     found: Any = values
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None

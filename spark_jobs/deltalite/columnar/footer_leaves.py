@@ -1,8 +1,8 @@
-"""Where the footer of a data file speaks of a column of its table.
+"""The search for a table's column in the footer of a data file.
 
-A path of the table's schema leads through structs to a Parquet leaf, found by name or by field id as rows are, and says
-whether its bounds mean what they say: those of a file that counts days in the Julian calendar do not. What the bounds
-are is `row_groups.facts_of_leaf`'s business. Protocol: Reader Requirements for Column Mapping.
+A path of the table's schema leads through structs to a Parquet leaf, by name or by field id as in the reader. The
+bounds of dates and timestamps in the Julian calendar are not usable. `row_groups.facts_of_leaf` reads the bounds.
+Protocol: Reader Requirements for Column Mapping.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NoLeaf(Enum):
-    """Why a path leads to no leaf: the file does not have the column, or it is nested in a way footers do not tell."""
+    """The reason for a path without a leaf: the file lacks the column, or the column is nested."""
 
     ABSENT = "absent"
     UNTOLD = "untold"
@@ -39,10 +39,10 @@ class FooterLeaves:
     calendar: Calendar
 
     def find(self, path: Path, logical: StructType, physical: StructType) -> LeafColumn | NoLeaf:
-        """The leaf of a path, which is spelled as in `logical`; `physical` is the same schema as files name it.
+        """Find the leaf of a path, spelled as in `logical`; `physical` is the same schema with physical names.
 
         Raises:
-            CorruptDataFileError: two columns of the file fit equally well, or it lacks the ids that its table uses.
+            CorruptDataFileError: two columns of the file match, or it lacks the ids that its table uses.
         """
         among = self.columns.layout.top
         for depth, name in enumerate(path, 1):
@@ -63,7 +63,7 @@ class FooterLeaves:
 
 
 def is_julian(field: FileField, calendar: Calendar, footer: pq.FileMetaData) -> bool:
-    """Whether a column's days are counted in the Julian calendar."""
+    """Whether the file stores a column's days in the Julian calendar."""
     if types.is_date(field.type):
         return calendar.julian_datetime
     if not types.is_timestamp(field.type):

@@ -1,11 +1,10 @@
-"""Dates and timestamps that old Spark counted in the Julian calendar.
+"""Conversion of dates and timestamps that an old Spark wrote in the Julian calendar.
 
-Until Spark 3, and later on request, a day before 1582-10-15 was written under the Julian calendar's count, so that the
-same number means another day. The footer says so: a Spark version before 3 (3.1 for int96), or the key
-`legacyDateTime` (`legacyINT96`). Such values are moved to the day that carries the same name in the Gregorian calendar,
-which is what Spark does on read; 29 February of a year that only the Julian calendar makes a leap year becomes 1
-March. Timestamps are moved by whole days in UTC. In other time zones their clocks before 1900 were changed too, by
-tables that only Spark has, so there such values are refused.
+Before Spark 3, and later as an option, a day before 1582-10-15 has the Julian day number, so the same number means
+another day. The footer shows it with a Spark version before 3 (3.1 for int96), or with the key `legacyDateTime`
+(`legacyINT96`). As in Spark, such a value becomes the Gregorian day with the same name. 29 February becomes 1 March if
+the year is only a Julian leap year. Timestamps shift by whole days in UTC. In other time zones, times before 1900 also
+shift by tables that only Spark has, so such values are rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT
 _FIRST_GREGORIAN_DAY = -141_427
 """1582-10-15, in days since 1970-01-01."""
 _FIRST_MODERN_MICROSECOND = -2_208_988_800_000_000
-"""1900-01-01T00:00:00Z: from here on clocks of both calendars agree in every time zone."""
+"""1900-01-01T00:00:00Z: later timestamps are the same in both calendars and in every time zone."""
 _MICROSECONDS_A_DAY = 86_400_000_000
 
 # Julian days since the Julian 1 March of the year 0, which is day -719470 before 1970: years then begin in March, and a
@@ -39,12 +38,12 @@ _DAYS_BEFORE = _CENTURIES_BEFORE * 36_525
 
 
 class ForeignClockError(ValueError):
-    """A timestamp before 1900 was written under a clock that only Spark knows; carries the reason."""
+    """A timestamp before 1900 needs a time zone table that only Spark has; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """What a file's footer says about its calendar. `time_zone` is the writer's, empty where it is not named."""
+    """The calendar of a file by its footer. `time_zone` is the writer's; it is empty if the footer does not have it."""
 
     julian_datetime: bool = False
     julian_int96: bool = False
@@ -52,7 +51,7 @@ class Calendar:
 
 
 def calendar_of(metadata: Mapping[bytes, bytes] | None) -> Calendar:
-    """The calendar of a file, from its footer's key-value metadata; files of other writers are Gregorian."""
+    """Return the calendar of a file, from its footer's key-value metadata; files of other writers are Gregorian."""
     found = metadata or {}
     match = _LEADING_NUMBERS.match(found.get(_VERSION, b""))
     if match is None:
@@ -66,7 +65,7 @@ def calendar_of(metadata: Mapping[bytes, bytes] | None) -> Calendar:
 
 
 def gregorian_dates(dates: pa.Array) -> pa.Array:
-    """Julian dates (date32) as Gregorian dates of the same name; from 1582-10-15 on they are what they are."""
+    """Convert Julian dates (date32) to Gregorian dates of the same name; dates from 1582-10-15 on stay unchanged."""
     days = dates.cast(pa.int32())
     if not _any_below(days, _FIRST_GREGORIAN_DAY):
         return dates
@@ -75,10 +74,10 @@ def gregorian_dates(dates: pa.Array) -> pa.Array:
 
 
 def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
-    """Timestamps in microseconds, as `gregorian_dates`.
+    """Convert Julian timestamps in microseconds; see `gregorian_dates`.
 
     Raises:
-        ForeignClockError: one is before 1900 and the writer's time zone is another than UTC, or not named.
+        ForeignClockError: a timestamp is before 1900, and the writer's time zone is not UTC or is unknown.
     """
     micros = timestamps.cast(pa.int64())
     if not _any_below(micros, _FIRST_MODERN_MICROSECOND):
@@ -86,14 +85,14 @@ def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
     if time_zone not in _UTC_NAMES:
         zone = f"the time zone {time_zone}" if time_zone else "a time zone that it does not name"
         raise ForeignClockError(f"it holds times before 1900, written by an old Spark in {zone}")
-    # Division cuts towards zero, and a day begins at or before its times.
+    # Division rounds towards zero, but the day of a time before 1970 needs rounding down.
     down = pc.if_else(pc.less(micros, 0), _MICROSECONDS_A_DAY - 1, 0)
     days = pc.divide(pc.subtract(micros, down), _MICROSECONDS_A_DAY)
     return pc.add(micros, pc.multiply(_shift(days), _MICROSECONDS_A_DAY)).cast(timestamps.type)
 
 
 def _shift(days: pa.Array) -> pa.Array:
-    """How many days to add to days of the Julian count (int64): 10 are taken away in the 16th century."""
+    """Return the days to add to Julian day numbers (int64), such as -10 in the 16th century."""
     since = pc.add(days, _DAYS_BEFORE - _MARCH_OF_YEAR_0)
     year = pc.divide(pc.add(pc.multiply(since, 4), 3), 1_461)
     century = pc.subtract(pc.divide(year, 100), _CENTURIES_BEFORE)

@@ -1,9 +1,14 @@
-"""The rows of one data file, batch by batch.
+"""The reader of one data file, batch by batch.
 
-Each batch goes through the same steps: 1. the Parquet leaves that are needed, of the row groups that may matter;
-2. columns with the table's names and types, constants for partition columns, nulls for what the file lacks; 3. which
-rows count, by position, by key and by predicate; 4. the result's columns of those rows. How many rows a batch has is
-decided in `batch_sizes`. Where columns are is worked out once for files of one schema: tables may have thousands.
+The steps for each batch:
+
+1. Read the required Parquet leaves of the selected row groups.
+2. Convert columns to the table's names and types. Partition columns are constants, and missing columns are null.
+3. Select rows by position, by key and by predicate.
+4. Return the result's columns of these rows.
+
+`batch_sizes` determines the rows of a batch. Files of the same schema share the search for columns, because a table may
+have thousands of them.
 """
 
 from __future__ import annotations
@@ -57,17 +62,17 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore
 
-# A column that the file does not have.
+# The facts about a column that the file does not have.
 _NO_VALUE = ColumnFacts(may_be_value=False)
 
 
 def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The rows of a file (or of its part) in the schema of the result, in the order of the file; no empty batches.
+    """Yield the rows of a file (or of its part) in the result's schema, in the order of the file, in non-empty batches.
 
     Raises:
-        CorruptDataFileError: the file or its deletion vector is missing, damaged, or of other types than the table.
-        CorruptLogError: a partition value is no value of its column.
-        UnsupportedFeatureError: times before 1900 follow a clock that only Spark knows.
+        CorruptDataFileError: the file or its deletion vector is missing or damaged, or its types do not fit the table.
+        CorruptLogError: a partition value is invalid.
+        UnsupportedFeatureError: timestamps before 1900 need a time zone table that only Spark has.
         StorageError: the operating system or the network failed.
     """
     name = decode_path(file.path)
@@ -92,7 +97,7 @@ def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Constant:
-    """A partition value, as the log spells it and as Arrow has it."""
+    """A partition value: its text in the log, and its Arrow scalar."""
 
     text: str | None
     scalar: pa.Scalar
@@ -100,9 +105,10 @@ class _Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """An open file and where it keeps what the reading wants.
+    """An open file with the locations of the columns to read.
 
-    `found` and `constants` stand for `reading.read`; `places` says which column of a raw batch each of `found` is.
+    Each column of `reading.read` is in `found` or in `constants`. `places` has the index of each column of `found` in a
+    raw batch.
     """
 
     parquet: pq.ParquetFile
@@ -144,21 +150,21 @@ class _Source:
         )
 
     def chosen(self, file: DataFile, marks: RowMarks) -> list[RowGroups]:
-        """The row groups to read."""
+        """Return the row groups to read."""
         groups = in_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
         if self.reading.predicate != EVERYTHING:
             groups = that_may_match(groups, self.reading.predicate, self._facts)
         return [each for each in groups if marks.may_have_rows(each.rows, with_deleted=self.reading.keeps_deleted)]
 
     def batches(self, run: RowGroups) -> Iterator[pa.RecordBatch]:
-        """The raw columns of a run of row groups, with the leaves that are needed.
+        """Yield raw batches of adjacent row groups, with only the required leaves.
 
-        The bytes of one batch decide on the rows of the next: the reader looks at its batch size before each.
+        The bytes of one batch determine the rows of the next, because the reader takes its batch size before each.
         """
         leaves = sorted({leaf for column in self.found if column is not None for leaf in column.leaves})
         reader = self.parquet.reader
         filler = sum(self._filler(index, 1).nbytes for index, column in enumerate(self.found) if column is None)
-        # `ParquetFile` itself takes dotted paths, which are ambiguous when a name holds a dot.
+        # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
         batches = reader.iter_batches(
             first_rows(self.reading.limits, self.footer, run, leaves, filler),
             row_groups=list(run.groups),
@@ -170,7 +176,7 @@ class _Source:
             yield batch
 
     def rows_of(self, batch: pa.RecordBatch, first_row: int, marks: RowMarks, name: str) -> pa.RecordBatch:
-        """The result's rows of a raw batch whose first row has the position `first_row`."""
+        """Return the result's rows of a raw batch whose first row has the position `first_row`."""
         reading, count = self.reading, batch.num_rows
         whole = assembled([self._column(batch, index) for index in range(len(self.found))], reading.read_arrow, count)
         not_deleted = marks.kept(first_row, count)
@@ -187,7 +193,7 @@ class _Source:
     def _result(
         self, whole: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
     ) -> pa.RecordBatch:
-        """The columns that were asked for, in their order, of all rows of a batch."""
+        """Return the result's columns, in order, of all rows of a batch."""
         items = zip(self.reading.projection.items, self.reading.result, strict=True)
         arrays = [
             _fact(item, first_row, whole.num_rows, name, not_deleted)
@@ -222,14 +228,14 @@ class _Source:
             ) from error
 
     def _filler(self, index: int, count: int) -> pa.Array:
-        """That many values of a column that does not come from the file."""
+        """Return `count` values of a column that does not come from the file."""
         f = self.reading.read_arrow.field(index)
         if f.name in self.constants:
             return pa.repeat(self.constants[f.name].scalar, count)
         return pa.nulls(count, f.type)
 
     def _facts(self, group: int, path: Path) -> ColumnFacts:
-        """What is known of a column of the predicate in one row group."""
+        """Return the facts about a column of the predicate in one row group."""
         first = self.reading.read.find(path[0])
         if first is not None and first.name in self.constants:
             return facts_from_partition(self.constants[first.name].text, first.type)
@@ -244,21 +250,21 @@ class _Source:
 
 
 def assembled(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
-    """A record batch, also of no columns, which still has rows."""
+    """Assemble a record batch, which has `num_rows` rows even without columns."""
     if arrays:
         return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
     return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
 
 
 def _places(layout: Layout, found: Sequence[FoundColumn | None]) -> tuple[int | None, ...]:
-    """Which column of a raw batch each column is: a batch has those that are read, in the order of the file."""
+    """Return the index of each column in a raw batch, which has the columns to read in the order of the file."""
     owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in found]
     ranks = {owner: rank for rank, owner in enumerate(sorted({each for each in owners if each is not None}))}
     return tuple(None if owner is None else ranks[owner] for owner in owners)
 
 
 def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
-    """The partition columns that are read, by the names that users know."""
+    """Return the values of the partition columns to read, by logical name."""
     keys = reading.table.partition_keys
     constants = {}
     for logical, physical in zip(reading.read, reading.read_physical, strict=True):
@@ -285,7 +291,7 @@ def _fact(item: MetadataColumn, first_row: int, count: int, name: str, not_delet
 
 
 def _leaf(field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData) -> Convert | None:
-    """What the file's calendar asks for; None where it counts days as the table does."""
+    """Return the conversion of a leaf from the file's calendar; None if it is Gregorian."""
     if types.is_date(field.type) and calendar.julian_datetime:
         return lambda array: fit(gregorian_dates(array), target)
     if types.is_timestamp(field.type) and is_julian(field, calendar, footer):

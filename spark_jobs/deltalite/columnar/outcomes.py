@@ -1,11 +1,12 @@
-"""What a predicate can be for the rows of one file: a set out of TRUE, FALSE and NULL.
+"""The possible truth values of a predicate for the rows of a file: a subset of TRUE, FALSE and NULL.
 
-Each column of a file is described by bounds that hold for all its rows. From them the set of possible truths is
-computed bottom up: AND, OR and NOT combine sets as Kleene's logic combines values, so a negation needs no rewriting
-and is never wrong. Predicates are bound (`binding.py`), so that bounds and literals compare. The set may be too
-large, never too small: a file is safely skipped when TRUE is not in it, and a set of one element is the answer for
-every row. The rules are written in operations on bit masks, so that they serve one file (`ColumnFacts`) and many files
-at once (`fact_columns.FactColumn`). Nothing here knows where bounds come from; `file_facts.py` reads them from the log.
+Bounds describe each column for all rows of a file. The set of possible truth values follows from them bottom up: AND,
+OR and NOT combine sets as Kleene's logic combines values. Predicates are bound (`binding.py`), so bounds and literals
+are comparable. The set may be too large, but never too small. A file without TRUE in the set is safe to skip, and a set
+of one element holds for every row.
+
+The rules are operations on bit masks, so they apply to one file (`ColumnFacts`) and to many files at once
+(`fact_columns.FactColumn`). `file_facts.py` reads the bounds from the log.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from deltalite.columnar.masks import Masks
 
 
-# A set of truths, as a mask: a table may have a million files, and an enum.Flag costs a microsecond an operation.
+# A set of truth values as a mask. An enum.Flag would take a microsecond per operation, and a table may have a million
+# files.
 Outcomes = int
 TRUE: Final = 1
 FALSE: Final = 2
@@ -45,13 +47,13 @@ NULL: Final = 4
 ANY: Final = TRUE | FALSE | NULL
 
 Mask: TypeAlias = "int | Masks"
-"""A mask for one file, or one for each of many. As an answer to a question it is `ANY` for yes and 0 for no."""
+"""A mask for one file, or one per file for many. As the answer to a question, `ANY` is yes and 0 is no."""
 Relations: TypeAlias = tuple[Mask, Mask, Mask]
 """Whether a value may be less than a literal, equal to it, and greater."""
 
 
 class Facts(Protocol):
-    """What is known of a column in one file, or in each of many."""
+    """The facts about a column in one file, or in each of many."""
 
     @property
     def nulls(self) -> Mask:
@@ -65,9 +67,9 @@ class Facts(Protocol):
         """How the values may compare with a literal that is not null."""
 
     def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """`relations` to those of the literals that decide whether a value may equal one of them, or always does.
+        """Return `relations` to the literals that decide whether a value may equal one of them, or always does.
 
-        The literals are not null, and in the order of `In`.
+        The literals are not null, and have the order of `In`.
         """
 
     def beginnings(self, length: int) -> Facts:
@@ -76,11 +78,11 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFacts:
-    """What holds for a column in every row of a file.
+    """The facts about a column that hold for every row of a file.
 
-    `low` and `high` bound the values that are neither null nor NaN, inclusive; None is no bound. `high_may_be_cut` says
-    that a string `high` may be only the beginning of the true one. A file whose rows all have one value has it as both
-    bounds, NaN too, and then `may_be_nan` is False.
+    `low` and `high` are inclusive bounds of the values that are neither null nor NaN; None means no bound. With
+    `high_may_be_cut`, a string `high` may be only a prefix of the true maximum. If all rows have the same value, both
+    bounds are that value, even NaN, and `may_be_nan` is False.
     """
 
     low: Any = None
@@ -110,10 +112,10 @@ class ColumnFacts:
         return ANY if from_low < 0 else 0, ANY if equal else 0, ANY if greater else 0
 
     def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """`relations` to the first literal that is not below `low`, and to NaN.
+        """Return `relations` to the first literal that is not below `low`, and to NaN.
 
-        Literals before that one are out of bounds. If it is above `high`, then so are those behind it: strings that
-        begin with a cut `high` follow it directly.
+        Earlier literals are below the bounds. If that literal is above `high`, later ones are too, because strings that
+        begin with a truncated `high` directly follow it in the order.
         """
         literal_of_nan = literals[-1:] if literals and is_nan(literals[-1]) else ()
         if is_nan(self.low):
@@ -122,7 +124,7 @@ class ColumnFacts:
         return [self.relations(literal) for literal in (*literals[first : first + 1], *literal_of_nan)]
 
     def beginnings(self, length: int) -> ColumnFacts:
-        """The facts about the first `length` characters of the strings: a bound that is as long is known as a whole."""
+        """Return the facts about the first `length` characters of the strings; a bound of that length is exact."""
         low = None if self.low is None else self.low[:length]
         if self.high is None:
             return replace(self, low=low)
@@ -130,9 +132,9 @@ class ColumnFacts:
         return replace(self, low=low, high=self.high[:length], high_may_be_cut=may_be_cut)
 
     def _may_be_cut_below(self, literal: Any) -> bool:
-        """Whether `high` may be the beginning of a longer value at or above the literal.
+        """Whether `high` may be the prefix of a longer value at or above the literal.
 
-        Delta pads a cut maximum so that it stays above; this guards against a writer that only cuts.
+        Delta appends a character to a truncated maximum so that it stays an upper bound; other writers may not.
         """
         return self.high_may_be_cut and bool(literal.startswith(self.high))
 
@@ -153,14 +155,14 @@ _TRUE_FOR = {
 
 
 def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:
-    """The truths that a bound predicate may have for the rows of a file; `facts_of` describes a column by its path."""
+    """Return the truth values that a bound predicate may have in a file; `facts_of` returns a column's facts."""
     possible = combined(predicate, lambda leaf: leaf_outcomes(leaf, facts_of(leaf.column)))
     assert isinstance(possible, int)  # noqa: S101  the facts are those of one file
     return possible
 
 
 def combined(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
-    """The truths that a predicate may have, from those of its leaves."""
+    """Return the truth values that a predicate may have, from those of its leaves."""
     match predicate:
         case Constant(truth):
             return NULL if truth is None else TRUE if truth else FALSE
@@ -179,7 +181,7 @@ def combined(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
 
 
 def leaf_outcomes(leaf: Leaf, facts: Facts) -> Mask:
-    """The truths that a bound predicate on one column may have."""
+    """Return the truth values that a bound predicate on one column may have."""
     match leaf:
         case IsNull():
             return _null_test(facts)
@@ -200,7 +202,7 @@ def _negation(possible: Mask) -> Mask:
 
 
 def _conjunction(possible: Iterable[Mask]) -> Mask:
-    """FALSE where one is FALSE, TRUE where all are, and NULL where one is and the others are NULL or TRUE."""
+    """Return the AND: FALSE if one is FALSE, TRUE if all are TRUE, else NULL."""
     left: Mask = TRUE
     for right in possible:
         left_not_false, right_not_false = left | (left & TRUE) << 2, right | (right & TRUE) << 2
@@ -242,12 +244,12 @@ def _membership(facts: Facts, values: tuple[Any, ...]) -> Mask:
 
 
 def _no(answer: Mask) -> Mask:
-    """The opposite answer: 0 for `ANY`, `ANY` for 0."""
+    """Return the opposite answer: 0 for `ANY`, and `ANY` for 0."""
     return answer ^ ANY
 
 
 def _order(left: Any, right: Any) -> int:
-    """Less (-1), equal (0) or greater (1), as Spark orders: NaN equals NaN and is above everything; -0.0 equals 0.0."""
+    """Compare as Spark does: -1, 0 or 1. NaN equals NaN and is above every number; -0.0 equals 0.0."""
     if isinstance(left, float) or isinstance(right, float):
         left_nan, right_nan = is_nan(left), is_nan(right)
         if left_nan or right_nan:

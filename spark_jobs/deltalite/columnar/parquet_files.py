@@ -1,8 +1,8 @@
-"""Opening the table's Parquet files, one by one, through the store.
+"""Opening of the table's Parquet files through the store.
 
-Only `ParquetFile` over an open handle is used: the dataset interface over Python file systems has been seen to abort
-the process at its end. A file that the log names and that is missing, or is no Parquet, is a `CorruptDataFileError`
-with its path; storage that does not answer stays a `StorageError`. Footers are read in a bounded pool of threads.
+The module uses only `ParquetFile` with an open handle, because Arrow's dataset interface with Python file systems can
+abort the process at exit. A missing file, or one that is not Parquet, raises `CorruptDataFileError` with its path.
+Storage that does not answer raises `StorageError`. Footers are read in a bounded thread pool.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class OpenedFile:
 
 @contextmanager
 def open_parquet(store: LogStore, name: str) -> Iterator[pq.ParquetFile]:
-    """One data file, by its real (decoded) name; as `open_data_file`, without its size."""
+    """Open a data file by its decoded name, as `open_data_file` does, without its size."""
     with open_data_file(store, name) as opened:
         yield opened.parquet
 
 
 @contextmanager
 def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
-    """One data file, by its real (decoded) name. What reading it raises in the block is translated too.
+    """Open a data file by its decoded name. Errors of reads inside the block are converted too.
 
-    Timestamps stored as int96 appear in microseconds. Pages are read as they are needed, so that a row group need not
-    fit into memory; for each column that is read, a page, a dictionary and a buffer of at most 256 KB are held.
+    Timestamps stored as int96 are read in microseconds. Pages are read on demand, so that a row group need not fit into
+    memory. Each column takes a page, a dictionary and a buffer of at most 256 KB.
 
     Raises:
-        CorruptDataFileError: the file is missing, is no Parquet or is damaged.
+        CorruptDataFileError: the file is missing or damaged, or is not Parquet.
         StorageError: the operating system or the network failed.
     """
     try:
@@ -65,7 +65,7 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
         raise CorruptDataFileError(
             f"The data file '{name}' of the table {store.root} does not exist.", remedy=_MISSING
         ) from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:  # the names in a footer are not checked by Arrow
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # Arrow does not validate the names in a footer
         raise _damaged(store, name, error) from error
     except OSError as error:
         # Arrow reports damaged pages as an OSError too, but only the operating system gives an errno.
@@ -77,12 +77,12 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
 
 
 def read_footers(store: LogStore, names: Sequence[str]) -> list[pq.FileMetaData]:
-    """The footers of data files, by their real names, in the order given; errors as for `open_parquet`."""
+    """Read the footers of data files by their decoded names, in order; errors are those of `open_parquet`."""
     return [footer for footer, _ in read_sized_footers(store, names)]
 
 
 def read_sized_footers(store: LogStore, names: Sequence[str]) -> list[tuple[pq.FileMetaData, int]]:
-    """As `read_footers`, each with the size of its file in bytes."""
+    """Read footers as `read_footers` does, each with the size of its file in bytes."""
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(names)), thread_name_prefix="footer") as pool:

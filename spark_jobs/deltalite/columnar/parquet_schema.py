@@ -1,8 +1,8 @@
-"""The schema of a Parquet file that another writer made, as Delta's.
+"""Conversion of the schema of another writer's Parquet file to a Delta schema.
 
-Arrow's reading of a footer is taken, but for what it does not tell: a timestamp stored as int96 is an instant, as all
-engines that write it mean it, and times in nanoseconds are refused, which Arrow has and Spark does not read. Nothing is
-NOT NULL: that a file has no null says nothing of the next one. Protocol: Schema Serialization Format.
+The conversion uses Arrow's schema, with two exceptions. A timestamp stored as int96 is an instant, as in all engines
+that write int96. Timestamps in nanoseconds are rejected, because Spark does not read them. No column is NOT NULL,
+because other files may have nulls. Protocol: Schema Serialization Format.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 
 
 def schema_of_file(footer: pq.FileMetaData) -> StructType:
-    """The columns of a file, each of which may be null.
+    """Return the columns of a file, all nullable.
 
     Raises:
-        SchemaMismatchError: a column has a type that no Delta table has, or two differ only in case.
+        SchemaMismatchError: a column has a type that Delta does not support, or two names differ only in case.
     """
     leaves = iter(range(footer.num_columns))
     fields = [_field(field, footer, leaves, field.name) for field in footer.schema.to_arrow_schema()]
@@ -39,7 +39,7 @@ def schema_of_file(footer: pq.FileMetaData) -> StructType:
 
 
 def int96_leaves(footer: pq.FileMetaData) -> tuple[int, ...]:
-    """The places of the columns that are stored as int96."""
+    """Return the positions of the Parquet columns that are stored as int96."""
     return tuple(at for at in range(footer.num_columns) if footer.schema.column(at).physical_type == "INT96")
 
 
@@ -48,7 +48,7 @@ def _field(field: pa.Field, footer: pq.FileMetaData, leaves: Iterator[int], path
 
 
 def _type(data_type: pa.DataType, footer: pq.FileMetaData, leaves: Iterator[int], path: str) -> pa.DataType:
-    """The type, in which each leaf is held against its Parquet column; leaves come in the file's order."""
+    """Return the type, corrected by the Parquet column of each leaf; `leaves` are in the file's order."""
     stored = data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
     if types.is_struct(stored):
         return pa.struct([_field(f, footer, leaves, f"{path}.{f.name}") for f in stored])

@@ -1,8 +1,7 @@
-"""How many records files have, as their statistics say, for many files at once.
+"""The number of records of many files, from their statistics.
 
-Writers put `numRecords` first, so a short prefix of the JSON answers for nearly all of them and a million texts are no
-loop in Python; the rest is parsed. Rows that a deletion vector marks are among the records. Protocol: Per-file
-Statistics.
+Most writers put `numRecords` first, so Arrow reads it from a short prefix of the JSON, without a loop in Python. Only
+the other texts are parsed. The number includes soft-deleted rows. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _PREFIX_BYTES = 40
 
 
 def num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`numRecords` of each statistics text as int64, null where it does not say."""
+    """Return `numRecords` of each statistics text as int64; null if it is missing."""
     prefix = pc.binary_slice(stats.cast(pa.binary()), 0, _PREFIX_BYTES).cast(pa.string(), safe=False)
     found = pc.struct_field(pc.extract_regex(prefix, _NUM_RECORDS_FIRST), "count").cast(pa.int64())
     if found.null_count == stats.null_count:

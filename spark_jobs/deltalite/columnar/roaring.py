@@ -1,11 +1,13 @@
-"""Roaring bitmaps: from bytes to sorted row positions.
+"""The decoder of roaring bitmaps: from bytes to sorted row positions.
 
 A deletion vector is a magic number and a sequence of 32-bit roaring bitmaps, each with the upper 32 bits of its values
-as its key. A bitmap has up to 65,536 containers, one for each value of the next 16 bits, and a container is a sorted
-array, a bitmap of 65,536 bits, or a list of runs. Bytes are read twice: first the headers, which say how many values
-there are, and only when they agree with what is expected the values themselves, so that a damaged header never
-allocates memory. Values are made container by container in Arrow. What is not strictly increasing, ends early or
-counts wrongly is a `MalformedBitmapError`. Protocol: Deletion Vector Format; RoaringFormatSpec.
+as its key. A bitmap has up to 65,536 containers, one for each value of the next 16 bits. A container is a sorted array,
+a bitmap of 65,536 bits, or a list of runs.
+
+The decoder reads the headers first, and compares their number of values with the expected one. Only then it reads the
+values, so that a damaged header never allocates memory. It decodes the values with Arrow, container by container.
+Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`. Protocol: Deletion
+Vector Format; RoaringFormatSpec.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 PORTABLE_MAGIC: Final = 1681511377
-# Written before the format was standardised, and still read by Spark.
+# The format before standardization, which Spark still reads.
 NATIVE_MAGIC: Final = 1681511376
 
 _COOKIE_WITH_RUNS: Final = 12347
@@ -36,7 +38,7 @@ _MAX_KEYS: Final = 2**31
 
 
 class MalformedBitmapError(ValueError):
-    """The bytes are no roaring bitmap of the expected cardinality; the message says why, without a full stop."""
+    """The bytes are not a valid bitmap of the expected cardinality; the message is the reason, without a full stop."""
 
 
 class _Kind(Enum):
@@ -47,7 +49,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Container:
-    """Where the values of one container stand: `base` is to be added to its 16-bit values."""
+    """The bytes of one container; `base` is the number to add to its 16-bit values."""
 
     kind: _Kind
     base: int
@@ -56,12 +58,12 @@ class _Container:
 
 
 def decode(data: bytes | memoryview, cardinality: int) -> pa.Int64Array:
-    """The values of a serialized deletion vector (magic number first), strictly increasing and not negative.
+    """Decode a serialized deletion vector (magic number first) to values that are increasing and not negative.
 
-    Bytes behind the last bitmap are ignored, as Spark does.
+    Bytes after the last bitmap are ignored, as in Spark.
 
     Raises:
-        MalformedBitmapError: the bytes break the format, or do not hold exactly `cardinality` values.
+        MalformedBitmapError: the bytes are not valid, or do not have exactly `cardinality` values.
     """
     containers = list(_containers(_Reader(memoryview(data))))
     held = sum(container.cardinality for container in containers)
@@ -76,7 +78,7 @@ def decode(data: bytes | memoryview, cardinality: int) -> pa.Int64Array:
 
 
 class _Reader:
-    """Takes bytes from the front, never more than there are."""
+    """A reader of bytes from the front, which raises `MalformedBitmapError` at a premature end."""
 
     __slots__ = ("_rest",)
 
@@ -97,7 +99,7 @@ class _Reader:
 def _containers(reader: _Reader) -> Iterator[_Container]:
     match reader.number("<I"):
         case magic if magic == PORTABLE_MAGIC:
-            # A count that lies ends with the bytes: each bitmap takes some.
+            # A wrong count ends the loop with an error, because each bitmap takes bytes.
             for _ in range(_count(reader.number("<q"))):
                 key = reader.number("<I")
                 if key >= _MAX_KEYS:
@@ -132,7 +134,7 @@ def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
         raise MalformedBitmapError(f"a bitmap has {count} containers, more than {CONTAINER_SIZE}")
     headers = reader.take(4 * count)
     if has_offsets:
-        # Containers follow each other without a gap, so where they begin is known; readers of Spark skip this too.
+        # Containers are adjacent, so their offsets are known; Spark's reader skips the table too.
         reader.take(4 * count)
     for index, (container_key, cardinality_less_one) in enumerate(struct.iter_unpack("<HH", headers)):
         cardinality = cardinality_less_one + 1
@@ -161,7 +163,7 @@ def _values(container: _Container) -> pa.Int64Array:
 
 
 def _of_runs(container: _Container) -> pa.Array:
-    """A run is its first value and its length less one in 16 bits each: one 32-bit number with the length on top."""
+    """Decode runs. A run is a 32-bit number: the first value in the lower 16 bits, the length less one in the upper."""
     runs = _array(pa.uint32(), len(container.data) // 4, container.data).cast(pa.int64())
     firsts, less_one = pc.bit_wise_and(runs, 0xFFFF), pc.shift_right(runs, 16)
     lengths = pc.add(less_one, 1)
@@ -171,7 +173,7 @@ def _of_runs(container: _Container) -> pa.Array:
         raise MalformedBitmapError(f"a container's runs hold {held} rows where its header says {container.cardinality}")
     if pc.max(pc.add(firsts, less_one)).as_py() >= CONTAINER_SIZE:
         raise MalformedBitmapError("a run goes on beyond its container")
-    # The value at place i of a run that begins at place b is its first value plus i - b.
+    # The value at index i of a run that begins at index b is its first value plus i - b.
     ahead = pc.subtract(firsts, pc.subtract(ends, lengths))
     spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), ahead))
     return pc.add(spread, places().slice(0, held))
@@ -179,10 +181,10 @@ def _of_runs(container: _Container) -> pa.Array:
 
 @cache
 def places() -> pa.Int64Array:
-    """0, 1, 2, ... for as many values as a container holds."""
+    """Return 0, 1, 2, ... up to the size of a container."""
     return pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
 
 
 def _array(data_type: pa.DataType, length: int, data: memoryview) -> pa.Array:
-    """Little-endian values as an Arrow array; copied, since Arrow wants them aligned."""
+    """Convert little-endian values to an Arrow array, with a copy, because Arrow needs aligned memory."""
     return pa.Array.from_buffers(data_type, length, [None, pa.py_buffer(data.tobytes())])

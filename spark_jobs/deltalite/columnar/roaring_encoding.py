@@ -1,9 +1,8 @@
-"""Roaring bitmaps: from sorted row positions to bytes.
+"""The encoder of roaring bitmaps: from sorted row positions to bytes.
 
-The counterpart of `roaring`, in the portable layout: positions are divided by their upper 32 bits into bitmaps and by
-the next 16 into containers. A container of up to 4,096 values is a sorted array, any other a bitmap; runs are for
-readers only. Values stay in Arrow: only containers pass through Python. Protocol: Deletion Vector Format;
-RoaringFormatSpec.
+It writes the portable layout, which `roaring` decodes. The upper 32 bits of a position select the bitmap, and the next
+16 bits the container. A container of up to 4,096 values is a sorted array, any other a bitmap; the encoder writes no
+runs. Python loops over containers, not over values. Protocol: Deletion Vector Format; RoaringFormatSpec.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.roaring import CONTAINER_SIZE, COOKIE_WITHOUT_RUNS, MAX_IN_ARRAY, PORTABLE_MAGIC, places
 
-# Where the containers of a bitmap begin is said in 32 bits for each of them.
+# The bytes of each number in the header of a bitmap, including the offset of each container.
 _HEADER_BYTES = 4
 
 
 def encode(positions: pa.Int64Array) -> bytes:
-    """The serialized deletion vector (magic number first) of positions that are strictly increasing, not negative."""
+    """Serialize a deletion vector (magic number first); positions are strictly increasing and not negative."""
     bitmaps = [(key, list(containers)) for key, containers in groupby(_containers(positions), lambda c: c[0] >> 16)]
     header = struct.pack("<Iq", PORTABLE_MAGIC, len(bitmaps))
     return header + b"".join(struct.pack("<I", key) + _bitmap32(containers) for key, containers in bitmaps)
 
 
 def _containers(positions: pa.Int64Array) -> Iterator[tuple[int, pa.Int64Array]]:
-    """The containers with their upper 48 bits, and the lower 16 of their values."""
+    """Yield each container: the upper 48 bits of its positions, and the array of their lower 16 bits."""
     if not len(positions):
         return
     encoded = pc.run_end_encode(pc.shift_right(positions, 16))
@@ -40,7 +39,7 @@ def _containers(positions: pa.Int64Array) -> Iterator[tuple[int, pa.Int64Array]]
 
 
 def _bitmap32(containers: list[tuple[int, pa.Int64Array]]) -> bytes:
-    """Cookie, number of containers, their keys and cardinalities, where they begin, and the containers."""
+    """Serialize a bitmap: cookie, number of containers, keys and cardinalities, offsets, and the containers."""
     headers = b"".join(struct.pack("<HH", key & 0xFFFF, len(values) - 1) for key, values in containers)
     bodies = [_container(values) for _, values in containers]
     begin = 2 * _HEADER_BYTES + len(headers) + _HEADER_BYTES * len(bodies)
@@ -59,6 +58,6 @@ def _container(values: pa.Int64Array) -> bytes:
 
 
 def _bytes_of(values: pa.Array, size: int) -> bytes:
-    """The values' own buffer, which begins with the first of them: they have just been made."""
+    """Return the first `size` bytes of the values' buffer; `values` is a new array and not a slice."""
     data: bytes = values.buffers()[1].to_pybytes()[:size]
     return data

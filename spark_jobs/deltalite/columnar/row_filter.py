@@ -1,8 +1,8 @@
-"""A predicate evaluated on record batches, with SQL's truths.
+"""Evaluation of a predicate on record batches, with SQL's three-valued logic.
 
-Each part becomes a boolean array in which null is SQL's NULL, and only rows whose truth is TRUE pass. Floating point
-compares as in Spark, where NaN equals NaN and is above every number; Arrow compares it as IEEE does, so that case is
-written out. Exact numbers compare exactly, whatever the scale of the literal. Columns have the table's Arrow types.
+Each part becomes a boolean array in which null is SQL's NULL; a filter keeps only TRUE rows. Floating point compares as
+in Spark, where NaN equals NaN and is above every number. Arrow compares NaN as IEEE does, so NaN has its own code.
+Integers and decimals compare exactly, with any scale of the literal. Columns have the table's Arrow types.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KERNELS: dict[Operator, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     Operator.GT: pc.greater,
     Operator.GT_EQ: pc.greater_equal,
 }
-# What a comparison is for NaN against a number, and for a number against NaN.
+# The operators that are TRUE for NaN and a number, for a number and NaN, and for NaN and NaN.
 _NAN_ABOVE = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
 _NUMBER_BELOW = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
 _NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}
@@ -51,7 +51,7 @@ _WIDEST_DECIMAL = 76
 
 
 def truths(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C901  one arm a kind
-    """The truth of a bound predicate for each row: a boolean array with null for NULL."""
+    """Return the truth value of a bound predicate for each row: a boolean array with null for NULL."""
     match predicate:
         case Constant(truth):
             return _constant(truth, batch.num_rows)
@@ -86,7 +86,7 @@ def _constant(truth: bool | None, length: int) -> pa.Array:  # noqa: FBT001  a v
 
 
 def column_values(batch: pa.RecordBatch, column: Path) -> pa.Array:
-    """The values of a column or of a struct's member, null where the struct is null."""
+    """Return the values of a column or of a struct's field; null if the struct is null."""
     array = batch.column(batch.schema.names.index(column[0]))
     for name in column[1:]:
         array = pc.struct_field(array, [array.type.get_field_index(name)])
@@ -94,20 +94,20 @@ def column_values(batch: pa.RecordBatch, column: Path) -> pa.Array:
 
 
 def _is_among(array: pa.Array, values: tuple[Any, ...]) -> pa.Array:
-    """Whether each value equals one of `values`, as `In` says."""
+    """Return whether each value equals one of `values`, as `In` defines it."""
     literals = [value for value in values if value is not None]
     known = None if types.is_floating(array.type) else exact_values(literals, array.type)
     if known is None:
         equals = (_compare(array, Operator.EQ, value) for value in values)
         return reduce(pc.or_kleene, equals, _constant(False, len(array)))
     found = pc.is_in(array, value_set=known)
-    # Where none is equal, a null on either side makes the answer NULL; no values at all are FALSE also for a null.
+    # If no value is equal, a null on either side makes the answer NULL. An empty list is FALSE, also for a null.
     certain = len(literals) == len(values) and (pc.is_valid(array) if values else True)
     return pc.if_else(pc.or_(found, certain), found, pa.scalar(None, pa.bool_()))
 
 
 def exact_values(literals: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
-    """The literals in a column's type; None where one of them has no place there."""
+    """Return the literals in a column's type; None if one of them does not fit exactly."""
     try:
         return pa.array([_integral(literal, data_type) for literal in literals], data_type)
     except (OverflowError, pa.ArrowException):
@@ -132,7 +132,7 @@ def _compare_floats(array: pa.Array, operator: Operator, literal: float) -> pa.A
 
 
 def _comparable(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:
-    """Both sides in one type that holds either exactly: the column's own where it can be, which is far cheaper."""
+    """Convert both sides to a type that holds both exactly: the column's type if possible, which is far cheaper."""
     try:
         return array, pa.scalar(_integral(literal, array.type), array.type)
     except (OverflowError, pa.ArrowException):
@@ -140,10 +140,10 @@ def _comparable(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:
 
 
 def _integral(literal: Any, data_type: pa.DataType) -> Any:
-    """A decimal for an integer column as the integer it is; Arrow would cut off its fraction without a word.
+    """Convert a decimal literal for an integer column to an int, because Arrow would silently truncate its fraction.
 
     Raises:
-        OverflowError: it has a fraction.
+        OverflowError: the decimal has a fraction.
     """
     if not (types.is_integer(data_type) and isinstance(literal, Decimal)):
         return literal

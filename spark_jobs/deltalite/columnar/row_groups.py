@@ -1,10 +1,9 @@
-"""Which row groups of a data file are read.
+"""The selection of a data file's row groups, from its footer.
 
-Two questions, answered from the footer. Which row groups belong to a range of bytes: those whose middle lies in it, so
-that ranges which tile a file share out its row groups, each to one of them. And which can hold a row that a predicate
-selects: a row group is passed over only where its statistics prove that the predicate is TRUE for none of its rows.
-Only what is certain counts as a bound; NaN is never among the bounds and a string's bounds may be cut short.
-Protocol: Parquet's own; Delta says nothing about row groups.
+A range of bytes selects the row groups whose middle byte is in the range. If ranges cover a file without overlap, each
+row group belongs to exactly one. A predicate skips a row group only if the statistics prove that the predicate is TRUE
+for none of its rows. Only certain values are bounds: NaN is never a bound, and a string bound may be truncated. Source:
+the Parquet format, because the Delta protocol does not cover row groups.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _NANOSECONDS_IN_ONE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroups:
-    """Row groups that stand together in a file, and their rows by position."""
+    """Adjacent row groups of a file, and the positions of their rows."""
 
     groups: range
     rows: range
@@ -46,7 +45,7 @@ class RowGroups:
 class LeafColumn:
     """A leaf of the file that a predicate reads: its Parquet column, its type there, and its type in the table.
 
-    `has_bounds` says whether its smallest and largest values mean what they say: not in another calendar.
+    `has_bounds` is False if its minimum and maximum are not usable, because they are in another calendar.
     """
 
     position: int
@@ -59,7 +58,7 @@ FactsOfGroup = Callable[[int, Path], ColumnFacts]
 
 
 def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
-    """The row groups of a file that have rows, one by one."""
+    """Return the row groups of a file that have rows, each by itself."""
     found = []
     first_row = 0
     for group in range(footer.num_row_groups):
@@ -73,7 +72,7 @@ def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
 def in_range(
     groups: list[RowGroups], footer: pq.FileMetaData, start: int, length: int | None, file_bytes: int
 ) -> list[RowGroups]:
-    """Those whose middle byte is in the range; a middle beyond the file's end counts as its last byte."""
+    """Return the row groups whose middle byte is in the range; one after the file end counts as the last byte."""
     if start == 0 and length is None:
         return groups
     last = max(file_bytes - 1, 0)
@@ -83,12 +82,12 @@ def in_range(
 
 
 def that_may_match(groups: list[RowGroups], predicate: Predicate, facts_of: FactsOfGroup) -> list[RowGroups]:
-    """Those in which a bound predicate may be TRUE for a row; `facts_of` describes a column in one row group."""
+    """Return the row groups with a row for which a bound predicate may be TRUE; `facts_of` returns a column's facts."""
     return [each for each in groups if outcomes(predicate, partial(facts_of, each.groups.start)) & TRUE]
 
 
 def joined(groups: list[RowGroups]) -> list[RowGroups]:
-    """The same row groups (in the file's order), with neighbours as one."""
+    """Join adjacent row groups, which are in the file's order."""
     runs: list[RowGroups] = []
     for each in groups:
         if runs and runs[-1].rows.stop == each.rows.start:
@@ -101,7 +100,7 @@ def joined(groups: list[RowGroups]) -> list[RowGroups]:
 
 
 def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> ColumnFacts:
-    """What the footer says of a leaf outside lists and maps in one row group."""
+    """Return the facts about a leaf outside lists and maps in one row group."""
     rows = footer.row_group(group).num_rows
     statistics = footer.row_group(group).column(leaf.position).statistics
     unknown = ColumnFacts(may_be_nan=leaf.type in _FLOATING)
@@ -124,14 +123,14 @@ def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> Colu
 def _bounds(statistics: pq.Statistics, leaf: LeafColumn) -> tuple[Any, Any]:
     try:
         low, high = _bound(statistics, leaf, upper=False), _bound(statistics, leaf, upper=True)
-    except (ValueError, OverflowError, pa.ArrowException):  # beyond Python's calendar, or cut within a character
+    except (ValueError, OverflowError, pa.ArrowException):  # outside Python's calendar, or truncated within a character
         return None, None
-    # Contradictory bounds come from a writer that ordered them in another way.
+    # Contradictory bounds come from a writer with another order of values.
     return (None, None) if low is None or high is None or low > high else (low, high)
 
 
 def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
-    """The bound as the kind of value that literals of the column have; None where it is none for sure."""
+    """Return the bound as a Python value that is comparable with literals of the column; None if it is not certain."""
     stored, wanted = leaf.stored, leaf.type
     if types.is_timestamp(stored):
         raw = statistics.max_raw if upper else statistics.min_raw
@@ -140,7 +139,7 @@ def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
     if types.is_signed_integer(stored) and (wanted in _INTEGERS or isinstance(wanted, DecimalType)):
         return value if isinstance(value, int) else None
     if types.is_float32(stored) or types.is_float64(stored):
-        # Not a number is no bound, and comparing with it would be wrong for both.
+        # NaN is not a bound.
         return value if wanted in _FLOATING and isinstance(value, float) and value == value else None  # noqa: PLR0124
     if types.is_decimal(stored) and isinstance(wanted, DecimalType):
         return value if isinstance(value, Decimal) else None

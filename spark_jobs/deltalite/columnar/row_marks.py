@@ -1,7 +1,7 @@
-"""Which rows of one data file count, by their positions.
+"""The selection of a data file's rows by position.
 
-A deletion vector takes rows away; `only`, a second one, says which rows are looked at in the first place. Both are
-loaded once a file, and asked for each batch of neighbouring rows. Protocol: Deletion Vectors.
+A deletion vector removes rows. A second one, `only`, limits the rows to read. Both are loaded once per file, and
+applied to each batch. Protocol: Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowMarks:
-    """The positions of deleted rows, and those of the only rows to look at; None for none and for all."""
+    """The positions of deleted rows (None for none), and of the only rows to read (None for all)."""
 
     deleted: pa.Int64Array | None = None
     only: pa.Int64Array | None = None
 
     def may_have_rows(self, rows: range, *, with_deleted: bool) -> bool:
-        """Whether any of these rows is looked at, and, without the deleted ones, is left."""
+        """Whether any of these rows is to be read; deleted rows count only with `with_deleted`."""
         if self.only is not None and _count_within(self.only, rows) == 0:
             return False
         return with_deleted or self.deleted is None or _count_within(self.deleted, rows) < len(rows)
 
     def looked_at(self, first_row: int, count: int) -> pa.BooleanArray | None:
-        """Which of `count` rows from `first_row` on are looked at; None for all."""
+        """Return a mask of the `count` rows from `first_row` on that are to be read; None for all."""
         if self.only is None:
             return None
         others = kept_rows(self.only, first_row, count)
         return pa.repeat(pa.scalar(False), count) if others is None else pc.invert(others)
 
     def kept(self, first_row: int, count: int) -> pa.BooleanArray | None:
-        """Which of `count` rows from `first_row` on are not deleted; None for all."""
+        """Return a mask of the `count` rows from `first_row` on that are not deleted; None for all."""
         return None if self.deleted is None else kept_rows(self.deleted, first_row, count)
 
 
 def load_marks(store: LogStore, file: DataFile, num_rows: int, where: str) -> RowMarks:
-    """The marks of a file of `num_rows` rows; `where` is how errors call it.
+    """Load the marks of a file of `num_rows` rows; `where` is the file's name in errors.
 
     Raises:
-        CorruptDataFileError: a vector is missing or damaged, or marks rows that the file does not have.
+        CorruptDataFileError: a vector is missing or damaged, or has positions that the file does not have.
         StorageError: the operating system or the network failed.
     """
 

@@ -1,7 +1,7 @@
-"""The statistics of a file whose rows are marked as deleted: its bounds are wide from then on.
+"""The statistics of a file that gets a deletion vector: its bounds become wide.
 
-Numbers stay as they were written, digit by digit, since JSON's own way through Python would round those of decimals.
-Protocol: Per-file Statistics (`tightBounds`); Deletion Vectors: a file that has one says how many rows it holds.
+Numbers keep all their digits, because parsing them to Python's floats would round decimals.
+Protocol: Per-file Statistics (`tightBounds`); Deletion Vectors (a file with a vector must have `numRecords`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _DECODER = json.JSONDecoder()
 
 
 def with_wide_bounds(stats: str | None, num_records: int) -> str:
-    """Statistics (JSON) that say that bounds may be wider than the rows that are left, and how many rows there were."""
+    """Return the statistics (JSON) with `tightBounds` false and the number of records, deleted ones included."""
     members = dict(_members(stats or "{}"))
     members |= {"numRecords": str(num_records), "tightBounds": "false"}
     return "{" + ",".join(f"{json.dumps(key)}:{text}" for key, text in members.items()) + "}"
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """The members of an object with the text of their values; none where it is no JSON object."""
+    """Yield the members of a JSON object with the texts of their values; nothing if it is not an object."""
     try:
         if not isinstance(json.loads(text), dict):
             return
@@ -35,7 +35,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _skipped(text: str, at: int, separator: str) -> int:
-    """The first place that is neither white nor the separator."""
+    """Return the first index whose character is neither a blank nor the separator."""
     while text[at].isspace() or text[at] == separator:
         at += 1
     return at

@@ -1,9 +1,9 @@
-"""How long strings are cut for statistics, so that they stay bounds.
+"""Truncation of long strings for statistics, so that they stay valid bounds.
 
-Strings order by code points, as UTF-8 bytes do. A prefix is never above the string it was cut from, so a minimum is
-cut and nothing more; a maximum gets a character behind its prefix that is above the one that stood there. Lengths
-count UTF-16 units, as Delta's do, and no character is cut in half. The same bytes as delta-spark's are the aim: two
-engines then write the same statistics for the same file. Protocol: Per-file Statistics.
+Strings are ordered by code points, like UTF-8 bytes. A prefix is never above its string, so a minimum is only
+truncated. A truncated maximum gets one more character, which is above the first removed one. Lengths count UTF-16
+units, as in Delta, and no character is cut in half. The result equals delta-spark's, so both engines write the same
+statistics for the same file. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"
 _FIRST_OF_TWO_UNITS = 0x10000
-# A maximum may grow to this many times the prefix before it is given up.
+# A maximum may grow to this many times the prefix length; if that is not enough, it has no bound.
 _EXPANSION = 2
 
 
 def cut_min(text: str, prefix_length: int) -> str:
-    """The lower bound of `text` that has `prefix_length` UTF-16 units, or one more to keep its last character whole."""
+    """Truncate `text` to `prefix_length` UTF-16 units, or one more to keep its last character whole."""
     return text[: _cut_at(text, prefix_length)]
 
 
 def cut_max(text: str, prefix_length: int) -> str | None:
-    """An upper bound of `text` of about `prefix_length` UTF-16 units; None where none of twice that length exists."""
+    """Return an upper bound of `text` of about `prefix_length` UTF-16 units; None if twice is not enough."""
     end = _cut_at(text, prefix_length)
     while utf16_units(text[:end]) <= _EXPANSION * prefix_length:
         if end >= len(text):
@@ -35,12 +35,12 @@ def cut_max(text: str, prefix_length: int) -> str | None:
 
 
 def utf16_units(text: str) -> int:
-    """The length of `text` as Java counts it."""
+    """Return the length of `text` in UTF-16 units, as Java counts it."""
     return sum(1 if ord(character) < _FIRST_OF_TWO_UNITS else 2 for character in text)
 
 
 def _cut_at(text: str, units: int) -> int:
-    """How many characters reach `units` UTF-16 units; all of them where the text is shorter."""
+    """Return the number of characters that reach `units` UTF-16 units, or all if the text is shorter."""
     taken = 0
     for index, character in enumerate(text):
         if taken >= units:
