@@ -1,10 +1,10 @@
-"""The rows of a checkpoint: the state of a version, each row one action.
+"""The rows of a checkpoint: the state of a version, one action per row.
 
-They are the protocol, the metadata, each unexpired transaction, each domain, the active files and the tombstones that
-other readers may still need; never provenance or change files. Files come in blocks, so that the statistics of a large
-table are never spelled out all at once. Statistics stand as JSON, as a struct or as both, as the table's properties
-say; a checkpoint is no place for what a Parquet schema has no column for, so fields that are unknown here stay behind
-in the commits. Protocol: Checkpoints, Checkpoint Schema, Action Reconciliation (tombstone and transaction expiry).
+The rows are the protocol, the metadata, the unexpired transactions, the domains, the active files and the unexpired
+tombstones; never provenance or change files. Files are processed in blocks, so the statistics of a large table are
+never in memory all at once. The table's properties select statistics as JSON, as a struct, or both. The Parquet schema
+has no columns for unknown fields of actions, so a checkpoint drops them. Protocol: Checkpoints, Checkpoint Schema,
+Action Reconciliation (tombstone and transaction expiry).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ V2_TYPES: Mapping[str, pa.StructType] = {
 class CheckpointRows:
     """The rows of the checkpoint of a snapshot, and their schema.
 
-    `now_ms` is the moment (milliseconds UTC) by which tombstones have expired or have not.
+    `now_ms` is the time (milliseconds UTC) that decides which tombstones have expired.
     """
 
     def __init__(self, snapshot: Snapshot, *, now_ms: int) -> None:
@@ -78,7 +78,7 @@ class CheckpointRows:
         return {"add": self.layout.type, "remove": _with_data_change(REMOVE_TYPES)}
 
     def small_bodies(self) -> dict[str, list[dict[str, Any]]]:
-        """The actions that are no files, by their kind."""
+        """Return the actions other than file actions, by kind."""
         snapshot = self._snapshot
         return {
             "protocol": [to_json(snapshot.protocol)],
@@ -88,9 +88,9 @@ class CheckpointRows:
         }
 
     def files(self) -> Iterator[tuple[str, pa.StructArray]]:
-        """The active files and the unexpired tombstones, as (`add` or `remove`, rows) in blocks.
+        """Yield the active files and the unexpired tombstones in blocks, as (`add` or `remove`, rows).
 
-        Raises `StartAgain`, as `Snapshot.file_blocks` does.
+        Raises `StartAgain`, as `Snapshot.file_blocks`.
         """
         columns = [name for name in ADD_TYPES if name != "stats" or self.layout.has_statistics]
         for block in _evened(self._snapshot.file_blocks(columns, most_rows=_READ_ROWS)):
@@ -101,10 +101,10 @@ class CheckpointRows:
 
 
 class AddLayout:
-    """The columns of a table's active files in a checkpoint, as its properties ask for them.
+    """The columns of a table's active files in a checkpoint, as its properties require.
 
-    `statistics` and `partition_values` make the structs, where the table wants structs; `as_json` says whether it wants
-    the texts.
+    `statistics` and `partition_values` create the structs, and are None if the properties disable them. `as_json` says
+    whether the checkpoint holds statistics as JSON.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -126,11 +126,11 @@ class AddLayout:
 
     @property
     def has_statistics(self) -> bool:
-        """Whether statistics stand in the checkpoint in any form."""
+        """Whether the checkpoint holds statistics in any form."""
         return self.as_json or self.statistics is not None
 
     def rows(self, files: pa.Table) -> pa.StructArray:
-        """A table of active files as the `add` rows of a checkpoint."""
+        """Convert a table of active files to the `add` rows of a checkpoint."""
         if self.partition_values is not None:
             parsed = self.partition_values.parse(files["partitionValues"])
             files = files.append_column("partitionValues_parsed", parsed)
@@ -140,9 +140,9 @@ class AddLayout:
 
 
 def _evened(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in blocks neither larger nor, but for the last, much smaller than is good to encode at once.
+    """Split and merge blocks to a good size for one row group; only the last block may be much smaller.
 
-    Statistics of many columns are kilobytes a file, and as much again as a struct; each block is a row group.
+    Statistics of many columns take kilobytes per file, and the same again as a struct.
     """
     held, rows, size_bytes = list[pa.Table](), 0, 0
     for block in blocks:
@@ -162,13 +162,13 @@ def _with_data_change(columns: Mapping[str, pa.DataType]) -> pa.StructType:
 
 
 def _as_structs(table: pa.Table, wanted: pa.StructType) -> pa.StructArray:
-    """The rows as structs with `dataChange: false`: a checkpoint only restates."""
+    """Convert rows to structs with `dataChange: false`, because a checkpoint changes no rows."""
     stated = table.append_column("dataChange", pa.repeat(pa.scalar(False), table.num_rows))
     chosen = stated.select([f.name for f in wanted]).combine_chunks()
     return chosen.to_struct_array().combine_chunks()
 
 
 def _unexpired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
-    """A tombstone without a time counts as expired. Protocol: Action Reconciliation."""
+    """Return the unexpired tombstones. A tombstone without a time is expired. Protocol: Action Reconciliation."""
     deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
     return tombstones.filter(pc.greater(deleted_ms, oldest_ms))

@@ -1,10 +1,9 @@
-"""Writing the version checksum: what the table holds right after a commit.
+"""Writes the version checksum after a commit.
 
-The counts of a version are those of an earlier one whose checksum is there, and what the commits since then added and
-removed, as long as the checksum and all of these commits are our own: each of them removes only files that were there,
-and adds only files that were not. Other writers have left checksums that miscount, and a commit of theirs may restate a
-file. Where that chain is broken all files are counted. Protocol and metadata always come from the replay of the
-log, and the transactions are left out. Protocol: Version Checksum File.
+The file counts are those of an earlier checksum, updated by the later commits. This requires that the checksum and all
+these commits are our own: they remove only existing files and add only new ones. Checksums of other writers may have
+wrong counts, and their commits may add an existing file again. In that case all files are counted. Protocol and
+metadata always come from log replay, and transactions are left out. Protocol: Version Checksum File.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MOST_COMMITS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """The active files of a version, their bytes, the deletion vectors among them, and the rows that these mark."""
+    """The numbers of active files, of their bytes, of deletion vectors, and of soft-deleted rows of a version."""
 
     files: int
     size_bytes: int
@@ -39,12 +38,12 @@ class FileCounts:
 
 
 def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
-    """Write the checksum of a version unless it is there; whether it was written.
+    """Write the checksum of a version unless it exists. Returns whether it was written.
 
-    `count_all` trusts no earlier checksum, not even our own.
+    With `count_all`, all files are counted and no earlier checksum is used.
 
     Raises:
-        DeltaLiteError: the log or the storage cannot be read, or not be written.
+        DeltaLiteError: the log cannot be read, or the checksum cannot be written.
     """
     store, version = snapshot.store, snapshot.version
     if snapshot.segment.checksum is not None:
@@ -68,7 +67,7 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
 
 
 def _counted(snapshot: Snapshot) -> FileCounts:
-    """All files, one by one."""
+    """Count all files of a snapshot."""
     files = snapshot.files_with(["path", "size", "deletionVector"])
     vectors = files["deletionVector"]
     return FileCounts(
@@ -80,7 +79,7 @@ def _counted(snapshot: Snapshot) -> FileCounts:
 
 
 def _counted_on(snapshot: Snapshot) -> FileCounts | None:
-    """The counts of the newest earlier checksum, and what the commits did since; None where not all are ours."""
+    """Update the counts of the newest earlier checksum by the later commits; None if not all of them are ours."""
     store, version = snapshot.store, snapshot.version
     listing = list_log(store, max(0, version - _MOST_COMMITS))
     base = max((v for v in listing.checksums if v < version), default=None)
@@ -109,16 +108,17 @@ def _counted_on(snapshot: Snapshot) -> FileCounts | None:
 
 
 def _is_our_own(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
-    """Whether this library wrote the checksum: it names the version's commit, and that is ours."""
+    """Whether this library wrote the checksum: it names the version's commit, and that commit is ours."""
     if info is None or not is_ours(info.get("engineInfo")):
         return False
     return checksum.txn_id is not None and checksum.txn_id == info.get("txnId")
 
 
 def _changed(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
-    """The counts after a commit of ours, None where they cannot be told.
+    """Return the counts after a commit of ours, or None if they are unknown.
 
-    It is another's, it does not say how large a removed file was, or it may restate files that were there.
+    They are unknown if another writer made the commit, if a removed file has no size, or if the commit may add existing
+    files again.
     """
     files, size_bytes, vectors, deleted = counts.files, counts.size_bytes, counts.vectors, counts.deleted_records
     by_us, restates, takes_out = False, False, False

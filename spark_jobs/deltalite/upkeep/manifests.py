@@ -1,12 +1,15 @@
-"""Symlink manifests: for each partition a text file that names its data files, for engines that read such lists.
+"""Symlink manifests: for each partition a text file that lists its data files, for engines that read such lists.
 
-1 A manifest is `_symlink_format_manifest/<partition directory>/manifest`, a file of the table a line, by its whole
-address, unescaped. 2 After a commit the manifests of the partitions that it touched are written; all are where there
-were none, or where the commit has metadata, since the partitioning may be another. A partition without files loses its
-manifest. 3 Each manifest is replaced as a whole; two of them may be of different versions for a while. 4 Whoever wrote
-looks afterwards whether the table has moved on, and then writes what the newer commits touched: so once all writers
-have ended, no manifest is older than the last commit of any of them. 5 Tables whose files say less than their
-manifests would, by deletion vectors or column mapping, have none. delta-spark: GenerateSymlinkManifest.
+1. A manifest is `_symlink_format_manifest/<partition directory>/manifest`. Each line is the full, unescaped address of
+   a file.
+2. After a commit, the manifests of the touched partitions are written. All manifests are written if there were none, or
+   if the commit has metadata, because the partitioning may have changed. A partition without files loses its manifest.
+3. Each manifest is replaced as a whole; two manifests may belong to different versions for a while.
+4. Each writer then checks for newer commits, and writes the manifests of the partitions that they touched. Once all
+   writers have finished, no manifest is older than the last commit of any of them.
+5. Tables with deletion vectors or column mapping have no manifests, because readers of manifests would see wrong rows.
+
+delta-spark: GenerateSymlinkManifest.
 """
 
 from __future__ import annotations
@@ -33,15 +36,15 @@ from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import Folder, TableTree, walk
 
 _BASE = "manifest"
-# A round after the first writes only what was committed meanwhile, so that it is short.
+# Each later round writes only the partitions of new commits, so it is short.
 _MOST_ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """What was done: `manifests` were written that name `files`, and those of gone partitions `deleted`.
+    """The outcome: the numbers of manifests written, of files that they name, and of manifests deleted.
 
-    `version` is the newest one that they stand for.
+    `version` is the newest version that they represent.
     """
 
     version: int
@@ -56,8 +59,8 @@ def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table cannot have manifests; nothing was written.
-        ConcurrentWriteException: the table was written to without a pause; each manifest is of a recent version.
-        DeltaLiteError: the log cannot be read, or a manifest not be written or deleted.
+        ConcurrentWriteException: other writers committed in every round; each manifest is of a recent version.
+        DeltaLiteError: the log cannot be read, or a manifest cannot be written or deleted.
     """
     snapshot = Snapshot.load(store)
     snapshot.check_log()
@@ -65,9 +68,9 @@ def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
 
 
 def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifests | None:
-    """Write the manifests of the partitions that the commit of `version` touched; None where it touched none.
+    """Write the manifests of the partitions that the commit of `version` touched; None if it touched none.
 
-    Raises as `generate_manifests`.
+    Raises: as `generate_manifests`.
     """
     touched = _touched(Snapshot.load(store, version), version)
     if touched is not None and not touched:
@@ -80,9 +83,9 @@ def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifest
 def touched_directories(
     actions: Iterable[tuple[str, Mapping[str, Any]]], columns: Collection[str]
 ) -> frozenset[str] | None:
-    """The partition directories whose files a commit adds or removes; None where that cannot be told.
+    """Return the partition directories whose files a commit adds or removes.
 
-    It cannot where the partitioning may have changed, or a removed file does not say where it was.
+    None if they are unknown, because the partitioning may have changed or a remove lacks its partition values.
     """
     found = set()
     for kind, body in actions:
@@ -97,16 +100,16 @@ def touched_directories(
 
 
 def manifest_name(directory: str) -> str:
-    """The name of the manifest of a partition directory, or of a table without partitions."""
+    """Return the name of the manifest of a partition directory; empty for a table without partitions."""
     return f"{MANIFEST_DIR}/{directory}/{_BASE}" if directory else f"{MANIFEST_DIR}/{_BASE}"
 
 
 def addresses_by_directory(
     snapshot: Snapshot, directories: Collection[str] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Each partition directory that has files, of `directories` or of all, with the addresses of these, in order.
+    """Yield each partition directory that has files, with their sorted addresses; only those in `directories` if given.
 
-    A table without partitions has one, the empty string, also where it has no file.
+    A table without partitions has one directory, the empty string, even if it has no files.
 
     Raises:
         UnsupportedFeatureError: a manifest would show other rows than the table has.
@@ -124,7 +127,7 @@ def addresses_by_directory(
         return
     partitions = group_by_partition(files, columns)
     spelled = pa.array(map(partition_dir, partitions.combinations), pa.string()).dictionary_encode()
-    # Null and the empty string are two groups, and one directory.
+    # Null and the empty string are two groups, but one directory.
     place_of_row = spelled.indices.take(partitions.group_of_row)
     order = pc.sort_indices(place_of_row)
     paths, runs = files["path"].take(order), pc.run_end_encode(place_of_row.take(order))
@@ -157,7 +160,7 @@ def _impossible(snapshot: Snapshot, what: str, remedy: str) -> UnsupportedFeatur
 
 
 def _written_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> Manifests:
-    """Write the manifests of these directories, all where None, until they are of the newest version."""
+    """Write the manifests of the given directories, or all for None, until they represent the newest version."""
     done = Manifests(version=snapshot.version)
     for _ in range(_MOST_ROUNDS):
         done = _written(snapshot, tree, directories, done)
@@ -172,12 +175,12 @@ def _written_until_newest(snapshot: Snapshot, tree: TableTree, directories: froz
 
 
 def _touched(newest: Snapshot, since: int) -> frozenset[str] | None:
-    """What the commits from a version on to that of a snapshot touched, as `touched_directories`."""
+    """Return `touched_directories` of all commits from a version up to that of a snapshot."""
     found: frozenset[str] = frozenset()
     for version in range(since, newest.version + 1):
         try:
             by_one = touched_directories(read_actions(newest.store, commit_name(version)), newest.partition_columns)
-        except VersionGapError:  # cleaned up meanwhile
+        except VersionGapError:  # deleted by log cleanup meanwhile
             return None
         if by_one is None:
             return None
@@ -204,7 +207,7 @@ def _written(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | 
 
 
 def _existing(tree: TableTree) -> frozenset[str]:
-    """The partition directories that have a manifest."""
+    """Return the partition directories that have a manifest."""
     found = set()
 
     def visit(folder: Folder) -> Iterable[str]:
@@ -219,7 +222,7 @@ def _existing(tree: TableTree) -> frozenset[str]:
 
 
 def _deleted(tree: TableTree, directories: Collection[str]) -> int:
-    """Delete the manifests of partitions that have no file, and the folders that are empty then."""
+    """Delete the manifests of partitions without files, and the folders that this leaves empty."""
     deletion = tree.delete_files(sorted(map(manifest_name, directories)))
     if deletion.error is not None:
         raise deletion.error

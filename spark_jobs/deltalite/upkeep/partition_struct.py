@@ -1,9 +1,9 @@
-"""Partition values as a struct (`partitionValues_parsed`): typed columns beside the texts of the log.
+"""Partition values as a struct (`partitionValues_parsed`): typed columns in addition to the texts of the log.
 
-Each distinct text is parsed once. The struct's fields are the partition columns by their physical names, in the
-order of the metadata. A text that is no value of its column becomes null there: the text stands beside it, and one
-value must not stop all checkpoints of a table. Protocol: Checkpoints (`partitionValues_parsed`), Partition Value
-Serialization.
+Each distinct text is parsed once. The struct's fields are the partition columns by their physical names, in the order
+of the metadata. A text that is not a valid value becomes null in the struct, because one value must not prevent all
+checkpoints of a table; the checkpoint still holds the text. Protocol: Checkpoints (`partitionValues_parsed`), Partition
+Value Serialization.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltalite.protocol.schema import DataType
 
 
 class PartitionStruct:
-    """The struct of a table's partition values: its Arrow `type`, and `parse`. A table without partitions has none.
+    """The struct of a partitioned table's partition values: its Arrow `type`, and `parse`.
 
     `columns` are its members: the name, the key of the value in the log, and the type.
     """
@@ -32,7 +32,7 @@ class PartitionStruct:
         self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self.columns])
 
     def parse(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The struct of each map of texts."""
+        """Convert each map of texts to a struct."""
         return pa.chunked_array([self._parsed(chunk) for chunk in values.chunks], self.type)
 
     def _parsed(self, values: pa.MapArray) -> pa.StructArray:
@@ -41,7 +41,7 @@ class PartitionStruct:
 
 
 def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
-    """The texts of one column; a row that spells its key in another case, or has none, is looked at by itself."""
+    """Return the texts of one column; rows whose key is missing or in another case are handled one by one."""
     found = pc.map_lookup(values, pa.scalar(key), "first")
     missing = pc.is_null(found)
     rows = values.filter(missing).to_pylist()

@@ -1,10 +1,9 @@
-"""Statistics as a struct (`stats_parsed`), made from the JSON in which the log has them.
+"""Statistics as a struct (`stats_parsed`), parsed from the JSON in the log.
 
-The struct has the columns that the table indexes, by their physical names. Arrow parses the texts of many files at
-once. Where one of them holds what Arrow does not take, the few around it are read value by value, with the same rules
-as data skipping, and all others still at once. A value that cannot be a bound of its column becomes null, which is
-always safe, and a text that is no JSON object has no struct at all. Protocol: Checkpoints (`stats_parsed`), Per-file
-Statistics.
+The struct has the indexed columns of the table, by their physical names. Arrow parses the texts of many files at once.
+If Arrow rejects a text, that text and a few around it are parsed value by value, with the rules of data skipping; all
+others are still parsed at once. An invalid bound becomes null, which is always safe. A text that is not a JSON object
+becomes a null struct. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ TIMES: Mapping[pa.DataType, str] = {
     pa.timestamp("us"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+$",
     pa.date32(): r"^\d{4}-\d\d-\d\d$",
 }
-"""The texts of times that data skipping believes: an instant names its zone, and a time without one names none."""
+"""The valid texts of time bounds: an instant has a time zone, and a time without a time zone has none."""
 COUNTS = frozenset({"numRecords", "nullCount"})
 _ALL = "stats"
 
 
 class StatsStruct:
-    """The struct of a table's statistics: its Arrow `type`, and `parse`. `leaves` are the columns that it has."""
+    """The struct of a table's statistics: its Arrow `type`, and `parse`. `leaves` are its columns."""
 
     def __init__(self, leaves: Sequence[tuple[Path, DataType]], *, with_tight_bounds: bool = False) -> None:
         self._bounded = [(path, leaf) for path, leaf in leaves if _has_bounds(leaf)]
@@ -55,7 +54,7 @@ class StatsStruct:
         self._counted = [path for path, _ in leaves]
 
     def parse(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The struct of each text; null where there is no text, or one that is no JSON object."""
+        """Convert each text to a struct; null if there is no text, or it is not a JSON object."""
         whole = texts.combine_chunks() if texts.num_chunks != 1 else texts.chunk(0)
         blocks = [self._parse_block(whole.slice(at, _BLOCK_ROWS)) for at in range(0, len(whole), _BLOCK_ROWS)]
         return pa.chunked_array(blocks, self.type)
@@ -63,14 +62,14 @@ class StatsStruct:
     def _parse_block(self, texts: pa.StringArray) -> pa.StructArray:
         try:
             return self._parse_at_once(texts)
-        except pa.ArrowInvalid:  # a few bad texts must not make all others slow
+        except pa.ArrowInvalid:  # a few invalid texts must not slow down all others
             if len(texts) <= _FEW_ROWS:
                 return pa.array([self._parse_one(text) for text in texts.to_pylist()], self.type)
             half = len(texts) // 2
             return pa.concat_arrays([self._parse_block(texts.slice(0, half)), self._parse_block(texts.slice(half))])
 
     def _parse_at_once(self, texts: pa.StringArray) -> pa.StructArray:
-        """Raises `ArrowInvalid` where a text is no JSON object, or holds a value of another kind than its column."""
+        """Parse all texts with Arrow. Raises `ArrowInvalid` if one is no JSON object or a value has a wrong type."""
         lines = pc.binary_join_element_wise(f'{{"{_ALL}":', pc.fill_null(texts, "null"), "}", "")
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
         read = pa_json.read_json(
@@ -107,7 +106,7 @@ def _has_bounds(leaf: DataType) -> bool:
 
 
 def _tree(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
-    """The leaves as nested structs, in their order; None where there are none."""
+    """Return the leaves as nested structs, in order; None if there are none."""
     children: dict[str, list[tuple[Path, pa.DataType]]] = {}
     for path, kind in leaves:
         children.setdefault(path[0], []).append((path[1:], kind))
@@ -116,7 +115,7 @@ def _tree(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
 
 
 def with_texts(kind: pa.DataType) -> pa.DataType:
-    """The type in which a JSON reader is asked for statistics: times are checked as texts first."""
+    """Return the type for the JSON reader, with texts instead of times, which are checked as text first."""
     if pa.types.is_struct(kind):
         return pa.struct([f.with_type(with_texts(f.type)) for f in kind])
     return pa.string() if kind in TIMES else kind
@@ -136,13 +135,13 @@ def _counted(values: pa.Array, _wanted: pa.DataType) -> pa.Array:
 
 
 def _believed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The bounds in the type of their column; null where they have no place there."""
+    """Convert bounds to the type of their column; invalid ones become null."""
     if wanted in TIMES:
         return _where(pc.match_substring_regex(values, TIMES[wanted]), values).cast(wanted)
-    if pa.types.is_decimal(wanted):  # Arrow takes more digits than the type has
+    if pa.types.is_decimal(wanted):  # Arrow accepts more digits than the type has
         largest = Decimal((0, (9,) * wanted.precision, -wanted.scale))
         return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, wanted)), values)
-    if pa.types.is_floating(wanted):  # what single precision cannot hold has become infinite
+    if pa.types.is_floating(wanted):  # values too large for single precision have become infinite
         return _where(pc.is_finite(values), values)
     return values
 
@@ -152,11 +151,11 @@ def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
 
 
 def _bound(raw: Any, leaf: DataType) -> Any:
-    """The bound as a Python value that fits the column, or None."""
+    """Return the bound as a Python value that fits the column, or None."""
     try:
         value = bound_value(raw, leaf)
         fitted = pa.scalar(value, type_to_arrow(leaf))
-    except (ValueError, ArithmeticError, TypeError):  # Arrow's own are some of these
+    except (ValueError, ArithmeticError, TypeError):  # Arrow's errors are subclasses of these
         return None
     return None if pa.types.is_floating(fitted.type) and not math.isfinite(fitted.as_py() or 0) else value
 

@@ -1,9 +1,9 @@
-"""Planning a vacuum, full or lite, and deleting what was planned: the steps that read and write, without any commit.
+"""Plans a full or lite vacuum and deletes the planned files; it commits nothing.
 
-Nothing is planned for a table whose log cannot be read to the end, or that asks more of a writer than this library
-knows; a listing that lacks a part is an error too. The order keeps files of rivals safe: first the snapshot, then the
-log's commits, then the folder, so that whatever is listed and was committed before is known. What is committed later
-is up to the caller, who takes it out with `protected_since`. Protocol: VACUUM Protocol Check.
+A plan requires a log that is fully readable, a protocol that this library can write, and a complete listing. The order
+protects files of concurrent writers: first the snapshot is read, then the commits, then the folder, so the log names
+every listed file that was committed before. For later commits, the caller removes their files from the plan with
+`protected_since`. Protocol: VACUUM Protocol Check.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, condemned_name
 
 
 def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> VacuumPlan:
-    """What goes by a listing of the whole folder.
+    """Plan a full vacuum from a listing of the whole folder.
 
     Raises:
-        UnsupportedFeatureError: the table asks of a writer what this release does not know.
-        CorruptLogError, CorruptDataFileError: the log cannot be read fully.
+        UnsupportedFeatureError: the table requires a writer feature that this release does not implement.
+        CorruptLogError, CorruptDataFileError: the log cannot be read completely.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     check_writable(snapshot.protocol, snapshot.metadata)
@@ -54,11 +54,11 @@ def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> Vac
 
 
 def lite_plan(snapshot: Snapshot, retention: Retention) -> VacuumPlan:
-    """What goes by the log alone: what commits removed, or recorded as changes, since the last vacuum.
+    """Plan a lite vacuum from the log alone: the removed files and change files of commits since the last vacuum.
 
     Raises:
-        VersionNotFoundError: the log no longer has all commits since then, so that a full vacuum is needed.
-        and as `full_plan`, but for listings.
+        VersionNotFoundError: the log no longer holds all commits since then, so a full vacuum is necessary.
+        UnsupportedFeatureError, CorruptLogError, CorruptDataFileError: as `full_plan`.
     """
     check_writable(snapshot.protocol, snapshot.metadata)
     inside = commits_inside(snapshot, retention.cutoff_ms)
@@ -74,7 +74,7 @@ def lite_plan(snapshot: Snapshot, retention: Retention) -> VacuumPlan:
 
 
 def protected_since(plan: VacuumPlan, store: LogStore, *, base: int, head: int) -> VacuumPlan:
-    """The plan without the files that the commits after version `base`, up to `head` (inclusive), name.
+    """Return the plan without the files that the commits after version `base`, up to `head` (inclusive), name.
 
     Raises:
         CorruptLogError: a commit cannot be read.
@@ -89,16 +89,16 @@ def protected_since(plan: VacuumPlan, store: LogStore, *, base: int, head: int) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What was deleted of a plan."""
+    """The outcome of a sweep: the deletion of files, and the number of removed folders."""
 
     files: Deletion
     folders: int
 
 
 def sweep(tree: TableTree, plan: VacuumPlan) -> Swept:
-    """Delete the files of a plan, several batches at a time, then the folders that are left empty.
+    """Delete the files of a plan, several batches at a time, then the folders that this leaves empty.
 
-    One file that cannot be deleted keeps no other from going. At most a few batches are held as Python objects.
+    A file that cannot be deleted does not stop the others. At most a few batches are held as Python objects.
     """
     threads = tree.threads
     total = Deletion()
@@ -119,9 +119,10 @@ def _batches(files: pa.Table, size: int) -> Iterator[list[str]]:
 
 
 def _condemned(snapshot: Snapshot, last: int, cutoff_ms: int) -> tuple[dict[str, int], int]:
-    """What the commits up to `last` that no vacuum has seen removed before a moment, by name, with sizes.
+    """Find the files that commits since the last vacuum, up to `last`, removed before the cutoff.
 
-    Also the version up to which that is all: a remove that says a later time than its commit's is left for another day.
+    Returns their sizes by name, and the version up to which the result is complete. A remove whose time is after the
+    cutoff is left to a later vacuum.
     """
     store = snapshot.store
     commits = list_log(store, 0).commits
