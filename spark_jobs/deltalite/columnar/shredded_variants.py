@@ -1,10 +1,10 @@
-"""Shredded variants: the two binaries of a variant, rebuilt from the typed columns that a writer took out of it.
+"""Reassembly of shredded variants: from typed columns to the two binaries of a variant.
 
-A shredded group has `value` (encoded) and `typed_value`: a column of a type, a list of groups, or a struct of named
-groups. Where the typed value is there, it is the value; an object may have more members in `value` beside it. A group
-that has neither is a missing member of its object, and the variant null anywhere else. The plan is made once a file,
-from its schema, and rebuilds one column after the other. Encoded parts stay as they are, since all of them use the
-metadata of their row. Apache Parquet: Variant Shredding. Protocol: Variant Shredding.
+A shredded group has `value` (encoded) and `typed_value`: a column of a primitive type, a list of groups, or a struct of
+named groups. A typed value that is not null is the value; an object may have further fields in `value`. A group with
+neither is a missing field in an object, and the variant null elsewhere. The plan is made once per file, from its
+schema. Encoded parts are copied unchanged, because all parts use the metadata of their row. Apache Parquet: Variant
+Shredding. Protocol: Variant Shredding.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _Encoded = list[bytes | None]
 
 
 LeafConvert = Callable[["FileField"], Convert | None]
-"""What the file's calendar asks for of a leaf, None where its values mean what they say."""
+"""Returns the conversion of a leaf from the file's calendar; None if the leaf needs none."""
 
 
 def rebuilding(field: FileField, leaf: LeafConvert) -> Convert:
-    """What makes arrays of a shredded variant, as the file has them, arrays of the struct of its two binaries.
+    """Return the conversion of arrays of a shredded variant to arrays of a struct with its two binaries.
 
     Raises:
-        BrokenVariantError: the field is no shredded variant, and later, where an array holds none.
+        BrokenVariantError: the field is not a shredded variant. The conversion raises it for an invalid value.
     """
     group = _group(field, leaf, is_top=True)
     if not any(part.name == _METADATA and _is_bytes(part.type) for part in field.parts):
@@ -63,14 +63,14 @@ def _rebuilt(group: _Group, array: pa.Array) -> pa.Array:
 
 
 class _Dictionaries:
-    """The names in the metadata of each row, read when they are asked for."""
+    """The names in the metadata of each row, parsed on demand."""
 
     def __init__(self, metadata: Sequence[bytes | None]) -> None:
         self._metadata = metadata
         self._read: dict[bytes, tuple[list[bytes], dict[bytes, int]]] = {}
 
     def of(self, row: int) -> tuple[list[bytes], dict[bytes, int]]:
-        """The names by their ids, and the ids by their names."""
+        """Return the names by id, and the ids by name."""
         metadata = self._metadata[row] or b""
         if metadata not in self._read:
             names = encoding.names_of(metadata)
@@ -79,19 +79,19 @@ class _Dictionaries:
 
 
 _Typed = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
-"""What the typed values of a group come to, None where they are null; with the row of the table for each."""
+"""Converts the typed values of a group (None for null); the second argument is the table's row of each value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """How a group of the file is rebuilt. Typed values of an object are the members, others are encoded values."""
+    """The plan for a group. `typed` returns the fields of an object, and the encoded value of any other type."""
 
     has_value: bool
     typed: _Typed | None
     is_object: bool
 
     def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
-        """The value of each element, None where it is missing; `rows` says to which row of the table each belongs."""
+        """Return the encoded value of each element, None if it is missing; `rows` is the table's row of each."""
         array = _storage(array)
         values: _Encoded = (
             _child(array, _VALUE).cast(pa.binary()).to_pylist() if self.has_value else [None] * len(array)
@@ -115,7 +115,7 @@ class _Group:
 def _object(
     members: Mapping[bytes, bytes | None], others: bytes | None, names: Sequence[bytes], ids: Mapping[bytes, int]
 ) -> bytes:
-    """The object of shredded members (None where missing) and of those in the encoded object `others`."""
+    """Encode an object from its shredded fields (None if missing) and those of the encoded object `others`."""
     whole = {name: value for name, value in members.items() if value is not None}
     if others is not None:
         for name, value in encoding.members_of(others, names):
@@ -126,10 +126,10 @@ def _object(
 
 
 def _group(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Group:
-    """The plan for a group.
+    """Return the plan for a group.
 
     Raises:
-        BrokenVariantError: the specification has no such group.
+        BrokenVariantError: the group is not valid by the specification.
     """
     by_name = {part.name: part for part in field.parts}
     known = {_VALUE, TYPED_VALUE, *([_METADATA] if is_top else [])}
@@ -187,7 +187,7 @@ def _lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _D
 
 
 def _scalar(kind: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one arm a kind
-    """What encodes an array of the type. Raises `BrokenVariantError` where the specification has no such type."""
+    """Return the encoder for arrays of a type. Raises `BrokenVariantError` for a type that variants do not have."""
     if types.is_boolean(kind):
         return partial(_each, encoding.boolean)
     if types.is_signed_integer(kind):
@@ -221,7 +221,7 @@ def _each(encode: Callable[[Any], bytes], array: pa.Array, stored: pa.DataType |
 
 
 def _child(array: pa.StructArray, name: str) -> pa.Array:
-    """The member of that name; null also where the struct is."""
+    """Return the field of that name; null also if the struct is null."""
     return _storage(array.flatten()[array.type.get_field_index(name)])
 
 

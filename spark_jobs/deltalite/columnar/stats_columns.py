@@ -1,9 +1,9 @@
-"""The statistics of many files, parsed at once into facts about their columns.
+"""The facts about columns of many files, parsed from their statistics at once.
 
-Arrow's JSON reader parses them in machine code. It takes what writers usually write, and then the facts are those that
-`file_facts.py` gives for each file. It refuses anything else: text that is no JSON object, a bound of another kind than
-its column, a number that Arrow cannot hold. Then `facts_of_files` gives None, and the caller asks for fewer files.
-Only columns of the types that `bound_type` knows are parsed here. Protocol: Per-file Statistics.
+Arrow's JSON reader parses statistics in their usual form, with the same result as `file_facts.py` for each file. It
+rejects other forms: text that is not a JSON object, a bound of another type than its column, a number that Arrow cannot
+hold. `facts_of_files` then returns None, and the caller tries fewer files. Only columns of the types in `bound_type`
+are parsed here. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _PRIMITIVES: Mapping[DataType, tuple[pa.DataType, pa.DataType]] = {
     PrimitiveType("timestamp"): (pa.string(), pa.timestamp("us", "UTC")),
     PrimitiveType("timestamp_ntz"): (pa.string(), pa.timestamp("us")),
 }
-# What Python's calendar has, in days and in microseconds since 1970; for one file `file_facts.py` asks Python itself.
+# The range of Python's dates, in days and in microseconds since 1970, to give the same result as `file_facts.py`.
 _CALENDAR_DAYS = (-719_162, 2_932_896)
 _CALENDAR_MICROS = (_CALENDAR_DAYS[0] * 86_400_000_000, (_CALENDAR_DAYS[1] + 1) * 86_400_000_000 - 1)
-# The bounds of decimals get that many digits more when they are widened by `ROUNDING_OF_DOUBLE`.
+# Widening by `ROUNDING_OF_DOUBLE` adds this many digits to the bounds of decimals.
 _DIGITS_OF_ROUNDING = 15
 _MOST_DIGITS = 76
 _MOST_BYTES = 1 << 29
@@ -51,13 +51,13 @@ _LEAST_BLOCK_BYTES = 1 << 20
 
 
 def bound_type(data_type: DataType) -> pa.DataType | None:
-    """The Arrow type in which the bounds of a column are compared; None where its statistics are not parsed here."""
+    """Return the Arrow type in which a column's bounds are compared; None if its statistics are not parsed here."""
     types = _types(data_type)
     return None if types is None else types[1]
 
 
 def _types(data_type: DataType) -> tuple[pa.DataType, pa.DataType] | None:
-    """How a bound stands in the JSON, and the Arrow type in which it is compared."""
+    """Return the Arrow type of a bound in the JSON, and the Arrow type in which it is compared."""
     if isinstance(data_type, DecimalType):
         scale = data_type.scale
         return pa.decimal128(38, scale), pa.decimal256(_MOST_DIGITS, scale + _DIGITS_OF_ROUNDING)
@@ -65,10 +65,10 @@ def _types(data_type: DataType) -> tuple[pa.DataType, pa.DataType] | None:
 
 
 def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> Mapping[Path, FactColumn] | None:
-    """The facts about each of the columns, with one element for each of the statistics (JSON, or null).
+    """Return the facts about each column, with one element per statistics text (JSON, or null).
 
-    The columns have types that `bound_type` knows, and no path begins another. The result is None where a text is not
-    as writers usually write it.
+    The columns have types that `bound_type` supports, and no path is a prefix of another. Returns None if a text does
+    not have the usual form.
     """
     texts = pc.if_else(pc.equal(pc.coalesce(stats, ""), ""), "{}", stats)
     parsed = _parsed(texts, columns)
@@ -78,12 +78,12 @@ def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> M
         return None
     try:
         return {path: _fact_column(parsed, path, data_type) for path, data_type in columns.items()}
-    except pa.ArrowInvalid:  # a text is no date or time in the form that Arrow reads
+    except pa.ArrowInvalid:  # a text is not a date or time in a form that Arrow parses
         return None
 
 
 def _parsed(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.StructArray | None:
-    """The statistics as structs, of which only the columns are parsed."""
+    """Parse the statistics of the columns to structs; return None if Arrow rejects a text."""
     lines = pc.binary_join_element_wise('{"stats":', texts, "}\n", "")
     lengths = pc.binary_length(lines)
     if (pc.sum(lengths).as_py() or 0) > _MOST_BYTES:
@@ -94,7 +94,7 @@ def _parsed(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.Struc
     try:
         table = pj.read_json(
             pa.BufferReader(_content(lines)),
-            # A line that is longer than a block is refused.
+            # Arrow rejects a line that is longer than a block.
             read_options=pj.ReadOptions(block_size=max(2 * pc.max(lengths).as_py(), _LEAST_BLOCK_BYTES)),
             parse_options=pj.ParseOptions(
                 explicit_schema=pa.schema([("stats", pa.struct(members))]), unexpected_field_behavior="ignore"
@@ -102,12 +102,12 @@ def _parsed(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.Struc
         )
     except pa.ArrowInvalid:
         return None
-    # A text that closes the object itself and opens another gives two rows.
+    # A text that closes the object and opens another would give two rows.
     return table["stats"].combine_chunks() if table.num_rows == len(texts) else None
 
 
 def _content(texts: pa.StringArray) -> pa.Buffer:
-    """All texts, one behind the other; the array is not a slice."""
+    """Return the concatenated texts; the array is not a slice."""
     return texts.buffers()[2]
 
 
@@ -125,9 +125,9 @@ def _nested(types: Mapping[Path, pa.DataType]) -> pa.StructType:
 
 
 def _with_bare_numbers(texts: pa.StringArray) -> pa.StringArray:
-    """The texts with NaN and the infinities as Arrow reads them: not as strings, which is how Delta writes them.
+    """Replace the strings with which Delta writes NaN and infinities by the literals that Arrow parses as numbers.
 
-    A string that has such a value is no number then, and refused.
+    Arrow then rejects a string column with such a value.
     """
     texts = pc.replace_substring_regex(texts, r':\s*"NaN"', ":NaN")
     return pc.replace_substring_regex(texts, r':\s*"(-?)Infinity"', r":\1Inf")
@@ -153,22 +153,22 @@ def _fact_column(stats: pa.StructArray, path: Path, data_type: DataType) -> Fact
 
 
 def _member(stats: pa.StructArray, *names: str) -> pa.Array:
-    """A member of structs in structs, null where one of them is null."""
+    """Return a field of nested structs; null if one of them is null."""
     for name in names:
         stats = pc.struct_field(stats, [stats.type.get_field_index(name)])
     return stats
 
 
 def _count(numbers: pa.Int64Array) -> pa.Int64Array:
-    """Numbers of rows, null where it is none."""
+    """Return the valid numbers of rows; null for a negative one."""
     return _where(pc.greater_equal(numbers, 0), numbers)
 
 
 def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple[pa.Array, pa.Array]:
-    """The bounds in the type in which they are compared; see `file_facts.facts_from_stats`.
+    """Convert bounds to the type in which they are compared; see `file_facts.facts_from_stats`.
 
     Raises:
-        ArrowInvalid: a text is no date or time.
+        ArrowInvalid: a text is not a date or time.
     """
     compared = _known_types(data_type)[1]
     low, high = smallest.cast(compared), largest.cast(compared)
@@ -192,7 +192,7 @@ def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple
 
 
 def _in_calendar(moments: pa.Array) -> pa.BooleanArray:
-    """Whether Python has each date or time; True for null."""
+    """Return whether each date or time is in the range of Python's dates; True for null."""
     of_days = pa.types.is_date(moments.type)
     numbers = moments.cast(pa.int32() if of_days else pa.int64())
     first, last = _CALENDAR_DAYS if of_days else _CALENDAR_MICROS
@@ -200,7 +200,7 @@ def _in_calendar(moments: pa.Array) -> pa.BooleanArray:
 
 
 def _widened(low: pa.DoubleArray, high: pa.DoubleArray, data_type: DataType) -> tuple[pa.Array, pa.Array]:
-    """As `file_facts.nearest_single` does for one bound."""
+    """Widen floating point bounds; see `file_facts.nearest_single`."""
     singles = [pc.cast(bounds, pa.float32(), safe=False).cast(pa.float64()) for bounds in (low, high)]
     low_single, high_single = (
         pc.if_else(pc.is_finite(single), single, bounds) for single, bounds in zip(singles, (low, high), strict=True)
@@ -211,13 +211,13 @@ def _widened(low: pa.DoubleArray, high: pa.DoubleArray, data_type: DataType) -> 
 
 
 def _unsaturated(bounds: pa.Decimal256Array) -> pa.Decimal256Array:
-    """The bounds without those that a writer forced into 64 bits."""
+    """Remove the bounds that a writer saturated to 64 bits."""
     saturated = pa.array(sorted(SATURATED), bounds.type)
     return _where(pc.invert(pc.is_in(bounds, value_set=saturated)), bounds)
 
 
 def _with_rounding(bounds: pa.Decimal256Array) -> tuple[pa.Decimal256Array, pa.Decimal256Array]:
-    """The bounds, and how far each may have been rounded; a sum or a difference of both has the type of the bounds."""
+    """Return the bounds and their maximum rounding, in types whose sum and difference have the type of the bounds."""
     narrower = pa.decimal256(_MOST_DIGITS - 1, bounds.type.scale)
     digits = pa.decimal256(_MOST_DIGITS // 2, bounds.type.scale - _DIGITS_OF_ROUNDING)
     rounding = pa.scalar(ROUNDING_OF_DOUBLE, pa.decimal256(_DIGITS_OF_ROUNDING + 1, _DIGITS_OF_ROUNDING))
@@ -225,9 +225,10 @@ def _with_rounding(bounds: pa.Decimal256Array) -> tuple[pa.Decimal256Array, pa.D
 
 
 def _known_beginnings(high: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArray]:
-    """What is known of each maximum, and whether it may be cut; see `file_facts.known_beginning`.
+    """Return the certain prefix of each maximum, and whether it may be truncated; see `file_facts.known_beginning`.
 
-    Most maxima are ASCII without a question mark before what was appended: those do not go through Python.
+    Arrow handles most maxima: ASCII texts without a question mark before the appended characters. Python handles the
+    others.
     """
     beginnings = pc.ascii_rtrim(high, "\x7f")
     lengths, known_lengths = pc.binary_length(high), pc.binary_length(beginnings)
@@ -244,5 +245,5 @@ def _known_beginnings(high: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanA
 
 
 def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    """The values where the condition is true, null elsewhere."""
+    """Return the values with a true condition; null for the others."""
     return pc.if_else(condition, values, pa.scalar(None, values.type))

@@ -1,10 +1,10 @@
-"""The binary encoding of a variant: values made of typed parts, and the members of an encoded object.
+"""The binary encoding of a variant.
 
-A variant is two binaries: its metadata, a dictionary of names, and its value. This module writes values (primitives,
-arrays, objects) and reads no more of a value than it must: the names in a dictionary, the members of one object, the
-size of each. Whatever it reads is checked against the bytes that are there, and no nested value is entered, so that a
-hostile value costs no more than its length. Integers and decimals take the fewest bytes that hold them, as Spark's do.
-Apache Parquet: Variant Binary Encoding.
+A variant is two binaries: its metadata, which is a dictionary of names, and its value. This module encodes values
+(primitives, arrays, objects). It decodes only the names in a dictionary, and the fields of one object with their sizes.
+It checks every read against the available bytes and does not descend into nested values, so the cost of an untrusted
+value is limited by its length. Integers and decimals take the fewest bytes that hold them, as in Spark. Apache Parquet:
+Variant Binary Encoding.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from decimal import Decimal
 from itertools import pairwise
 
 NULL = b"\x00"
-"""The variant that is null, which is not a missing one."""
+"""The encoded variant null, which differs from a missing variant."""
 
 _VERSION = 1
 _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _LONGEST_SHORT_STRING = 63
 _ONE_BYTE = 0xFF
 _DECIMAL_SIZES = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
-"""Digits (and places behind the point) at most, the type's id, and the bytes of the unscaled value."""
+"""The maximum digits (and maximum scale), the type's id, and the bytes of the unscaled value."""
 _INTEGERS = ((3, 1), (4, 2), (5, 4), (6, 8))
-"""The id of each type of integers, and its bytes."""
-# Bytes of the primitive types behind their first byte, by their ids. Types 15 and 16 say their length themselves.
+"""The id of each integer type, and its bytes."""
+# The bytes of each primitive type after its first byte, by id. Values of the types 15 and 16 contain their length.
 _FIXED_SIZES = {
     0: 0, 1: 0, 2: 0, 3: 1, 4: 2, 5: 4, 6: 8, 7: 8, 8: 5, 9: 9, 10: 17, 11: 4, 12: 8, 13: 8, 14: 4, 17: 8, 18: 8, 19: 8,
     20: 16,
@@ -34,16 +34,16 @@ _BINARY, _STRING = 15, 16
 
 
 class BrokenVariantError(ValueError):
-    """Bytes that are no variant, or parts that contradict each other."""
+    """The bytes are not a valid variant, or its parts contradict each other; the message is the reason."""
 
 
 def boolean(value: bool) -> bytes:  # noqa: FBT001  a value, not an option
-    """True or False."""
+    """Encode a boolean."""
     return _first(1 if value else 2)
 
 
 def integer(value: int) -> bytes:
-    """An integer of up to 64 bits."""
+    """Encode an integer of up to 64 bits."""
     for type_id, size in _INTEGERS:
         if -(1 << (8 * size - 1)) <= value < 1 << (8 * size - 1):
             return _first(type_id) + value.to_bytes(size, "little", signed=True)
@@ -51,17 +51,17 @@ def integer(value: int) -> bytes:
 
 
 def single(value: float) -> bytes:
-    """A 32-bit float."""
+    """Encode a 32-bit float."""
     return _first(14) + struct.pack("<f", value)
 
 
 def double(value: float) -> bytes:
-    """A 64-bit float."""
+    """Encode a 64-bit float."""
     return _first(7) + struct.pack("<d", value)
 
 
 def decimal(value: Decimal) -> bytes:
-    """A decimal of up to 38 digits, with its scale."""
+    """Encode a decimal of up to 38 digits, with its scale."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or exponent > 0:
         raise BrokenVariantError(f"{value} is no decimal with digits behind its point")
@@ -77,39 +77,39 @@ def decimal(value: Decimal) -> bytes:
 
 
 def date(days: int) -> bytes:
-    """Days since 1970."""
+    """Encode a date, in days since 1970."""
     return _first(11) + days.to_bytes(4, "little", signed=True)
 
 
 def moment(count: int, *, has_zone: bool, is_nanoseconds: bool) -> bytes:
-    """Microseconds, or nanoseconds, since 1970."""
+    """Encode a timestamp, in microseconds or nanoseconds since 1970."""
     return _first(12 + (0 if has_zone else 1) + (6 if is_nanoseconds else 0)) + count.to_bytes(8, "little", signed=True)
 
 
 def time_of_day(microseconds: int) -> bytes:
-    """Microseconds since midnight."""
+    """Encode a time of day, in microseconds since midnight."""
     return _first(17) + microseconds.to_bytes(8, "little", signed=True)
 
 
 def binary(value: bytes) -> bytes:
-    """Bytes."""
+    """Encode binary data."""
     return _first(_BINARY) + len(value).to_bytes(4, "little") + value
 
 
 def uuid(value: bytes) -> bytes:
-    """A UUID, 16 bytes."""
+    """Encode a UUID of 16 bytes."""
     return _first(20) + value
 
 
 def string(value: bytes) -> bytes:
-    """A text in UTF-8."""
+    """Encode a string, given in UTF-8."""
     if len(value) <= _LONGEST_SHORT_STRING:
         return bytes([len(value) << 2 | _SHORT_STRING]) + value
     return _first(_STRING) + len(value).to_bytes(4, "little") + value
 
 
 def array(elements: Sequence[bytes]) -> bytes:
-    """An array of encoded values."""
+    """Encode an array of encoded values."""
     offsets = _offsets(elements)
     size = _bytes_for(offsets[-1])
     is_large = len(elements) > _ONE_BYTE
@@ -118,7 +118,7 @@ def array(elements: Sequence[bytes]) -> bytes:
 
 
 def object_of(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> bytes:
-    """An object of encoded values by name, which `ids` finds in the dictionary of the metadata.
+    """Encode an object of encoded values by name; `ids` are the ids of names in the metadata.
 
     Raises:
         BrokenVariantError: the dictionary lacks a name.
@@ -140,10 +140,10 @@ def object_of(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> bytes
 
 
 def names_of(metadata: bytes) -> list[bytes]:
-    """The names in the dictionary of a metadata, by their ids.
+    """Decode the names in the dictionary of a metadata, by id.
 
     Raises:
-        BrokenVariantError: it is no metadata of version 1.
+        BrokenVariantError: the metadata is invalid, or does not have version 1.
     """
     if not metadata or metadata[0] & 0x0F != _VERSION:
         raise BrokenVariantError("its metadata is not of version 1")
@@ -159,10 +159,10 @@ def names_of(metadata: bytes) -> list[bytes]:
 
 
 def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The members of an encoded object: each name and its encoded value.
+    """Yield the fields of an encoded object: each name and its encoded value.
 
     Raises:
-        BrokenVariantError: the value is no object, or reaches beyond its bytes or the dictionary.
+        BrokenVariantError: the value is not an object, is truncated, or has a name that is not in the dictionary.
     """
     _check(bool(value) and value[0] & 3 == _OBJECT, "a part beside shredded members is no object")
     header = value[0] >> 2
@@ -183,7 +183,7 @@ def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, by
 
 
 def _size_at(value: bytes, at: int) -> int:
-    """How many bytes the encoded value that begins there takes."""
+    """Return the number of bytes of the encoded value that begins at `at`."""
     _check(at < len(value), "an object has a member beyond its end")
     kind, header = value[at] & 3, value[at] >> 2
     if kind == _SHORT_STRING:
@@ -224,7 +224,7 @@ def _offsets(values: Sequence[bytes]) -> list[int]:
 
 def _bytes_for(number: int) -> int:
     size = max(1, (number.bit_length() + 7) // 8)
-    _check(size <= 4, "it has more than 4 GiB")  # noqa: PLR2004  the most that the encoding has
+    _check(size <= 4, "it has more than 4 GiB")  # noqa: PLR2004  the maximum of the encoding
     return size
 
 
