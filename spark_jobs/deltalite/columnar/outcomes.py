@@ -64,7 +64,7 @@ class Facts(Protocol):
         """Whether a row may have a value."""
 
     def relations(self, literal: Any) -> Relations:
-        """How the values may compare with a literal that is not null."""
+        """Return how the values may compare with a literal that is not null."""
 
     def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
         """Return `relations` to the literals that decide whether a value may equal one of them, or always does.
@@ -73,7 +73,7 @@ class Facts(Protocol):
         """
 
     def beginnings(self, length: int) -> Facts:
-        """The facts about the first `length` characters of the strings."""
+        """Return the facts about the first `length` characters of the strings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class ColumnFacts:
         return ANY if self.may_be_value else 0
 
     def relations(self, literal: Any) -> Relations:
-        """How the values may compare with a literal that is not null."""
+        """Return how the values may compare with a literal that is not null."""
         literal_is_nan = is_nan(literal)
         from_low = -1 if self.low is None else _order(self.low, literal)
         from_high = 1 if self.high is None or self._may_be_cut_below(literal) else _order(self.high, literal)

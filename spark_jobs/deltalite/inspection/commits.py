@@ -25,7 +25,7 @@ _RULES = (Protocol.action, Metadata.action)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The protocol and metadata in force at a version. `schema` is None where it has types unknown to this release."""
+    """The protocol and metadata in force at a version. `schema` is None if it has types unknown to this release."""
 
     protocol: Protocol
     metadata: Metadata
