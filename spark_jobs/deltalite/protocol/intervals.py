@@ -1,7 +1,7 @@
-"""Intervals in table properties, as Spark reads them: `interval 7 days`, `+1 week -12 hours`, `1.5 seconds`.
+"""Intervals in table properties, as Spark parses them: `interval 7 days`, `+1 week -12 hours`, `1.5 seconds`.
 
-An interval is one or more whole numbers with a unit each; only seconds may have a fraction. A retention needs a fixed
-length, so months and years must come to none. Spark: `IntervalUtils.stringToInterval`. Protocol: Table Properties.
+An interval is one or more integers, each with a unit; only seconds may have a fraction. A retention needs a fixed
+length, so months and years must add up to zero. Spark: `IntervalUtils.stringToInterval`. Protocol: Table Properties.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MOST_DAYS, _MOST_MICROS = 2**31 - 1, 2**63 - 1
 
 
 def parse_interval_ms(text: str) -> int:
-    """An interval in milliseconds.
+    """Parse an interval and return it in milliseconds.
 
     Raises:
-        ValueError: Spark reads no interval in the text, or one that is negative or has months.
+        ValueError: Spark cannot parse the text as an interval, or the interval is negative or has months.
     """
     body = text.strip(_WHITE_SPACE).lower()
     prefix = _PREFIX.match(body)

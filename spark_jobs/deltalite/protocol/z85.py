@@ -1,9 +1,9 @@
-"""Z85: bytes as text that may stand in JSON.
+"""Z85: an encoding of bytes as text for JSON.
 
-Five characters of an alphabet of 85 are four bytes, most significant first, so the length of a text is a multiple of
-five. Delta writes the uuid of a deletion vector's file this way (20 characters), and small deletion vectors
-themselves; these are padded to four bytes, and their true length stands beside them. Text that no encoder writes is
-refused, a group above 32 bits too. Protocol: Deletion Vectors; RFC 32/Z85 of ZeroMQ.
+Five characters of an alphabet of 85 encode four bytes, most significant first, so the length of a text is a multiple of
+five. Delta encodes the uuid of a deletion vector's file this way (20 characters), and small inline deletion vectors.
+These are padded to a multiple of four bytes, and the descriptor holds their true length. Invalid text is rejected,
+including a group above 32 bits. Protocol: Deletion Vectors; RFC 32/Z85 of ZeroMQ.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _BEYOND_32_BITS: Final = 2**32
 
 
 def decode(text: str) -> bytes:
-    """The bytes that `text` spells, four for each five characters.
+    """Decode text to bytes, four bytes for each five characters.
 
     Raises:
-        ValueError: the length is no multiple of five, or a character or a group has no meaning.
+        ValueError: the length is not a multiple of five, or a character or a group is invalid.
     """
     if len(text) % _GROUP:
         raise ValueError(f"{len(text)} characters are not a multiple of {_GROUP}")
@@ -31,10 +31,10 @@ def decode(text: str) -> bytes:
 
 
 def encode(data: bytes) -> str:
-    """The text that spells `data`, five characters for each four bytes.
+    """Encode bytes as text, five characters for each four bytes.
 
     Raises:
-        ValueError: the length is no multiple of four.
+        ValueError: the length is not a multiple of four.
     """
     if len(data) % _BYTES:
         raise ValueError(f"{len(data)} bytes are not a multiple of {_BYTES}")

@@ -1,10 +1,11 @@
-"""The names that the log knows: those that must stay, and those of files that were removed long enough ago.
+"""The file names in the log, for a vacuum: names to keep, and names of files removed before the retention.
 
-What stays is what the newest version has, what was removed inside the retention, and whatever a commit inside the
-retention names, change files too, with all of their deletion vectors. The commits are read beside the state because
-checkpoints forget tombstones by the table's own retention, never knew change files, and hold times by the clocks of
-writers. So every version that was current inside the retention stays whole, and its changes. All of it is Arrow: about
-a hundred bytes a name. What cannot be read ends the vacuum. Protocol: Add File and Remove File, Deletion Vectors.
+A vacuum keeps the files of the newest version, files removed within the retention, and all files that a commit within
+the retention names, including change files and deletion vectors. Every version that was current within the retention
+therefore stays complete. The commits are read in addition to the state, because checkpoints drop tombstones by the
+table's retention, hold no change files, and have times by the clocks of writers. Names are kept in Arrow, about a
+hundred bytes each. Any unreadable part of the log ends the vacuum. Protocol: Add File and Remove File, Deletion
+Vectors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from deltalite.upkeep.vacuum_rules import condemned_name, is_inside, protected_n
 
 FILE_KINDS = (AddFile.action, RemoveFile.action, AddCDCFile.action)
 DEAD = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
-# A path that may spell a name in another way than the file system does: encoded, absolute, or with superfluous parts.
+# A path that may differ from the name in the file system: encoded, absolute, or with superfluous parts.
 _ODD = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
 _READERS = 8
 _COMMITS_AT_ONCE = 64
@@ -37,10 +38,12 @@ _COMMITS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesInLog:
-    """What the log says of names below the table.
+    """The names in the log, relative to the table.
 
-    `kept` must stay, and `kept_bases` wherever they lie. `dead` has the columns of `DEAD`: names that were removed
-    before the retention, and when; some of them may be among the kept.
+    - `kept`: names to keep.
+    - `kept_bases`: base names to keep in any folder.
+    - `dead`: names removed before the retention, and the times of removal, with the columns of `DEAD`. Some of them may
+      also be in `kept`.
     """
 
     kept: pa.ChunkedArray
@@ -48,27 +51,27 @@ class NamesInLog:
     dead: pa.Table
 
     def keeps(self, names: pa.ChunkedArray) -> pa.ChunkedArray:
-        """For each name, whether it must stay."""
+        """Return for each name whether to keep it."""
         bases = pc.replace_substring_regex(names, r"^.*/", "")
         return pc.or_(pc.is_in(names, value_set=self.kept), pc.is_in(bases, value_set=self.kept_bases))
 
 
 class KeptNames:
-    """Collects names that must stay."""
+    """A collection of names to keep."""
 
     def __init__(self) -> None:
         self._chunks: list[pa.Array] = []
         self._bases: set[str] = set()
 
     def add_files(self, files: pa.Table) -> None:
-        """The files of a table with `path` and `deletionVector`, and those of their vectors."""
+        """Add the files of a table with `path` and `deletionVector`, and the files of their vectors."""
         paths = files["path"]
         odd = pc.match_substring_regex(paths, _ODD)
         self._chunks += paths.filter(pc.invert(odd)).chunks
         self.add_names(pc.unique(paths.filter(odd)).to_pylist(), vector_files(files))
 
     def add_names(self, paths: Iterable[str], vectors: Iterable[str]) -> None:
-        """Paths as in the log, and the real names of vector files."""
+        """Add paths as in the log, and the real names of vector files."""
         names: list[str] = []
         for path in paths:
             spelled, base = protected_names(path)
@@ -83,16 +86,16 @@ class KeptNames:
         self._chunks.append(pa.array(names, pa.string()))
 
     def found(self, dead: pa.Table) -> NamesInLog:
-        """All of them, beside the dead ones."""
+        """Return all names to keep, together with the `dead` names."""
         kept = pa.chunked_array(self._chunks, pa.string())
         return NamesInLog(kept=kept, kept_bases=pa.array(sorted(self._bases), pa.string()), dead=dead)
 
 
 def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: int) -> NamesInLog:
-    """The names that a snapshot and the `commits` inside the retention keep, and the dead ones of the snapshot.
+    """Return the names that a snapshot and the `commits` within the retention keep, and the snapshot's dead names.
 
     Raises:
-        CorruptLogError, CorruptCheckpointError, CorruptDataFileError: a part of the log cannot be understood.
+        CorruptLogError, CorruptCheckpointError, CorruptDataFileError: a part of the log is unreadable.
     """
     kept = KeptNames()
     kept.add_files(snapshot.files_with(["path", "deletionVector"]))
@@ -105,7 +108,7 @@ def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: i
 
 
 def protect_commits(store: LogStore, commits: Sequence[StoredFile], kept: KeptNames) -> None:
-    """Keep what commits name; they are read several at a time. Raises as `named_in`."""
+    """Keep the names in commits, which are read several at a time. Raises: as `named_in`."""
     with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
         for at in range(0, len(commits), _COMMITS_AT_ONCE):
             for paths, vectors in pool.map(lambda commit: named_in(store, commit), commits[at : at + _COMMITS_AT_ONCE]):
@@ -113,11 +116,11 @@ def protect_commits(store: LogStore, commits: Sequence[StoredFile], kept: KeptNa
 
 
 def named_in(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
-    """The paths that a commit adds, removes or records changes in, and the names of their vectors' files.
+    """Return the paths of a commit's file actions, and the names of the files with their deletion vectors.
 
     Raises:
-        CorruptLogError: it is no commit, or an action of a file has no path.
-        CorruptDataFileError: a deletion vector names no file.
+        CorruptLogError: the commit is malformed, or a file action has no path.
+        CorruptDataFileError: a deletion vector has an invalid file name.
     """
     paths: set[str] = set()
     vectors: set[str] = set()
@@ -131,7 +134,7 @@ def named_in(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
 
 
 def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | None]:
-    """The path of a file action, and the real name of the file that holds its deletion vector, where one does."""
+    """Return the path of a file action, and the real name of the file with its deletion vector, if any."""
     path, vector = body.get("path"), body.get("deletionVector")
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
@@ -142,7 +145,7 @@ def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | No
 
 
 def vector_files(files: pa.Table) -> set[str]:
-    """The real names of the files with the deletion vectors of a table of files; many share one."""
+    """Return the real names of the files with the deletion vectors of a table of files; vectors may share a file."""
     vectors = files["deletionVector"].drop_null()
     if not len(vectors):
         return set()
@@ -153,7 +156,7 @@ def vector_files(files: pa.Table) -> set[str]:
 
 
 def _dead(tombstones: pa.Table, root: str) -> pa.Table:
-    """The names, with their vectors' files, and when each was removed last."""
+    """Return the names of removed files and of their vectors' files, with the time of the last removal."""
     times = pc.fill_null(tombstones["deletionTimestamp"], 0)
     odd = pc.match_substring_regex(tombstones["path"], _ODD)
     plain = pc.invert(odd)
@@ -167,7 +170,7 @@ def _dead(tombstones: pa.Table, root: str) -> pa.Table:
 def _other_names(
     tombstones: pa.Table, times: pa.ChunkedArray, odd: pa.ChunkedArray, root: str
 ) -> Iterator[tuple[str | None, int]]:
-    """Names that need a look one by one, ascending in time."""
+    """Yield the names that need individual handling, with times in ascending order."""
     paths = zip(tombstones["path"].filter(odd).to_pylist(), times.filter(odd).to_pylist(), strict=True)
     found = [(condemned_name(path, root), time) for path, time in paths]
     has_vector = pc.is_valid(tombstones["deletionVector"])
@@ -181,12 +184,13 @@ def _other_names(
 
 
 def commits_inside(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
-    """The commits that were made after a moment, as far as the log still has them, newer ones than the snapshot too.
+    """Return the commits after a time that the log still holds, including those newer than the snapshot.
 
-    The version that was current at the moment is not among them: what it holds and nobody has is what they removed.
+    The version that was current at that time is not included: each of its files is still active, or one of these
+    commits removed it.
 
     Raises:
-        CorruptLogError: a commit is missing among them, or does not carry the time that it should.
+        CorruptLogError: one of these commits is missing, or lacks its required in-commit timestamp.
     """
     last = newest_at(snapshot, cutoff_ms)
     commits = list_log(snapshot.store, 0).commits
@@ -198,14 +202,14 @@ def commits_inside(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
 
 
 def newest_at(snapshot: Snapshot, moment_ms: int) -> int | None:
-    """The newest version committed at or before a moment, of those whose commits the log still has."""
+    """Return the newest version committed at or before a time, among the commits in the log."""
     in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
     found = Timeline(snapshot.store, in_commit, rebuildable_only=False).newest_at(moment_ms)
     return None if found is None else found.version
 
 
 def check_whole(snapshot: Snapshot, commits: Mapping[int, StoredFile], first: int, last: int) -> None:
-    """Return where the log has every commit from `first` to `last`."""
+    """Check that the log holds every commit from `first` to `last`. Raises `CorruptLogError`."""
     missing = next((version for version in range(first, last + 1) if version not in commits), None)
     if missing is not None:
         raise CorruptLogError(

@@ -1,10 +1,13 @@
-"""What a vacuum deletes, decided on values: a listing of the folder, the names in the log, and the retention.
+"""The plan of a vacuum, from a listing of the folder, the names in the log, and the retention; it does no I/O.
 
-1 A name that the log keeps stays. 2 A name that the log has removed before the retention goes by the time of its
-removal, whatever the file's own time says; but a file that was written after its removal, and within a day, is none
-that was removed. 3 Any other file goes by its own time. 4 A staging folder goes as a whole, once nothing in it is
-young. 5 A folder goes when nothing that stays is in it; one that was empty already stays while it is young. A vacuum of
-the log alone (lite) knows cases 1 and 2 only, and sees no folders.
+1. A name that the log keeps stays.
+2. A file that the log removed before the retention is deleted, whatever its modification time. Exception: a file
+   written after that removal and within the last day is a different file, and stays.
+3. Any other file is deleted by its modification time.
+4. A staging folder is deleted as a whole, once everything in it is old.
+5. A folder is deleted if nothing in it stays. A folder that was already empty stays while it is recent.
+
+A lite vacuum, which reads only the log, applies only rules 1 and 2, and sees no folders.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ PLANNED = pa.schema([("name", pa.string()), ("size", pa.int64())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSize:
-    """So many files, of so many bytes, that go from one folder (not from those in it); the root's name is empty."""
+    """The number and size of the files to delete directly in one folder; the root's name is empty."""
 
     name: str
     files: int
@@ -36,10 +39,12 @@ class FolderSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumPlan:
-    """What goes: `files` has the columns of `PLANNED`, `folders` are tried when they are empty, in this order.
+    """The files and folders to delete.
 
-    `seen_folders` counts those that were looked into, the root too. `swept_version` is the version up to which all
-    files that commits removed are gone afterwards, None where that is not known.
+    - `files`: the files, with the columns of `PLANNED`.
+    - `folders`: the folders to remove if they are empty, in this order.
+    - `seen_folders`: the number of listed folders, including the root.
+    - `swept_version`: the version up to which all removed files will be deleted, None if unknown.
     """
 
     files: pa.Table
@@ -49,11 +54,11 @@ class VacuumPlan:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all files that go."""
+        """The total size of the files to delete."""
         return bytes_of(self.files)
 
     def largest_folders(self, count: int) -> list[FolderSize]:
-        """The folders from which most bytes go, the largest first."""
+        """Return the folders with the most bytes to delete, the largest first."""
         parents = pc.replace_substring_regex(self.files["name"], r"/?[^/]*$", "")
         sizes = pa.table({"name": parents, "size": self.files["size"]})
         sums = sizes.group_by("name").aggregate([("size", "sum"), ("size", "count")])
@@ -61,13 +66,13 @@ class VacuumPlan:
         return [FolderSize(name=one["name"], files=one["size_count"], size_bytes=one["size_sum"]) for one in largest]
 
     def without(self, names: NamesInLog) -> VacuumPlan:
-        """The plan but for files that must stay after all, since a commit that came later names them."""
+        """Return the plan without the files that later commits name."""
         return replace(self, files=self.files.filter(pc.invert(names.keeps(self.files["name"]))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SeenFolder:
-    """A folder's own time, and whether it held nothing, or something that no vacuum touches."""
+    """The time of a folder, and whether it was empty or holds entries that a vacuum never deletes."""
 
     modified_ms: int
     was_empty: bool
@@ -76,7 +81,7 @@ class _SeenFolder:
 
 @dataclass(frozen=True, slots=True)
 class TreeListing:
-    """What was found in a table's folder: `files` with the columns of `LISTED`, and the folders below the root."""
+    """The content of a table's folder: `files` with the columns of `LISTED`, and the folders below the root."""
 
     files: pa.Table
     folders: Mapping[str, _SeenFolder]
@@ -84,7 +89,7 @@ class TreeListing:
 
 @dataclass(slots=True)
 class ListingBuilder:
-    """Takes the folders of a walk, each after the one above it, and leaves out what no vacuum may touch."""
+    """A builder of a listing from the folders of a walk, parents first, without entries that a vacuum never deletes."""
 
     hidden: HiddenNames
     _tables: list[pa.Table] = field(default_factory=list)
@@ -92,9 +97,9 @@ class ListingBuilder:
     _folders: dict[str, _SeenFolder] = field(default_factory=dict)
 
     def add(self, folder: Folder) -> list[str]:
-        """Take what lies directly in a folder, and name the folders in it that may hold something that goes.
+        """Add the content of a folder, and return the subfolders to list.
 
-        These are the ones that are not hidden, and none in a table of its own.
+        Hidden subfolders are left out, and so are all subfolders of another table.
         """
         is_another_table = bool(folder.name) and any(holds_a_log(name) for name, _ in folder.folders)
         hidden = {base for base in folder.bases if self._hides(folder.name, base)}
@@ -124,12 +129,12 @@ class ListingBuilder:
         return may_be_hidden and not is_staged(f"{above}/{base}" if above else base) and self.hidden.hides(base)
 
     def listing(self) -> TreeListing:
-        """All of it."""
+        """Return the whole listing."""
         return TreeListing(pa.concat_tables([LISTED.empty_table(), *self._tables]), self._folders)
 
 
 def planned(listing: TreeListing, names: NamesInLog, retention: Retention, swept_version: int | None) -> VacuumPlan:
-    """What a full vacuum deletes."""
+    """Return the plan of a full vacuum."""
     is_staging = pc.starts_with(listing.files["name"], f"{STAGING_DIR}/")
     data, staging = listing.files.filter(pc.invert(is_staging)), listing.files.filter(is_staging)
     goes = _goes(data, names, retention)
@@ -146,7 +151,7 @@ def planned(listing: TreeListing, names: NamesInLog, retention: Retention, swept
 
 
 def _goes(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.ChunkedArray:
-    """For each file whether it goes: cases 1 to 3."""
+    """Return for each file whether to delete it, by rules 1 to 3."""
     position = pc.index_in(files["name"], value_set=names.dead["name"])
     is_dead = pc.is_valid(position)
     deleted_ms = names.dead["deleted_ms"].take(position)
@@ -161,21 +166,21 @@ def _goes(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.Chunke
 
 
 def _young_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before_ms: int) -> set[str]:
-    """The staging folders of writes in which something is not older than a moment."""
+    """Return the staging folders that hold an entry modified at or after a time."""
     times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
     seen = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
     return {_staging_of(name) for name, modified_ms in seen if modified_ms >= before_ms} - {STAGING_DIR}
 
 
 def _staging_of(name: str) -> str:
-    """The folder of one write in the staging folder."""
+    """Return the folder of one write, directly in the staging folder."""
     return "/".join(name.split("/", 2)[:2])
 
 
 def _emptied(
     folders: Mapping[str, _SeenFolder], staying: pa.ChunkedArray, young: Collection[str], before_ms: int
 ) -> tuple[str, ...]:
-    """The folders in which nothing stays, the deepest first."""
+    """Return the folders in which nothing stays, the deepest first."""
     inside = staying.filter(pc.match_substring(staying, "/"))
     occupied = set(pc.unique(pc.replace_substring_regex(inside, r"/[^/]*$", "")).to_pylist())
     for name, folder in folders.items():

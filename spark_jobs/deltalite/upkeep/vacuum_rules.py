@@ -1,10 +1,13 @@
-"""What a vacuum goes by: how long files are kept, which names it may touch, and how the log's paths spell names.
+"""The rules of a vacuum: the retention, hidden names, and the names that the paths of the log stand for.
 
-1 A file that the log has removed is kept until the retention has passed since its removal. 2 A file that no version
-names may belong to a commit in flight: it is kept until it is older than the retention, and than a day. 3 Names that
-begin with `_` or `.` are hidden and stay, and so does what is below them, but for change data, indexes, and the
-directories of partition columns that are called so; what our own writers left behind is not hidden either. 4 A path of
-the log protects every name that it may spell, and condemns only the one that it does spell, inside the table.
+1. A removed file is kept until the retention has passed since its removal.
+2. A file that no version names may belong to a commit in progress. It is kept until it is older than the retention and
+   older than a day.
+3. Names that begin with `_` or `.` are hidden and stay, with everything below them. Exceptions are change data,
+   indexes, directories of partition columns with such names, and temporary files of this library.
+4. A path of the log protects every name that it may stand for, and allows the deletion of only its exact name inside
+   the table.
+
 delta-spark: DeltaTableUtils.isHiddenDirectory, VacuumCommand. Protocol: Add File and Remove File.
 """
 
@@ -23,17 +26,17 @@ from deltalite.protocol.paths import canonical_path, decode_path, is_absolute
 from deltalite.snapshot import Snapshot
 
 IN_FLIGHT_MS = props.DAY_MS
-"""So old at least is a file that no version names before it goes, whatever the retention."""
+"""The minimum age of a file that no version names before a vacuum deletes it, for any retention."""
 
 _NOT_HIDDEN = ("_change_data", "_delta_index")
-# What a writer of this library, killed while it wrote a file, leaves: `.deletion_vector_<uuid>.bin.<uuid>.tmp`.
+# The temporary file of a killed writer of this library: `.deletion_vector_<uuid>.bin.<uuid>.tmp`.
 _OWN_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp")
 _UNIFORM_FORMATS = "delta.universalFormat.enabledFormats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long a vacuum keeps what was removed. `specified_ms` is what was asked for, None for the table's own."""
+    """The retention of removed files. `specified_ms` is the requested retention, None for that of the table."""
 
     now_ms: int
     table_ms: int
@@ -41,32 +44,33 @@ class Retention:
 
     @property
     def cutoff_ms(self) -> int:
-        """The versions that were current at this moment or later stay whole; what was removed before it goes."""
+        """Versions that were current at this time or later stay complete; files removed before it are deleted."""
         return self.now_ms - (self.table_ms if self.specified_ms is None else self.specified_ms)
 
     @property
     def in_flight_since_ms(self) -> int:
-        """A file that changed at this moment or later may belong to a commit in flight."""
+        """A file that was modified at this time or later may belong to a commit in progress."""
         return self.now_ms - IN_FLIGHT_MS
 
     @property
     def unnamed_before_ms(self) -> int:
-        """Files that no version names go where they are older than this."""
+        """Files that no version names are deleted if they are older than this time."""
         return min(self.cutoff_ms, self.in_flight_since_ms)
 
     @property
     def is_short(self) -> bool:
-        """Whether less is kept than the table asks for."""
+        """Whether the requested retention is shorter than that of the table."""
         return self.specified_ms is not None and self.specified_ms < self.table_ms
 
 
 def retention_of(
     configuration: Mapping[str, str], hours: int | None, *, confirmed: bool, now_ms: int, table: str
 ) -> Retention:
-    """The retention that a table's properties and a request come to.
+    """Return the retention from a table's properties and a request.
 
     Raises:
-        InvalidRequestError: it is shorter than the table's, and that was not confirmed; or the property is wrong.
+        InvalidRequestError: the retention is shorter than the table's without a confirmation, or the property is
+            invalid.
     """
     specified_ms = None if hours is None else hours * props.HOUR_MS
     found = Retention(
@@ -85,20 +89,20 @@ def retention_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenNames:
-    """Which names in a table's folder are none of a vacuum's business; `partition_columns` are those of directories."""
+    """The rule for names that a vacuum ignores; `partition_columns` are column names in partition directories."""
 
     partition_columns: frozenset[str] = frozenset()
     has_iceberg_metadata: bool = False
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> HiddenNames:
-        """Those of a table."""
+        """Return the rule for a table."""
         columns = {*snapshot.partition_columns, *snapshot.table_schema.partition_keys}
         formats = snapshot.configuration.get(_UNIFORM_FORMATS, "")
         return cls(partition_columns=frozenset(columns), has_iceberg_metadata="iceberg" in formats.lower())
 
     def hides(self, base: str) -> bool:
-        """Whether a file or folder of this name, wherever it lies, is left alone."""
+        """Whether a vacuum ignores files and folders with this base name."""
         if base == "metadata" and self.has_iceberg_metadata:
             return True
         if not base.startswith((".", "_")) or base.startswith(_NOT_HIDDEN) or _OWN_TEMPORARY.fullmatch(base):
@@ -112,25 +116,25 @@ class HiddenNames:
 
 
 def is_staged(name: str) -> bool:
-    """Whether a name is our staging folder, or below it: hidden from everybody, and swept by age."""
+    """Whether a name is the staging folder or below it; a vacuum deletes its content by age."""
     return name == STAGING_DIR or name.startswith(f"{STAGING_DIR}/")
 
 
 def checksum_of(base: str) -> str:
-    """The file beside a file of this name in which Hadoop keeps its checksum on local disks; it goes with the file."""
+    """Return the name of Hadoop's checksum file for a local file; it is deleted together with the file."""
     return f".{base}.crc"
 
 
 def holds_a_log(folder: str) -> bool:
-    """Whether a folder, by its name, is the log of another table, which makes the folder above it that table."""
+    """Whether a folder is the log of another table by its name; its parent folder is then that table."""
     return folder.endswith(f"/{LOG_DIR}")
 
 
 def protected_names(path: str) -> tuple[tuple[str, ...], str | None]:
-    """The names below the table that a path of the log may mean, and the base name to be kept wherever it lies.
+    """Return the names in the table that a path of the log may stand for, or a base name to keep in any folder.
 
-    Some writers encode less than the protocol asks, and some spell a file of the table as a place of its own, through
-    another scheme, mount or link; no two data files share a base name, so that this is enough to tell them.
+    Some writers encode less than the protocol requires. Some name a file of the table by an absolute path, through
+    another scheme, mount or link. Base names of data files are unique, so the base name is sufficient in that case.
     """
     names = {posixpath.normpath(spelled) for spelled in (decode_path(path), path)}
     is_elsewhere = is_absolute(path) or any(is_absolute(name) or name.startswith("../") for name in names)
@@ -138,7 +142,7 @@ def protected_names(path: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def condemned_name(path: str, root: str) -> str | None:
-    """The name below the table that a path of the log spells; None for a place outside, or the root itself."""
+    """Return the name in the table that a path of the log stands for; None if it is outside, or the root itself."""
     name = canonical_path(path)
     if is_absolute(name):
         if not name.startswith(f"{root}/"):
@@ -149,5 +153,5 @@ def condemned_name(path: str, root: str) -> str | None:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a real name, as the log has it, is of a file below the table, and says so without detours."""
+    """Whether a decoded name is a file below the table, without empty, `.` or `..` parts."""
     return not is_absolute(name) and not {"", ".", ".."} & set(name.split("/"))
