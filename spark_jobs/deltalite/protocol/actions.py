@@ -1,9 +1,9 @@
-"""The actions of a commit, as values, and their JSON.
+"""The actions of a commit as values, and their JSON.
 
-Each class is one row of the protocol's action tables: a field's `json` metadata is its key there. Keys that a class
-does not know are kept in `unknown` and written back, so that a newer writer's fields survive us. Parsing checks the
-types that the protocol requires and raises `CorruptLogError`, naming the file and the key. Actions of unknown kinds
-are left out, as the protocol's evolution rules ask. Protocol: Actions.
+Each class is one action of the protocol; the `json` metadata of a field is its key in the log. Unknown keys are kept in
+`unknown` and written back, so that the fields of newer writers are preserved. Parsing checks the types that the
+protocol requires, and raises `CorruptLogError` with the file and the key. Actions of unknown kinds are ignored, as the
+protocol's evolution rules require. Protocol: Actions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TEXT_OR_NULL = (str, type(None))
 
 
 def _key(json_key: str, *types: type, items: tuple[type, ...] | None = None, **options: Any) -> Any:
-    """A field from the protocol's table: its key, its types, and the types of its elements or map values."""
+    """Return a field of an action with its key, its types, and the types of its elements or map values."""
     return field(metadata={"json": json_key, "types": types, "items": items}, **options)
 
 
@@ -33,7 +33,7 @@ def _unknown() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """What a reader and a writer must know. Protocol: Protocol Evolution."""
+    """The versions and features that a reader and a writer must support. Protocol: Protocol Evolution."""
 
     action: ClassVar[str] = "protocol"
     min_reader_version: int = _key("minReaderVersion", int)
@@ -61,7 +61,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:
-    """A file becomes part of the table. `path` is as in the log: relative or absolute, URI-encoded.
+    """The addition of a file to the table. `path` is as in the log: relative or absolute, URI-encoded.
 
     Protocol: Add File and Remove File.
     """
@@ -83,7 +83,7 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFile:
-    """A file stops being part of the table. Protocol: Add File and Remove File."""
+    """The removal of a file from the table. Protocol: Add File and Remove File."""
 
     action: ClassVar[str] = "remove"
     path: str = _key("path", str)
@@ -137,7 +137,7 @@ class DomainMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInfo:
-    """Provenance: free-form, with the names that Spark gives its fields. Protocol: Commit Provenance Information."""
+    """The free-form provenance of a commit, with Spark's field names. Protocol: Commit Provenance Information."""
 
     action: ClassVar[str] = "commitInfo"
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -153,7 +153,7 @@ _KNOWN_KINDS = frozenset({*_CLASSES, CommitInfo.action, "checkpointMetadata", "s
 
 
 def commit_to_bytes(actions: Iterable[Action]) -> bytes:
-    """The content of a commit file: one JSON object a line, in the order given. Only the bytes are held."""
+    """Return the content of a commit file: one JSON object per line, in the given order."""
     content = BytesIO()
     for action in actions:
         content.write(json.dumps({action.action: to_json(action)}, separators=(",", ":")).encode() + b"\n")
@@ -161,17 +161,23 @@ def commit_to_bytes(actions: Iterable[Action]) -> bytes:
 
 
 def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The (kind, body) pairs of a commit file, unknown kinds too, without making values of them.
+    """Yield the raw (kind, body) pairs of a commit file, including unknown kinds.
 
-    An unknown kind whose value is no object is left out: this library does not know what form it has to have.
-    `source` names the file in the `CorruptLogError` that a line raises which is not a JSON object of one action;
-    `first_line` is the number there of the first line of `data`, where that is a part of the file.
+    An unknown kind whose value is not an object is left out, because its form is not known.
+
+    Args:
+        data: the content of the file, or a part of it.
+        source: the name of the file in errors.
+        first_line: the line number of the first line of `data` in the file.
+
+    Raises:
+        CorruptLogError: a line is not a JSON object, or the body of a known kind is not an object.
     """
     for number, line in enumerate(data.split(b"\n"), first_line):
         if not line.strip():
             continue
         try:
-            entry = json.loads(line.decode("utf-8-sig"))  # of bytes, JSON takes halves of characters too
+            entry = json.loads(line.decode("utf-8-sig"))  # json.loads would accept invalid characters in bytes
         except (ValueError, RecursionError) as error:
             raise CorruptLogError(f"Line {number} of {source} is not JSON: {error}.", remedy=_REMEDY) from error
         if not isinstance(entry, dict):
@@ -186,13 +192,13 @@ def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterat
 
 
 def parse_commit(data: bytes, source: str) -> list[Action]:
-    """All actions of known kinds in a commit file, in order."""
+    """Return all actions of known kinds in a commit file, in order."""
     parsed = (parse_action(kind, body, source) for kind, body in iter_raw_actions(data, source))
     return [action for action in parsed if action is not None]
 
 
 def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | None:
-    """The value of one action, or None for a kind that this library does not know."""
+    """Return the value of one action, or None for an unknown kind. Raises: as `from_json`."""
     if kind == CommitInfo.action:
         return CommitInfo(values=dict(body))
     cls = _CLASSES.get(kind)
@@ -200,8 +206,12 @@ def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | No
 
 
 def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
-    """One action from its JSON body; `source` names the file in errors."""
-    make: Any = cls  # each class has its own fields: the constructor is called by name
+    """Parse one action from its JSON body; `source` names the file in errors.
+
+    Raises:
+        CorruptLogError: a required key is missing, or a value has the wrong type.
+    """
+    make: Any = cls  # each class has other fields, so the constructor call cannot be typed
     keys, rules = _parse_rules(make)
     values: dict[str, Any] = {}
     for key, name, types, items, is_required in rules:
@@ -227,9 +237,9 @@ _ParseRule = tuple[str, str, tuple[type, ...], tuple[type, ...] | None, bool]
 
 @cache
 def _parse_rules(cls: type[Any]) -> tuple[frozenset[str], tuple[_ParseRule, ...]]:
-    """The JSON keys of a class, and for each: key, field, types, types of its items, and whether it is required.
+    """Return the JSON keys of a class, and for each: key, field, types, types of its items, and whether it is required.
 
-    These are tuples, made once for each class, because a commit may have a million adds.
+    These are tuples, created once for each class, because a commit may have a million adds.
     """
     hashable: Any = cls
     rules = tuple(
@@ -255,7 +265,7 @@ def _is_of_type(value: Any, types: tuple[type, ...], items: tuple[type, ...] | N
 
 
 def to_json(action: Action) -> dict[str, Any]:
-    """The JSON body of an action; fields without a value are left out."""
+    """Return the JSON body of an action, without fields that are None."""
     if isinstance(action, CommitInfo):
         return dict(action.values)
     body: dict[str, Any] = {}

@@ -1,9 +1,9 @@
-"""Which tables this release may read and write: the protocol check, by name.
+"""Table features: checks whether this release can read and write a table.
 
-A table feature is *supported* when the protocol lists it (or a legacy number implies it), and *active* when the
-metadata uses it. A reader must know every listed reader feature. A writer must honour every feature in force; one of
-ours that is merely implied by an old number and not active asks nothing of us. What cannot be honoured is refused by
-name, before anything is read or written. Protocol: Table Features, Protocol Evolution.
+A table feature is *supported* if the protocol lists it or a legacy version number implies it. It is *active* if the
+metadata uses it. A reader must support every listed reader feature. A writer must follow the rules of every supported
+and active feature; an inactive feature imposes no rules. The check names each unsupported feature, and runs before
+anything is read or written. Protocol: Table Features, Protocol Evolution.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ def _field_has(*keys: str) -> Callable[[Metadata, StructType], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """One table feature: where it must be listed, when it is active, and what this release can do with it.
+    """A table feature, and its support in this release.
 
-    `implied_by` is the legacy writer version that implies it, `reader_implied_by` the legacy reader version.
-    `unreadable`: why tables that list it are not read, None where they are. `writable_inactive` and `writable_active`:
-    tables that list it are written while it is not, or is, in use. `requested`: the metadata asks for it, where that
-    differs from `active`.
+    - `is_reader_feature`: readers must support it too.
+    - `implied_by`, `reader_implied_by`: the legacy writer and reader version that imply it.
+    - `active`: whether the metadata uses it.
+    - `requested`: whether the metadata requires it, if that differs from `active`.
+    - `unreadable`: why this release cannot read tables that list it; None if it can.
+    - `writable_inactive`, `writable_active`: whether this release writes tables that list it while it is inactive, or
+      active.
     """
 
     name: str
@@ -135,7 +138,7 @@ FEATURES = {
             requested=_when(props.ENABLE_TYPE_WIDENING),
         ),
         Feature(name="typeWidening-preview", is_reader_feature=True, active=_always),
-        # Engines list these for tables without any such column, which ask nothing of a writer.
+        # Some engines list these for tables without such a column; they then impose no rules on a writer.
         Feature(name="variantType", is_reader_feature=True, active=_has_type("variant")),
         Feature(name="variantType-preview", is_reader_feature=True, active=_has_type("variant")),
         Feature(name="variantShredding", is_reader_feature=True, active=_has_type("variant")),
@@ -151,10 +154,10 @@ FEATURES = {
 
 
 def check_readable(protocol: Protocol, metadata: Metadata) -> None:
-    """Return when this release reads the table.
+    """Check that this release can read the table.
 
     Raises:
-        UnsupportedFeatureError: naming the protocol version or the features.
+        UnsupportedFeatureError: it cannot; the message names the protocol version or the features.
     """
     if protocol.min_reader_version not in (1, 2, READER_FEATURES_VERSION):
         raise UnsupportedFeatureError(
@@ -175,10 +178,10 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def check_writable(protocol: Protocol, metadata: Metadata) -> None:
-    """Return when this release may commit to the table (which includes that it can read it).
+    """Check that this release can read the table and commit to it.
 
     Raises:
-        UnsupportedFeatureError: naming the protocol version or the features.
+        UnsupportedFeatureError: it cannot; the message names the protocol version or the features.
     """
     check_readable(protocol, metadata)
     if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:
@@ -190,7 +193,7 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     refused = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
     if contains_type(schema, "void"):
         refused.append("columns of type void")
-    if _UDT.search(metadata.schema_string):  # which is read as the type that it is kept as, and would be lost
+    if _UDT.search(metadata.schema_string):  # it is read as its storage type, so a write would lose it
         refused.append("columns of a user-defined type")
     if refused:
         raise UnsupportedFeatureError(
@@ -200,7 +203,7 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """All features the protocol supports: those listed, or those that its legacy numbers imply."""
+    """Return all features that the protocol lists or that its legacy version numbers imply."""
     if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
         return frozenset(protocol.writer_features or ()) | supported_reader_features(protocol)
     implied = {
@@ -214,10 +217,10 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 
 
 def supported_reader_features(protocol: Protocol) -> frozenset[str]:
-    """The features a reader must know.
+    """Return the features that a reader must support.
 
-    One that belongs in both lists and stands only in the writer's counts too: engines have written such tables, and
-    read without the feature they would give other rows.
+    A reader feature that only the writer features list counts too: some engines have written such tables, and a read
+    without the feature would return wrong rows.
     """
     misplaced = {n for n in protocol.writer_features or () if n in FEATURES and FEATURES[n].is_reader_feature}
     if protocol.min_reader_version >= READER_FEATURES_VERSION:
@@ -231,13 +234,13 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
 
 
 def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether the feature is both supported by the protocol and active: only then does its property mean anything."""
+    """Whether the protocol supports the feature and it is active; otherwise its property has no effect."""
     feature = FEATURES[name]
     return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
 
 
 def asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
-    """Whether the metadata alone says that the table needs the feature."""
+    """Whether the metadata requires the feature."""
     if feature.requested is not None:
         return feature.requested(metadata, schema)
     return feature.active is not _always and feature.active(metadata, schema)

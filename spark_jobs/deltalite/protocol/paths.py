@@ -1,10 +1,10 @@
-"""How files are named in the log: relative or absolute, percent-encoded.
+"""The paths of files in the log: relative or absolute, percent-encoded.
 
-A path in the log is a URI reference (RFC 2396), so the file `day=2026-01-01/a b%20.parquet` stands there as
-`day=2026-01-01/a%20b%2520.parquet`. Partition values are escaped a first time when they become a directory's name, as
-Hive and Spark do, and the directory's name is encoded a second time here. Engines on Hadoop normalise a path before
-they use it or write it back, so `d//x`, `./d/x` and `e/../d/x` name the file `d/x`. Decoding therefore normalises
-first, as Hadoop's `Path(URI)` does. Protocol: Add File and Remove File.
+A path in the log is a URI reference (RFC 2396), so the log names the file `day=2026-01-01/a b%20.parquet` as
+`day=2026-01-01/a%20b%2520.parquet`. Partition values are escaped twice: once for the name of the directory, as in Hive
+and Spark, and again as a part of the path. Engines on Hadoop normalise a path before they use it or write it back, so
+`d//x`, `./d/x` and `e/../d/x` name the file `d/x`. Decoding therefore normalises first, as Hadoop's `Path(URI)` does.
+Protocol: Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-# What java.net.URI leaves alone in a path, beside letters and digits.
+# The characters that java.net.URI does not encode in a path, in addition to letters and digits.
 _URI_SAFE = "/-_.!~*'():@&=+$,;"
-# What Hive and Spark escape in the names of partition directories (Spark: ExternalCatalogUtils.charToEscape).
+# The characters that Hive and Spark escape in partition directories (Spark: ExternalCatalogUtils.charToEscape).
 HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-"""Each becomes three characters. Java reads the pattern as Python does."""
+"""Each of these becomes three characters. The pattern has the same meaning in Java and in Python."""
 PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?|//[^/]+)?")
-"""The scheme and the authority of a path, or nothing; what follows them is normalised."""
+"""The scheme and the authority of a path, or nothing; only the rest of the path is normalised."""
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-"""What makes Java read a relative path as an absolute one."""
+"""The start of a relative path that Java would parse as absolute."""
 NO_AUTHORITY = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
-"""A scheme with an empty authority, which means what no authority means."""
+"""A scheme with an empty authority, which is equivalent to no authority."""
 _THIS_HOST = "file://localhost/"
-"""A local path with the one host that it can have."""
+"""The start of a local path with the only valid host."""
 NOT_CANONICAL = r"%|^file:|^//|[^:]//|(^|/)\.\.?(/|$)|^([^A-Za-z].*)?://|[^A-Za-z0-9+.-].*://"
-"""Matches each path that differs from its canonical spelling, and few others. RE2 and Java read it as Python does."""
+"""Matches each path that is not canonical, and few others. It has the same meaning in RE2, Java and Python."""
 
 
 def encode_path(path: str) -> str:
-    """The form in the log of a path relative to the table's root."""
+    """Encode a path relative to the table's root for the log."""
     return quote(path, safe=_URI_SAFE)
 
 
 def decode_path(path: str) -> str:
-    """The file's real name from its form in the log: normalised, then decoded."""
+    """Return the real name of a file from its path in the log: normalised, then decoded."""
     return _decoded(_normalised(path))
 
 
@@ -46,10 +46,10 @@ def _decoded(path: str) -> str:
 
 
 def _normalised(path: str) -> str:
-    """The path without empty segments, `.` and resolvable `..`, by the rules of `java.net.URI.normalize`.
+    """Remove empty segments, `.` and resolvable `..` from a path, by the rules of `java.net.URI.normalize`.
 
-    Percent-encoded characters are not looked into. A `..` that leads out of the path stays, and so does a slash at the
-    end. A relative path never becomes an absolute one.
+    Percent-encoded characters are not decoded. A `..` that leads out of the path stays, and so does a slash at the end.
+    A relative path never becomes absolute.
     """
     if path.startswith(_THIS_HOST):
         path = "file://" + path.removeprefix(_THIS_HOST[:-1])
@@ -75,12 +75,12 @@ def _normalised(path: str) -> str:
 
 
 def is_plain(path: str) -> bool:
-    """Whether a path of the log surely is its own canonical spelling; this asks no more than a fast test can tell."""
+    """Whether a path of the log is certainly canonical; a fast test that may be False for a canonical path."""
     return not ("%" in path or "//" in path or "/." in path or path.startswith((".", "file:")))
 
 
 def canonical_path(path: str) -> str:
-    """One spelling for each file: normalised, decoded, and `file:/x`, `file:///x` and `/x` alike."""
+    """Return the canonical spelling of a path: normalised, decoded, and `/x` for `file:/x` and `file:///x`."""
     normal = _normalised(path)
     if normal.startswith("file:/"):
         normal = "/" + normal.removeprefix("file:").lstrip("/")
@@ -90,14 +90,14 @@ def canonical_path(path: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a (decoded) path of the log names a place of its own instead of one below the table."""
+    """Whether a decoded path of the log is absolute instead of relative to the table."""
     return path.startswith(("/", "file:/")) or "://" in path
 
 
 def partition_dir(values: Mapping[str, str | None]) -> str:
-    """The directory that Hive and Spark give rows with these partition values, in order: `day=2026-01-01/country=de`.
+    """Return the directory of Hive and Spark for partition values, in order: `day=2026-01-01/country=de`.
 
-    Without any values it is the empty string. Null and the empty string share one name.
+    Without values it is the empty string. Null and the empty string have the same name.
     """
     return "/".join(f"{_hive_escaped(column)}={_hive_escaped(text or HIVE_NULL)}" for column, text in values.items())
 
@@ -107,9 +107,9 @@ def _hive_escaped(text: str) -> str:
 
 
 def partition_values_of_dir(directory: str) -> dict[str, str | None]:
-    """The column names and values that a directory such as `day=2026-01-01/country=de` spells, as Spark names it.
+    """Return the partition values by column of a directory such as `day=2026-01-01/country=de`.
 
-    Null and the empty string share one name there, and are null.
+    Null and the empty string have the same name, and are returned as null.
     """
     segments = (segment.split("=", 1) for segment in directory.split("/") if segment)
     return {unquote(column): None if value == HIVE_NULL else unquote(value) for column, value in segments}
