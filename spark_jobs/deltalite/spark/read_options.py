@@ -70,7 +70,7 @@ class ReadOptions:
         first, last = self.starting_version, self.ending_version
         if first is not None and last is not None and first > last:
             raise InvalidRequestError(
-                f"startingVersion {first} lies behind endingVersion {last}.", remedy="Give the versions in order."
+                f"startingVersion {first} is later than endingVersion {last}.", remedy="Give the versions in order."
             )
 
     @classmethod
