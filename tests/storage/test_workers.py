@@ -19,6 +19,7 @@ from deltalite.errors import (
     TableNotFoundError,
     UnsupportedStorageError,
 )
+from deltalite.requests import RunIdentity
 from deltalite.storage.opening import open_store
 from tests.support.remote import BUCKET, session_options
 from tests.support.submitting import submit
@@ -180,4 +181,4 @@ def test_a_submitted_job_writes_there_and_says_it_once(s3, tmp_path):
         (address, 0, True),
     ]
     assert DeltaTable(address, storage_options=s3.fsspec_options).to_arrow().to_pylist() == [{"id": 1}]
-    assert watch.find_run(open_store(address, storage_options=s3.fsspec_options), "r", 0).version == 0
+    assert watch.find_run(open_store(address, storage_options=s3.fsspec_options), RunIdentity(app_id="r")).version == 0
