@@ -25,10 +25,8 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_provider_deltalite.output import escape_line
 from deltalite import errors
 from deltalite.errors import ConcurrentModificationException, DeltaLiteError, StorageError
-from deltalite.redaction import redacted
 from deltalite.version import documentation_url
 
 _OTHER_FAILURES = "The task failed without one of these"
@@ -96,6 +94,9 @@ def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | N
 
     The text is redacted here, because Airflow passes it to callbacks without masking it.
     """
+    from airflow_provider_deltalite.output import escape_line
+    from deltalite.redaction import redacted
+
     lines = [redacted(f"{kind}: {problem}" if kind else problem)]
     if table is not None:
         lines.append(f"Table: {redacted(table.table)}")
@@ -108,6 +109,8 @@ def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | N
 
 def log_folded(log: Any, title: str, text: str, *, level: int = logging.ERROR) -> None:
     """Log a text of several lines as one group, which Airflow shows folded."""
+    from airflow_provider_deltalite.output import escape_line
+
     log.log(level, "::group::%s", title)
     for line in text.splitlines():
         log.log(level, "%s", escape_line(line))
