@@ -65,7 +65,7 @@ def test_a_vacuum_that_begins_between_the_plan_and_the_commit_counts(store):
     removed(store, hours_ago=169)
     start = info(operation="VACUUM START", operationParameters=WEEK)
     rival(store, [start])
-    with pytest.raises(ConcurrentWriteException, match=r"begun in version 3 \(VACUUM START"):
+    with pytest.raises(ConcurrentWriteException, match=r"started in version 3 \(VACUUM START"):
         back(1, conflict_retries=0)
 
 
