@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,11 +51,13 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
     for name in ("orders", "customers"):
         make_table(folder / "lake" / name).create()
     calls, events = folder / "calls.jsonl", folder / "events.jsonl"
+    (folder / "dags").mkdir()
+    program = shutil.copy(PROGRAM, folder / "dags")  # alone: assets of other DAG files could have the same names
     stand_in = make_stand_in(folder)
     stand_in.does(JOB.format(calls=str(calls)))
     settings = {
         "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps({"type": "file", "log_file_path": str(events), "append": True}),
@@ -64,13 +67,13 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
         "TEST_LAKE": str(folder / "lake"),
     }
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(PROGRAM)],
+        [sys.executable, str(program), str(program)],
         env=os.environ | settings,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert events.exists(), done.stdout + done.stderr
+    assert events.exists() and calls.exists(), done.stdout + done.stderr
     found: dict[tuple[str, str], list[dict]] = {}
     for line in events.read_text().splitlines():
         event = json.loads(line)
