@@ -32,7 +32,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("one_
 COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
 KINDS = [
     pytest.param(
-        Features(vectors=vectors, feed=feed), id=f"{'vectors' if vectors else 'files'}-{'feed' if feed else 'quiet'}"
+        Features(vectors=vectors, feed=feed),
+        id=f"{'vectors' if vectors else 'files'}-{'feed' if feed else 'quiet'}",
+        marks=[] if vectors == feed else pytest.mark.campaign,
     )
     for vectors in (False, True)
     for feed in (False, True)
