@@ -1,0 +1,226 @@
+"""From which version a sensor waits, and the log positions that it keeps between task attempts."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from deltalite import watch
+from deltalite.conditions import LogPosition
+from tests.airflow.sensing import deferred, event_of, other_table, recreate, resumed, sensor
+from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleException, since_3_3
+
+
+@since_3_3
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_the_starting_version_survives_into_the_next_task_attempt(table, context, deferrable):
+    table.create()
+    first = sensor(table, deferrable=deferrable)
+    if deferrable:
+        deferred(first, context)
+    else:
+        assert not first.poke(context)
+    table.commit(1, table.add())
+    table.commit(2, table.add())
+    context["ti"].try_number = 2
+    found = sensor(table, deferrable=deferrable).execute(context)
+    assert (found["version"], found["after_version"]) == (1, 0)
+
+
+@since_3_3
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.parametrize("baseline", [None, 2], ids=["of its own", "given"])
+def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, context, deferrable, baseline):
+    table.create()
+    table.commit(1, table.add())
+    table.commit(2, table.add())
+    waits = sensor(table, deferrable=deferrable, after_version=baseline)
+    if deferrable:
+        deferral = deferred(waits, context)
+        recreate(table, table.add(partition={"day": "new"}))
+        found = resumed(waits, deferral, context)
+    else:
+        assert not waits.poke(context)
+        recreate(table, table.add(partition={"day": "new"}))
+        found = waits.execute(context)
+    assert (found["from_version"], found["version"], found["after_version"], found["reset"]) == (0, 0, 2, True)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_versions_that_log_cleanup_deleted_are_skipped_and_part_of_the_range(table, context, deferrable, caplog):
+    table.create()
+    waits = sensor(table, deferrable=deferrable, after_version=0)
+    deferral = deferred(waits, context) if deferrable else waits.poke(context)
+    table.commit(5, table.add())
+    for version in (0, 1):
+        (table.root / "_delta_log" / f"{version:020}.json").unlink(missing_ok=True)
+    found = resumed(waits, deferral, context) if deferrable else waits.execute(context)
+    assert (found["from_version"], found["version"], found["reset"]) == (1, 5, False)
+    assert "Skipping versions 1 to 4" in caplog.text
+
+
+@since_3_3
+def test_a_rescheduled_sensor_reads_a_commit_again_only_for_another_condition(table, context, monkeypatch):
+    table.create()
+    for version in range(1, 4):
+        table.commit(version, table.add(data_change=False))
+    context["ti"].get_first_reschedule_date = lambda _: None
+    asked, poll = [], watch.poll
+    monkeypatch.setattr(
+        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+    )
+    for condition in ({}, {}, {"operations": ["MERGE"]}):
+        with pytest.raises(AirflowRescheduleException):
+            sensor(table, after_version=0, mode="reschedule", **condition).execute(context)
+    assert asked == [0, 3, 0]
+
+
+def test_a_rescheduled_sensor_keeps_its_starting_version(table, context):
+    table.create()
+    context["ti"].get_first_reschedule_date = lambda _: None
+    with pytest.raises(AirflowRescheduleException):
+        sensor(table, mode="reschedule").execute(context)
+    table.commit(1, table.add())
+    table.commit(2, table.add())
+    assert sensor(table, mode="reschedule").execute(context)["version"] == 1
+
+
+@since_3_3
+def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, context):
+    table.create()
+    assert not sensor(table).poke(context)
+    state = context["task_state_store"]
+    kept = state.get("deltalite_after_version")
+    state.set("deltalite_after_version", {**kept, "place": {"version": 0, "lag": 1}})
+    with pytest.raises(AirflowFailException, match=r"(?s)unknown key 'lag'.*Give after_version"):
+        sensor(table).execute(context)
+
+
+@since_3_3
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_starting_version_belongs_to_its_table(table, context, caplog, deferrable):
+    table.create()
+    assert not sensor(table).poke(context)
+    other = other_table(table)
+    waits = sensor(other, deferrable=deferrable)
+    if deferrable:
+        assert deferred(waits, context).trigger.wait.after_version == 3
+    else:
+        assert not waits.poke(context)
+    assert f"belongs to another request (table file://{table})" in caplog.text
+    other.commit(4, other.add())
+    assert sensor(other).execute(context)["version"] == 4
+
+
+@since_3_3
+@pytest.mark.parametrize("change", [{"app_id": "b"}, {"partition": {"day": "2"}}, {"operations": ["MERGE"]}])
+def test_a_starting_version_belongs_to_its_conditions(table, context, change):
+    table.create()
+    assert not sensor(table, app_id="a").poke(context)
+    table.commit(1, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
+    assert not sensor(table, **change).poke(context)
+    table.commit(2, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
+    assert sensor(table, **change).execute(context)["version"] == 2
+
+
+@since_3_3
+def test_another_spelling_of_the_address_is_the_same_table(table, context):
+    table.create()
+    assert not sensor(table).poke(context)
+    table.commit(1, table.add())
+    assert sensor(f"file:{table}/").execute(context)["version"] == 1
+
+
+def test_an_event_belongs_to_the_request_that_was_deferred(table, context):
+    table.create()
+    waits = sensor(table, after_version=0, deferrable=True)
+    deferral = deferred(waits, context)
+    table.commit(1, table.add())
+    event = {"event": event_of(deferral.trigger)}
+    other = other_table(table)
+    moved = sensor(other, after_version=1, deferrable=True)
+    found = moved.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
+    assert (found["table"], found["version"]) == (str(other), 2)
+
+
+def test_a_sensor_object_rendered_for_another_table_polls_that_table_from_its_start(table, context):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    waits = sensor(table, after_version=0)
+    assert not waits.poke(context)
+    waits.table = str(other_table(table))
+    assert waits.execute(context)["version"] == 1
+
+
+@since_3_3
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda kept: {**kept, "place": {"version": 1, "lag": 0}},
+        lambda kept: {"request": kept["request"]},
+        lambda _: "far",
+    ],
+    ids=["another release's", "no place", "a text"],
+)
+def test_an_unreadable_log_position_restarts_at_the_starting_version(table, context, monkeypatch, broken):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    context["ti"].get_first_reschedule_date = lambda _: None
+    state, asked, poll = context["task_state_store"], [], watch.poll
+    monkeypatch.setattr(
+        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+    )
+    for _ in range(2):
+        with pytest.raises(AirflowRescheduleException):
+            sensor(table, after_version=0, mode="reschedule").execute(context)
+        state.set("deltalite_place", broken(state.get("deltalite_place")))
+    assert asked == [0, 0]
+
+
+@since_3_3
+def test_the_starting_version_is_kept_as_long_as_the_dag_run(table, context):
+    assert not sensor(table).poke(context)
+    state = context["task_state_store"]
+    assert state.values["deltalite_after_version"]["place"] == LogPosition(version=-1).as_dict()
+    assert state.retentions == {"deltalite_after_version": NEVER_EXPIRE}
+
+
+def test_without_a_task_state_store_the_starting_version_is_that_at_the_start_of_the_dag_run(table, context):
+    table.create(timestamp=1_000)
+    table.commit(1, table.add(), timestamp=2_000)
+    table.commit(2, table.add(), timestamp=3_000)
+    for version, seconds in ((0, 1), (1, 2), (2, 3)):
+        path = table.root / "_delta_log" / f"{version:020}.json"
+        os.utime(path, (seconds, seconds))
+    context.pop("task_state_store", None)
+    context["dag_run"] = SimpleNamespace(start_date=datetime.fromtimestamp(2.5, tz=UTC))
+    found = sensor(table).execute(context)
+    assert (found["version"], found["after_version"]) == (2, 1)
+
+
+def test_after_version_needs_no_task_state_store(table):
+    table.create(table.add())
+    assert sensor(table, after_version=-1).execute({})["version"] == 0
+
+
+def test_a_poke_continues_where_the_last_one_ended(table, context, monkeypatch):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    asked, poll = [], watch.poll
+    monkeypatch.setattr(
+        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+    )
+    waits = sensor(table, after_version=0)
+    assert [bool(waits.poke(context)) for _ in range(3)] == [False, False, False]
+    assert asked == [0, 1, 1]
+
+
+def test_the_trigger_continues_where_the_first_poll_ended(table, context):
+    table.create()
+    table.commit(1, table.add(data_change=False))
+    trigger = deferred(sensor(table, after_version=0, deferrable=True), context).trigger
+    assert (trigger.wait.after_version, trigger.position.version) == (0, 1)
