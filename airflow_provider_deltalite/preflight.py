@@ -68,7 +68,7 @@ def get_spark_connection(conn_id: str) -> Connection:
     except AirflowNotFoundException as error:
         raise AirflowNotFoundException(
             f"There is no Airflow connection '{conn_id}', or the secrets backend did not answer. "
-            "If there is none, create it with type 'spark' and the Spark master as its host, "
+            "If it is missing, create it with type 'spark' and the Spark master as its host, "
             f"""for example AIRFLOW_CONN_{conn_id.upper()}='{{"conn_type": "spark", "host": "local[*]"}}'."""
         ) from error
 

@@ -127,7 +127,7 @@ class DeltaHook(BaseHook):
         except AirflowNotFoundException as error:
             raise AirflowNotFoundException(
                 f"There is no Airflow connection '{conn_id}', which storage_conn_id names, or the secrets backend did "
-                "not answer. If there is none, create it."
+                "not answer. Create the connection if it is missing."
             ) from error
         except (ImportError, ValueError) as error:
             raise unreadable(location, str(error)) from error

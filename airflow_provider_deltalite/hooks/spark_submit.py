@@ -379,7 +379,7 @@ def _process_tree(pid: int) -> list[psutil.Process]:
 
 
 def _terminate_driver(processes: list[psutil.Process]) -> None:
-    """Send SIGTERM to the Python driver. If there is none yet, send it to spark-submit's JVM.
+    """Send SIGTERM to the Python driver, or to spark-submit's JVM if the driver has not started.
 
     The driver needs its parent, the JVM, to clean up, and the JVM ends with the driver.
     """

@@ -30,7 +30,7 @@ class _StoredLink(BaseOperatorLink):
     """A link whose address the operator learns while it runs."""
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002  Airflow's signature
-        """Return the link at the end of the task; empty if there is none, because Airflow would show None as text."""
+        """Return the link at the end of the task, or an empty text, because Airflow would show None as text."""
         links: TaskLinks | None = getattr(operator, "_links", None)
         return (links.at_end.get(self.xcom_key) if links else None) or ""
 
@@ -116,7 +116,7 @@ def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
 
 
 def host_of(address: str) -> str | None:
-    """Return the host in an address with or without a scheme; None if there is none."""
+    """Return the host of an address with or without a scheme, or None."""
     try:
         return urlsplit(address.removeprefix("k8s://") if "://" in address else f"//{address}").hostname
     except ValueError:

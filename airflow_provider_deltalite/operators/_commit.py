@@ -95,7 +95,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return replace(commit_request, identity=identity)
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
-        """The commit that this DAG run has made. None if there is none."""
+        """The commit of this DAG run, or None."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         identity = cast("RunIdentity", cast("CommitRequest", request).identity)

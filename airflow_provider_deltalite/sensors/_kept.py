@@ -31,7 +31,7 @@ class KeptPosition:
         return self._state is not None
 
     def get(self, request: Mapping[str, Any]) -> LogPosition | None:
-        """Return the position that was stored for `request`; None if there is none, or one of another request.
+        """Return the position that was stored for `request`, or None. A position of another request is ignored.
 
         Raises:
             InvalidRequestError: the stored value is not a position of this release.

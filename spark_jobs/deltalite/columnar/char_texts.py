@@ -28,7 +28,7 @@ def least_stored_text(filled: str) -> str:
 
 
 def _stored(leaf: Leaf) -> Predicate | None:
-    """Return a predicate that holds for every stored text for which the leaf may be TRUE; None if there is none."""
+    """Return a predicate that holds for every stored text for which the leaf may be TRUE, or None."""
     match leaf:
         case Comparison(column=column, operator=Operator.EQ | Operator.NULL_SAFE_EQ, literal=str(text)):
             return _one_of(column, (text,))

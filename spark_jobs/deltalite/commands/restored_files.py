@@ -168,7 +168,7 @@ def _end_of(descriptor: Mapping[str, Any]) -> int:
 
 
 def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
-    """Return the first version above `target` that needs none of `lost`, or None if there is none or it is unknown.
+    """Return the first version above `target` that needs none of `lost`, or None.
 
     A file with a new deletion vector is another file of the table, but needs the same data file.
     """

@@ -151,13 +151,13 @@ def missing_connectors(
 
 
 def version_of_jars(home: Path) -> str | None:
-    """Return the version of the Spark in a folder, from the name of its core jar; None if there is none."""
+    """Return the version of the Spark in a folder, from the name of its core jar, or None."""
     names = (match for jar in home.glob("jars/spark-core_*.jar") if (match := _SPARK_CORE.fullmatch(jar.name)))
     return next((match[1] for match in names), None)
 
 
 def installed_pyspark() -> PySparkFiles | None:
-    """Return the `pyspark/` folder of this Python; None if there is none."""
+    """Return the `pyspark/` folder of this Python, or None."""
     folder = _pyspark_folder()
     return None if folder is None else pyspark_files(folder)
 

@@ -171,7 +171,7 @@ class Timeline:
         return self._times[version]
 
     def newest_at(self, timestamp_ms: int) -> CommitTime | None:
-        """Return the newest commit at or before a time, None if there is none. Raises: as `time_of`."""
+        """Return the newest commit at or before a time, or None. Raises: as `time_of`."""
         candidates = self._candidates(timestamp_ms)
         found = bisect_right(candidates, timestamp_ms, key=self.time_of) - 1
         return None if found < 0 else CommitTime(candidates[found], self.time_of(candidates[found]))

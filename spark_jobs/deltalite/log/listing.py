@@ -71,7 +71,7 @@ class Listing:
 
     @property
     def newest(self) -> int:
-        """The newest version of any commit, checkpoint or compaction, -1 if there is none. Checksums do not count."""
+        """The newest version of any commit, checkpoint or compaction, or -1. Checksums do not count."""
         return max(
             (
                 *self.commits,

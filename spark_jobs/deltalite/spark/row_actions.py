@@ -283,7 +283,7 @@ def assigned_path(name: str, schema: StructType) -> Path:
 
 
 def decided(actions: Mapping[int, RowAction]) -> Column:
-    """Return the number of the first action whose condition is true for a row; null if there is none."""
+    """Return the number of the first action whose condition is true for a row, or null."""
     found = F.when(F.lit(False), F.lit(None).cast("int"))
     for number, action in actions.items():
         found = found.when(F.lit(True) if action.condition is None else action.condition, F.lit(number))

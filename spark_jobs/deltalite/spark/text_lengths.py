@@ -27,7 +27,7 @@ _PADS, _AS_STRINGS = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarc
 _READ_SETTINGS = {_PADS: "true", _AS_STRINGS: "false"}
 _Bounded = spark_types.CharType | spark_types.VarcharType
 _Type = spark_types.DataType | None
-"""A type that contains texts of bounded length; None if there is none."""
+"""A type that contains texts of bounded length, or None."""
 _Change = Callable[[Column, _Bounded], Column | None]
 """A function that changes a text of bounded length, or returns None if the text stays unchanged."""
 

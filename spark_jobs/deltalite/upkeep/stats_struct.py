@@ -106,7 +106,7 @@ def _has_bounds(leaf: DataType) -> bool:
 
 
 def _tree(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
-    """Return the leaves as nested structs, in order; None if there are none."""
+    """Return the leaves as nested structs, in order, or None."""
     children: dict[str, list[tuple[Path, pa.DataType]]] = {}
     for path, kind in leaves:
         children.setdefault(path[0], []).append((path[1:], kind))
