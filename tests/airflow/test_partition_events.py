@@ -120,7 +120,7 @@ def test_the_log_says_that_an_event_names_no_partition(table, spark_submit, cont
     spark_submit.does(JOB.format(partitions=partitions))
     with caplog.at_level(logging.INFO):
         assert partition_keys_of(table, context, partition_events=True) == set()
-    shown = [record.levelname for record in caplog.records if "names no partition" in record.message]
+    shown = [record.levelname for record in caplog.records if "names no partition" in record.getMessage()]
     assert shown == ["WARNING" if partitions is None else "INFO"]
 
 

@@ -178,10 +178,10 @@ def test_rows_without_the_partition_column_are_announced(spark, tmp_path, caplog
     put(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
     assert not caplog.messages
     put(spark, table, "SELECT id FROM VALUES (2), (3) AS rows(id)")
-    (message,) = [record.message for record in caplog.records if "partition column" in record.message]
+    (message,) = [record.getMessage() for record in caplog.records if "partition column" in record.getMessage()]
     assert "2 rows" in message and "day" in message and str(table) in message
     put(spark, table, "SELECT CAST(id AS INT) AS id FROM range(0)")
-    assert len([record for record in caplog.records if "partition column" in record.message]) == 1
+    assert len([record for record in caplog.records if "partition column" in record.getMessage()]) == 1
     assert rows(table) == [(1, "a"), (2, None), (3, None)]
 
 
