@@ -30,7 +30,7 @@ from deltalite.columnar.skipping import prune
 from deltalite.commands.optimize import optimize
 from deltalite.requests import OptimizeRequest
 from deltalite.snapshot import Snapshot
-from deltalite.spark.scan import scan
+from deltalite.spark.scan.frame import scan
 from deltalite.storage.local import LocalLogStore
 
 FILES = int(os.environ.get("DELTALITE_BENCH_FILES", "2000"))

@@ -116,7 +116,7 @@ def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
     if not any(mark.name == "generated_code" for mark in request.node.iter_markers()):
         yield
         return
-    from deltalite.spark.session import settings
+    from deltalite.spark.runtime.session import settings
 
     with settings(request.getfixturevalue("spark"), WITH_GENERATED_CODE):
         yield

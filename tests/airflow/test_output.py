@@ -94,7 +94,7 @@ def test_no_line_after_an_endless_traceback_is_lost():
         (SPARK, logging.INFO),
         ("26/11/22 05:05:19 WARN NativeCodeLoader: Unable to load", logging.WARNING),
         ("2026-11-22T05:05:19.123Z ERROR Executor: Exception in task 0.0", logging.ERROR),
-        ("WARNING deltalite.spark.scan: slow", logging.WARNING),
+        ("WARNING deltalite.spark.scan.frame: slow", logging.WARNING),
         ("ERRORS are counted", logging.INFO),
         ("java.lang.RuntimeException: 100% full", logging.INFO),
     ],

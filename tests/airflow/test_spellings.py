@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.spark.uris import spark_uri
+from deltalite.spark.hadoop.uris import spark_uri
 from deltalite.storage.locations import is_same_place, parse_location
 from deltalite.storage.opening import fsspec_uri
 

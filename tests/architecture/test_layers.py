@@ -36,6 +36,29 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
 
+# Rooms of the two largest components, top first. A room imports from rooms below its own, and from itself. A module
+# outside a room, such as `commands/delete.py`, counts as a room.
+ROOMS: dict[str, tuple[frozenset[str], ...]] = {
+    "commands": (
+        frozenset({"__init__"}),
+        frozenset({"merge"}),  # its first run is a write
+        frozenset(
+            {"checkpoint", "convert", "delete", "generate_manifest", "optimize", "restore", "update", "vacuum", "write"}
+        ),
+        frozenset({"row_changes"}),
+        frozenset({"common"}),
+    ),
+    "spark": (
+        frozenset({"__init__"}),  # re-exports the readers
+        frozenset({"reader", "merge"}),
+        frozenset({"row_changes", "layout", "large_tables"}),
+        frozenset({"scan", "write"}),
+        frozenset({"expressions"}),
+        frozenset({"columns"}),
+        frozenset({"runtime", "hadoop"}),
+    ),
+}
+
 # What an Airflow worker may load of the library: enough to ask for a job and to read the log.
 PROVIDER_MAY_USE = frozenset(
     {"requests", "results", "conditions", "redaction", "installation", "errors", "version", "watch", "table", "storage"}
@@ -135,6 +158,11 @@ def component_of_target(target: str) -> str:
     return found if found in RANK or (LIBRARY / found).is_dir() or (LIBRARY / f"{found}.py").exists() else "__init__"
 
 
+def room(module: str) -> str:
+    """`deltalite.spark.scan.frame` -> `scan`; the component itself is `__init__`."""
+    return (*module.split(".")[1:], "__init__")[1]
+
+
 def imports_in(module: str, path: Path) -> list[Import]:
     return imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
 
@@ -153,6 +181,26 @@ def upward(module: str, imports: list[Import]) -> list[str]:
         for other in [component_of_target(item.target)]
         if other != own and RANK.get(other, len(LAYERS)) >= RANK[own]
     ]
+
+
+def upward_rooms(module: str, imports: list[Import]) -> list[str]:
+    """What `module` imports from rooms of its component that are not below its own, as sentences."""
+    rooms = ROOMS[component(module)]
+    ranks = {name: rank for rank, layer in enumerate(reversed(rooms)) for name in layer}
+    importer = room(module)
+    return [
+        f"{module}:{item.line} imports {item.target}: '{importer}' may use only rooms below it"
+        for item in imports
+        if item.package == "deltalite" and component(item.target) == component(module)
+        for imported in [room(item.target)]
+        if imported != importer and ranks.get(imported, len(rooms)) >= ranks[importer]
+    ]
+
+
+@pytest.mark.parametrize("module", [m for m in LIBRARY_MODULES if component(m) in ROOMS])
+def test_the_rooms_of_a_component_import_downwards_only(module):
+    assert any(room(module) in layer for layer in ROOMS[component(module)]), f"Give '{module}' its place in ROOMS."
+    assert upward_rooms(module, imports_in(module, LIBRARY_MODULES[module])) == []
 
 
 @pytest.mark.parametrize("module", LIBRARY_MODULES)
@@ -289,6 +337,13 @@ def test_an_import_downwards_or_of_ones_own_component_is_allowed():
 
 def test_components_of_one_layer_do_not_import_each_other():
     assert len(upward("deltalite.log.replay", parsed("import deltalite.columnar.stats"))) == 1
+
+
+def test_an_upward_import_between_rooms_is_found():
+    source = "from deltalite.spark.scan.frame import scan\nfrom deltalite.spark.columns import types"
+    assert len(upward_rooms("deltalite.spark.columns.types", parsed(source))) == 1
+    assert len(upward_rooms("deltalite.spark.scan.frame", parsed("from deltalite.spark import read"))) == 1
+    assert upward_rooms("deltalite.spark.reader.read", parsed(source)) == []
 
 
 def test_an_import_for_types_only_is_told_apart():

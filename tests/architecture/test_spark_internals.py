@@ -18,17 +18,17 @@ PROVIDER = CHECKOUT / "airflow_provider_deltalite"
 
 # Module (its path below the library) -> what it uses Java for.
 USES_JAVA = {
-    "spark/catalyst.py": "the plans of a frame, and expressions as JSON",
-    "spark/direct_write.py": "the sink of structured streaming: files are written in place on object stores",
-    "spark/errors.py": "the Java exception behind an error of Spark",
-    "spark/expressions.py": "Spark's SQL parser and plans: SQL from requests and table metadata only computes",
-    "spark/hadoop.py": "Hadoop's file systems",
-    "spark/hadoop_store.py": "Hadoop's file systems: ranges of a file",
-    "spark/hadoop_tree.py": "Hadoop's file systems: listings and bulk deletes",
-    "spark/join_condition.py": "the expressions of a merge's ON",
-    "spark/moving.py": "the expressions that are not deterministic",
-    "spark/native_relation.py": "a scan of listed files",
-    "spark/predicates.py": "SQL conditions as predicate trees",
+    "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
+    "spark/write/direct_write.py": "the sink of structured streaming: files are written in place on object stores",
+    "spark/runtime/errors.py": "the Java exception behind an error of Spark",
+    "spark/expressions/sql.py": "Spark's SQL parser and plans: SQL from requests and table metadata only computes",
+    "spark/hadoop/files.py": "Hadoop's file systems",
+    "spark/hadoop/store.py": "Hadoop's file systems: ranges of a file",
+    "spark/hadoop/tree.py": "Hadoop's file systems: listings and bulk deletes",
+    "spark/merge/join_condition.py": "the expressions of a merge's ON",
+    "spark/expressions/non_deterministic.py": "the expressions that are not deterministic",
+    "spark/scan/native_relation.py": "a scan of listed files",
+    "spark/expressions/predicates.py": "SQL conditions as predicate trees",
 }
 
 # The attributes by which PySpark's classes reach Java, and the name under which `HadoopFiles` hands the JVM on.
@@ -79,8 +79,8 @@ def test_the_provider_never_uses_java():
         "getattr(spark, '_jvm')",
         "from py4j.protocol import Py4JError",
         "import py4j.java_gateway",
-        "from deltalite.spark.catalyst import nodes_of",
-        "from deltalite.spark import catalyst",
+        "from deltalite.spark.expressions.catalyst import nodes_of",
+        "from deltalite.spark.expressions import catalyst",
         "files.jvm.java.util.ArrayList()",
     ],
 )

@@ -13,8 +13,8 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.convert import convert as convert_command
-from deltalite.commands.identity import transaction, user_metadata
 from deltalite.commands.restore import restore as restore_command
 from deltalite.commands.vacuum import vacuum as vacuum_command
 from deltalite.commands.write import write as write_command

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from deltalite.columnar.predicate import And, Comparison, Operator
 from deltalite.columnar.skipping import FileTest
-from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.common.replanning import Rebase, replanned
 from deltalite.errors import ConcurrentModificationException
 from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction

@@ -27,7 +27,7 @@ from deltalite.protocol.file_names import (
 )
 from deltalite.requests import GenerateManifestRequest
 from deltalite.snapshot import Snapshot
-from deltalite.spark.large_checkpoint import write_large_checkpoint
+from deltalite.spark.large_tables.large_checkpoint import write_large_checkpoint
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.compaction import write_compaction

@@ -10,7 +10,7 @@ ONE_TASK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions
 @pytest.fixture(scope="module")
 def one_task(spark):
     """Spark with one task a stage and no plans that change on the way, for data of a few rows."""
-    from deltalite.spark.session import settings
+    from deltalite.spark.runtime.session import settings
 
     with settings(spark, ONE_TASK):
         yield
@@ -19,8 +19,8 @@ def one_task(spark):
 @pytest.fixture(params=["native", "public"])
 def way(request, monkeypatch):
     """Both ways to read: the second by a Spark whose internals have changed."""
-    from deltalite.spark import scan
-    from deltalite.spark.native_relation import NativeRelationError
+    from deltalite.spark.scan import frame as scan
+    from deltalite.spark.scan.native_relation import NativeRelationError
 
     def changed(*_arguments, **_options):
         raise NativeRelationError("changed")

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
 from deltalite.protocol.schema import parse_type
-from deltalite.spark.text_values import text_value
+from deltalite.spark.columns.text_values import text_value
 from tests.spark.test_merge_rules import ON, marks, ruled_table
 from tests.support.merging import merge_into
 from tests.support.tables import put, update_rows

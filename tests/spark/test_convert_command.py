@@ -13,7 +13,7 @@ from deltalite.commands.convert import convert
 from deltalite.commands.restore import restore
 from deltalite.inspection.verify import verify
 from deltalite.requests import ConvertRequest, RestoreRequest, Source
-from deltalite.spark.session import settings
+from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import delete_rows, put
 

@@ -14,8 +14,8 @@ from deltalite.errors import CorruptLogError
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import commit_name, compaction_name
 from deltalite.snapshot import Snapshot
-from deltalite.spark.distributed_replay import replayed_files, replayed_tombstones
-from deltalite.spark.session import settings
+from deltalite.spark.large_tables.distributed_replay import replayed_files, replayed_tombstones
+from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from deltalite.upkeep.checkpoint import write_checkpoint

@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, StructType, VariantVal
 
 import deltalite.spark as delta
 from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, UnsupportedFeatureError
-from deltalite.spark.errors import reading_table
+from deltalite.spark.runtime.errors import reading_table
 from tests.support.golden import assert_same_rows, meta_of, names, one_per_feature
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]

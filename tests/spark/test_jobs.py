@@ -24,7 +24,7 @@ TWO = values("id, day", "1, 'a'", "2, 'b'")
 # The job with its process killed at one place, by its own hand; what is killed is exactly what is shipped.
 KILLED = """
 import os, runpy, signal, sys
-import deltalite.commands.committing as command
+import deltalite.commands.common.committing as command
 
 def die(*_arguments, **_options):
     os.kill(os.getpid(), signal.SIGKILL)

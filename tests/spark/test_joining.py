@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.spark.joining import measured
+from deltalite.spark.row_changes.joining import measured
 
 pytestmark = pytest.mark.spark
 

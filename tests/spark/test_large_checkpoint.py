@@ -13,8 +13,8 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import LOG_DIR, SIDECAR_DIR, checkpoint_name, commit_name
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 from deltalite.snapshot import Snapshot
-from deltalite.spark.large_checkpoint import write_any_checkpoint, write_large_checkpoint
-from deltalite.spark.session import settings
+from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint, write_large_checkpoint
+from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import classic_checkpoint
 from tests.support.golden import names

@@ -10,7 +10,7 @@ from deltalite import DeltaTable
 from deltalite.errors import SourceError
 from deltalite.inspection.verify import verify
 from deltalite.protocol.paths import HIVE_NULL
-from deltalite.spark.long_values import folder_text, long_values
+from deltalite.spark.write.long_values import folder_text, long_values
 from deltalite.storage.local import LocalLogStore
 from tests.support.packing import by_delta_rs, check, versions
 from tests.support.tables import data_files, optimized, put, rows, spark_rows, update_rows

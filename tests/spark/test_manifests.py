@@ -12,7 +12,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.protocol.file_names import MANIFEST_DIR
 from deltalite.protocol.paths import partition_dir
 from deltalite.requests import GenerateManifestRequest
-from deltalite.spark.uris import glob_escaped
+from deltalite.spark.hadoop.uris import glob_escaped
 from tests.support.tables import delete_rows, put, values
 
 ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}

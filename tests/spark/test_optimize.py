@@ -10,7 +10,7 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.commands.optimize_table import plan_for
+from deltalite.commands.optimize.table_plan import plan_for
 from deltalite.errors import (
     CorruptDataFileError,
     InvalidRequestError,
@@ -19,7 +19,7 @@ from deltalite.errors import (
 from deltalite.log.file_table import ADD_TYPES
 from deltalite.requests import OptimizeRequest
 from deltalite.snapshot import Snapshot
-from deltalite.spark import rearranging
+from deltalite.spark.layout import rearranging
 from deltalite.storage.local import LocalLogStore
 from tests.support.packing import VECTORS, check, files_by_part, filled, versions
 from tests.support.tables import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from deltalite import DeltaTable
-from deltalite.commands import optimize as command
-from deltalite.commands.replanning import LONGEST_PAUSE
+from deltalite.commands.common.replanning import LONGEST_PAUSE
+from deltalite.commands.optimize import command
 from deltalite.inspection.verify import verify
 from deltalite.requests import OptimizeRequest
 from deltalite.storage.local import LocalLogStore

@@ -125,7 +125,7 @@ def test_a_cleared_delete_of_rows_that_a_later_day_wrote_is_refused(spark, table
 def test_a_cleared_overwrite_of_the_whole_table_is_refused_before_a_row_is_written(spark, table, monkeypatch):
     put(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1))
     put(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=of(2))
-    monkeypatch.setattr("deltalite.spark.staging.StagedWrite.write", None)
+    monkeypatch.setattr("deltalite.spark.write.staging.StagedWrite.write", None)
     with pytest.raises(OutOfOrderError):
         put(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1, generation=1))
     assert rows(table) == [(2, 2)]

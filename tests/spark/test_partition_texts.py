@@ -19,7 +19,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.partition_values import partition_scalar
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, schema_to_json
 from deltalite.snapshot import Snapshot
-from deltalite.spark.partition_columns import typed_partition_value
+from deltalite.spark.columns.partition_columns import typed_partition_value
 from deltalite.storage.opening import open_store
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.tables import rows

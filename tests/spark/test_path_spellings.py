@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.log.file_table import DELETION_VECTOR, key_column
 from deltalite.protocol.paths import canonical_path
-from deltalite.spark.distributed_replay import canonical_path as canonical_column
+from deltalite.spark.large_tables.distributed_replay import canonical_path as canonical_column
 
 BEGINNINGS = ("", "", "/", "///", "//h/", "file:/r/", "file:///", "s3://b/", "hdfs://u@nn:9/", "dbfs:/r/", "hdfs:///")
 SEGMENTS = ("", ".", "..", "a", "p=1", "b c", ".x", "..y", "x.", "%2E", "%2F", "a%2Fb", "%2e%2E", "ü", "+", "-", "%25")

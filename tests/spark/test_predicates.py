@@ -24,8 +24,8 @@ from deltalite.columnar.predicate import (
 )
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.schema import parse_schema
-from deltalite.spark.predicates import parse_predicate, reads_only
-from deltalite.spark.session import settings
+from deltalite.spark.expressions.predicates import parse_predicate, reads_only
+from deltalite.spark.runtime.session import settings
 from tests.support.tables import schema_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from airflow_provider_deltalite.quoting import sql_identifier, sql_literal
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
-from deltalite.spark.session import settings as spark_settings
-from deltalite.spark.sources import query_rows
+from deltalite.spark.reader.sources import query_rows
+from deltalite.spark.runtime.session import settings as spark_settings
 from tests.support.tables import delete_rows, put, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]

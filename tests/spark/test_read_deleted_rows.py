@@ -9,10 +9,10 @@ import deltalite.spark as delta
 from deltalite.columnar.deletion_vectors import deleted_rows
 from deltalite.errors import CorruptDataFileError
 from deltalite.snapshot import Snapshot
-from deltalite.spark import row_selection
-from deltalite.spark.row_selection import RowSelection
-from deltalite.spark.scan import scan, scan_rows
-from deltalite.spark.session import settings
+from deltalite.spark.runtime.session import settings
+from deltalite.spark.scan import row_selection
+from deltalite.spark.scan.frame import scan, scan_rows
+from deltalite.spark.scan.row_selection import RowSelection
 from deltalite.storage.opening import open_store
 from tests.support.tables import hand_made, numbered, ordered, plan_of, schema_json, spark_rows
 from tests.support.vectors import inline

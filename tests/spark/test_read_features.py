@@ -18,7 +18,7 @@ import deltalite.spark as delta
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedStorageError
 from deltalite.protocol.schema import parse_type
 from deltalite.protocol.type_changes import is_widening
-from deltalite.spark.session import settings
+from deltalite.spark.runtime.session import settings
 from tests.support.tables import addresses, data_file, hand_made, numbered, ordered, plan_of, schema_json, spark_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]

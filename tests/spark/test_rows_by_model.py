@@ -20,7 +20,7 @@ from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import DeleteRequest, MergeRequest, UpdateRequest
-from deltalite.spark.changes import changes
+from deltalite.spark.reader.changes import changes
 from tests.support.row_model.chance import Features, deletions, mergings, updates
 from tests.support.row_model.operations import Ambiguous, applied
 from tests.support.row_model.strategies import cases, histories, random_cases, smallest

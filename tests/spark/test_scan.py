@@ -18,9 +18,9 @@ import deltalite.spark as delta
 from deltalite.errors import CorruptDataFileError, SourceError, TableNotFoundError, VersionNotFoundError
 from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
-from deltalite.spark import scan as scan_module
-from deltalite.spark.native_relation import NativeRelationError, native_relation
-from deltalite.spark.session import settings
+from deltalite.spark.runtime.session import settings
+from deltalite.spark.scan import frame as scan_module
+from deltalite.spark.scan.native_relation import NativeRelationError, native_relation
 from deltalite.storage.opening import open_store
 from tests.support.tables import (
     addresses,
@@ -300,7 +300,7 @@ def test_ten_thousand_files_are_one_relation(spark, tmp_path):
     """The list goes to the JVM in a few calls; every file of it arrives."""
     from pyspark.sql import types as t
 
-    from deltalite.spark.native_relation import ListedFile
+    from deltalite.spark.scan.native_relation import ListedFile
 
     listed = [
         ListedFile(uri=f"file:{tmp_path}/f {n}.parquet", size_bytes=2**40 + n, modified_ms=0) for n in range(10_000)

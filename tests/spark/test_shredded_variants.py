@@ -9,7 +9,7 @@ from pyspark.sql.types import VariantVal
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
-from deltalite.spark.session import settings
+from deltalite.spark.runtime.session import settings
 from tests.support.tables import hand_made, schema_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]

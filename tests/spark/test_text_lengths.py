@@ -12,7 +12,7 @@ from deltalite.commands.merge import merge
 from deltalite.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltalite.protocol.schema import CHAR_VARCHAR, parse_schema
 from deltalite.requests import MergeClause, MergeRequest
-from deltalite.spark.session import settings
+from deltalite.spark.runtime.session import settings
 from tests.support.tables import HERE, delete_rows, hand_made, optimized, put, rows, update_rows
 
 pytestmark = pytest.mark.spark

@@ -86,7 +86,7 @@ def test_a_generated_column_may_not_read_what_is_counted(spark, tmp_path):
 
 def test_who_lost_the_race_for_values_gets_others(spark, tmp_path, monkeypatch):
     table = table_with(tmp_path / "t", identity("n"), field("x", "integer"))
-    from deltalite.commands import committing as command
+    from deltalite.commands.common import committing as command
 
     real, state = command.commit, {"raced": False}
 

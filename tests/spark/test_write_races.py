@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from deltalite.commands import write as write_module
+from deltalite.commands.write import command as write_module
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore

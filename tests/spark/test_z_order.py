@@ -16,7 +16,7 @@ from deltalite.columnar.predicate import Comparison, Operator
 from deltalite.columnar.skipping import prune
 from deltalite.inspection.verify import verify
 from deltalite.snapshot import Snapshot
-from deltalite.spark.z_order import _Order
+from deltalite.spark.layout.z_order import _Order
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from tests.support.packing import by_delta_rs, check, versions
@@ -131,7 +131,7 @@ def test_each_partition_is_a_cube_of_its_own_and_waits_for_new_files(spark, tabl
 
 def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, table, monkeypatch):
     """A cube that the sample has missed is written in any order."""
-    from deltalite.spark import z_order
+    from deltalite.spark.layout import z_order
 
     put(spark, table, "SELECT id, CAST(id % 2 AS INT) AS part FROM range(0, 100, 1, 2)", partition_by=("part",))
     before = versions(table)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from deltalite.protocol.actions import AddFile
 from deltalite.snapshot import Snapshot
-from deltalite.spark.opening import writable_store
+from deltalite.spark.hadoop.opening import writable_store
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.proposal import Operation, Proposal
 

@@ -11,7 +11,7 @@ from deltalite.commands.convert import convert
 from deltalite.commands.restore import restore
 from deltalite.errors import CorruptDataFileError
 from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity
-from deltalite.spark.folders import folder_of
+from deltalite.spark.hadoop.folders import folder_of
 from tests.support.tables import delete_rows, ordered
 
 pytestmark = pytest.mark.spark

@@ -62,7 +62,7 @@ def store(request, tmp_path):
         case "fsspec":
             return WrittenByAClient(request.getfixturevalue("s3"), f"{uuid.uuid4()}/t")
         case kind:
-            from deltalite.spark.hadoop_store import HadoopLogStore
+            from deltalite.spark.hadoop.store import HadoopLogStore
 
             root = str(tmp_path) if kind == "file" else request.getfixturevalue(kind)
             spark = request.getfixturevalue("spark")

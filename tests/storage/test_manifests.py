@@ -9,9 +9,9 @@ import pytest
 from deltalite.commands.generate_manifest import generate_manifest
 from deltalite.protocol.file_names import MANIFEST_DIR
 from deltalite.requests import GenerateManifestRequest
-from deltalite.spark.folders import folder_of
-from deltalite.spark.opening import readable_store
-from deltalite.spark.uris import glob_escaped
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.hadoop.opening import readable_store
+from deltalite.spark.hadoop.uris import glob_escaped
 from tests.support.tables import delete_rows, put, values
 
 pytestmark = pytest.mark.spark

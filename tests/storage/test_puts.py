@@ -15,10 +15,10 @@ from deltalite.errors import (
     UnsupportedStorageError,
 )
 from deltalite.protocol.file_names import commit_name
-from deltalite.spark import hadoop_put
-from deltalite.spark.hadoop_put import PutWay, put_if_absent, way_of
-from deltalite.spark.hadoop_store import HadoopLogStore
-from deltalite.spark.opening import writable_store
+from deltalite.spark.hadoop import put as hadoop_put
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.hadoop.put import PutWay, put_if_absent, way_of
+from deltalite.spark.hadoop.store import HadoopLogStore
 from deltalite.txn.commit import Committed, commit
 from tests.support.remote import s3_server
 from tests.support.tables import put
@@ -154,7 +154,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_its_id(spark, request, kind,
                 real(*arguments)
             raise lost
 
-        monkeypatch.setattr("deltalite.spark.hadoop_store.put_if_absent", play)
+        monkeypatch.setattr("deltalite.spark.hadoop.store.put_if_absent", play)
 
     silence = StorageError("The line is dead.", remedy="Wait.")
     answers(silence, happens=True)

@@ -19,13 +19,13 @@ from deltalite.errors import ConstraintViolationError, InvalidRequestError, Sour
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.requests import CheckpointRequest
 from deltalite.snapshot import Snapshot
-from deltalite.spark import staging
-from deltalite.spark.direct_write import DirectWriteError
-from deltalite.spark.folders import folder_of
-from deltalite.spark.large_checkpoint import write_large_checkpoint
-from deltalite.spark.opening import readable_store, writable_store
-from deltalite.spark.staging import StagedWrite, WriteLayout
-from deltalite.spark.types import from_spark
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.hadoop.opening import readable_store, writable_store
+from deltalite.spark.large_tables.large_checkpoint import write_large_checkpoint
+from deltalite.spark.write import staging
+from deltalite.spark.write.direct_write import DirectWriteError
+from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from tests.support.tables import hand_made, ordered, put, schema_json, values
 
 pytestmark = pytest.mark.spark

@@ -7,12 +7,12 @@ import uuid
 import pytest
 
 import deltalite.spark as delta
-from deltalite.commands.committing import now_ms
+from deltalite.commands.common.committing import now_ms
 from deltalite.commands.vacuum import vacuum
 from deltalite.protocol.properties import DAY_MS
 from deltalite.requests import RunIdentity, VacuumRequest
-from deltalite.spark.folders import folder_of
-from deltalite.spark.hadoop_tree import tree_of
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.trees import walk
 from tests.support.tables import ordered, put, values
 

@@ -13,7 +13,7 @@ import uuid
 
 import pytest
 
-from deltalite.spark.opening import readable_store
+from deltalite.spark.hadoop.opening import readable_store
 from deltalite.storage.opening import open_store
 from tests.storage.appender import append_from_threads
 from tests.support.remote import CHECKOUT

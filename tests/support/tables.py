@@ -19,8 +19,8 @@ from deltalite.commands.update import update
 from deltalite.commands.write import write
 from deltalite.requests import DeleteRequest, OnRerun, OptimizeRequest, RunIdentity, Source, UpdateRequest, WriteRequest
 from deltalite.snapshot import Snapshot
-from deltalite.spark.errors import reading_table
-from deltalite.spark.scan import scan_addressed
+from deltalite.spark.runtime.errors import reading_table
+from deltalite.spark.scan.frame import scan_addressed
 from deltalite.storage.opening import open_store
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 from deltalite.commands.write import write
 from deltalite.jobs.runner import run
 from deltalite.requests import WriteRequest
-from deltalite.spark.staging import StagedWrite
+from deltalite.spark.write.staging import StagedWrite
 from deltalite.storage.local import LocalLogStore
 
 GATE = Path(os.environ["GATE"])

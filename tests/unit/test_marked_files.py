@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.columnar.deletion_vectors import deleted_rows
-from deltalite.commands import marked_files as module
-from deltalite.commands.marked_files import VectorFiles
+from deltalite.commands.row_changes import deletion_vectors as module
+from deltalite.commands.row_changes.deletion_vectors import VectorFiles
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.log.file_table import ADD_TYPES, table_of
 from deltalite.protocol.actions import AddFile

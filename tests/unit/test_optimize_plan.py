@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from deltalite.commands import optimize_plan
-from deltalite.commands.optimize_plan import (
+from deltalite.commands.optimize import plan as optimize_plan
+from deltalite.commands.optimize.plan import (
     CUBE_ID_TAG,
     ROOM_TAG,
     TARGET_SIZE_TAG,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.common.replanning import Rebase, replanned
 from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,

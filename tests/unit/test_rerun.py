@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.commands.rerun import files_of_earlier_run
+from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import RerunRefusedError
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltalite import DeltaTable
-from deltalite.commands import restore as command
-from deltalite.commands.restore import restore
+from deltalite.commands.restore import command, restore
 from deltalite.errors import (
     AppendOnlyError,
     ConcurrentAppendException,

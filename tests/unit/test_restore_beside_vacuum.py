@@ -8,10 +8,8 @@ import deltalake
 import pytest
 
 from deltalite import DeltaTable
-from deltalite.commands import restore as command
-from deltalite.commands import vacuum_at_work
-from deltalite.commands.committing import now_ms
-from deltalite.commands.restore import restore
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.restore import command, restore, running_vacuum
 from deltalite.commands.vacuum import vacuum
 from deltalite.errors import ConcurrentWriteException
 from deltalite.protocol.file_names import commit_name
@@ -82,7 +80,7 @@ def test_a_vacuum_is_seen_behind_all_that_a_stream_commits_meanwhile(store, monk
         vacuumed(store, version, "STREAMING UPDATE")
     with pytest.raises(ConcurrentWriteException, match="began in version 3"):
         back(1)
-    monkeypatch.setattr(vacuum_at_work, "_MOST_COMMITS", 1_200)
+    monkeypatch.setattr(running_vacuum, "_MOST_COMMITS", 1_200)
     assert back(1).version == 1_204, "the log is not read without end"
 
 
@@ -93,7 +91,7 @@ def test_a_log_that_is_cleaned_up_meanwhile_is_looked_at_as_far_as_it_is_there(s
     vacuumed(store, 4, "STREAMING UPDATE")
     base, gone = load(store), commit_name(3 if after_the_start else 2)
     store.before = lambda operation, name: store.files.pop(gone, None) if operation == "read" else None
-    found = [vacuum["version"] for vacuum in vacuum_at_work._at_work(base, now_ms())]
+    found = [vacuum["version"] for vacuum in running_vacuum._at_work(base, now_ms())]
     assert found == ([] if after_the_start else [3])
 
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from deltalite.commands.identity import transaction, user_metadata
+from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.errors import ConcurrentTransactionException, RerunDiffersError
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import OnRerun, RunIdentity, RunProvenance

@@ -11,7 +11,7 @@ from deltalite.columnar.deletion_vector_files import write_vectors
 from deltalite.columnar.deletion_vectors import file_name
 from deltalite.errors import CorruptDataFileError
 from deltalite.log.file_table import DELETION_VECTOR
-from deltalite.spark.row_selection import live_rows
+from deltalite.spark.scan.row_selection import live_rows
 from tests.unit.builders import new_store
 
 MARKED = ([0, 5], [], [2**33, 2**33 + 7])

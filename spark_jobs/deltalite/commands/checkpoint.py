@@ -14,8 +14,8 @@ from deltalite.protocol.features import check_writable
 from deltalite.requests import CheckpointRequest
 from deltalite.results import OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
-from deltalite.spark.large_checkpoint import write_any_checkpoint
-from deltalite.spark.opening import writable_store
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files
 from deltalite.upkeep.checksum import write_checksum

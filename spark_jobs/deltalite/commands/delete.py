@@ -12,17 +12,23 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.commands.append_only import refuse_append_only
-from deltalite.commands.change_rows import change_rows
-from deltalite.commands.every_row import refuse_every_row
-from deltalite.commands.row_change import CarriedOut, RowChange
-from deltalite.commands.row_report import file_metrics, predicate_parameter, row_operation, rows_gone, vector_metrics
-from deltalite.commands.selected_rows import selected_change
-from deltalite.commands.write_target import standing_target
+from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.every_row import refuse_every_row
+from deltalite.commands.common.write_target import standing_target
+from deltalite.commands.row_changes.execute import change_rows
+from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.report import (
+    file_metrics,
+    predicate_parameter,
+    row_operation,
+    rows_gone,
+    vector_metrics,
+)
+from deltalite.commands.row_changes.selected_rows import selected_change
 from deltalite.requests import DeleteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.row_actions import RowActions
+from deltalite.spark.row_changes.row_actions import RowActions
 from deltalite.txn.proposal import Operation
 
 if TYPE_CHECKING:

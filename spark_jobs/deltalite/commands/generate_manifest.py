@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from deltalite.requests import GenerateManifestRequest
 from deltalite.results import OperationResult, manifest_result
-from deltalite.spark.hadoop_tree import tree_of
-from deltalite.spark.opening import writable_store
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.upkeep.manifests import generate_manifests
 

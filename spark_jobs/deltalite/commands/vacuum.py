@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalite.commands.committing import committed, done_before, now_ms, operation_result
-from deltalite.commands.identity import transaction, user_metadata
-from deltalite.commands.replanning import Rebase, replanned
+from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.errors import DeltaLiteError, StorageError
 from deltalite.log.commit_times import commit_file
 from deltalite.protocol.actions import SetTransaction
@@ -29,8 +29,8 @@ from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.hadoop_tree import tree_of
-from deltalite.spark.opening import readable_store, writable_store
+from deltalite.spark.hadoop.opening import readable_store, writable_store
+from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, Proposal
 from deltalite.txn.winners import VACUUM_END, VACUUM_START

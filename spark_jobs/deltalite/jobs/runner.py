@@ -28,7 +28,7 @@ from deltalite.results import (
     result_marker,
     started_marker,
 )
-from deltalite.spark.session import open_session, shipped_file
+from deltalite.spark.runtime.session import open_session, shipped_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,7 +1,7 @@
 """The writer of a commit, read from the commit's provenance: `written_by` for programs, `writer_text` for people.
 
-Tasks put their run into `commitInfo.userMetadata` as JSON (`commands/identity.py`). Other writers put any text there,
-so the metadata counts as a run only if it names a DAG and a task. Protocol: Commit Provenance Information.
+Tasks put their run into `commitInfo.userMetadata` as JSON (`commands/common/run_identity.py`). Other writers put any
+text there, so the metadata counts as a run only if it names a DAG and a task. Protocol: Commit Provenance Information.
 """
 
 from __future__ import annotations

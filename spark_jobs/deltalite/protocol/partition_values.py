@@ -4,7 +4,7 @@ Null and the empty string both mean null, for every type. Dates and times are re
 reads, since other engines write `2020-1-1`, `2020-01-01 1:2:3` or `2020-01-01 00:00:00 UTC`. A time without a zone
 means UTC here, since the log does not say which zone its writer had; a time of day without a day is refused, since
 its day would be today's. Spark writes years from -9999 to beyond 9999: Arrow has them all, Python's calendar the years
-1 to 9999. Writing them is Spark's work, see `spark/staging.py`. Protocol: Partition Value Serialization.
+1 to 9999. Writing them is Spark's work, see `spark/write/staging.py`. Protocol: Partition Value Serialization.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Delta tables in a PySpark job: `import deltalite.spark as delta; delta.read(spark, "/lake/orders")`.
 
 Users import the names below; `commands` and `jobs` import the modules. No other package imports pyspark.
-Begin with `read.py` and `scan.py` for reading, `staging.py` for writing, `hadoop_store.py` for storage.
+Begin with the room `reader` for reading, `write` for writing, `hadoop` for storage. `tests/architecture/test_layers.py`
+has the order of the rooms.
 """
 
-from deltalite.spark.changes import changes
-from deltalite.spark.read import files, read
+from deltalite.spark.reader.changes import changes
+from deltalite.spark.reader.read import files, read
 
 __all__ = ["changes", "files", "read"]

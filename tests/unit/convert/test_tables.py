@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deltalite import DeltaTable
-from deltalite.commands import convert as command
-from deltalite.commands import converted_files as footers
+from deltalite.commands.convert import command
+from deltalite.commands.convert import files as footers
 from deltalite.errors import (
     SourceError,
 )

@@ -1,0 +1,48 @@
+"""The change data files of a write that replaces only some rows of a file.
+
+If a commit has change data files, readers of the feed read nothing else of it. So these files hold every inserted and
+every deleted row. A commit that adds and removes only whole files needs no change data files. The inserted rows are
+read from the new data files, because the query may return other rows when it runs again.
+Protocol: Change Data Files, Writer Requirements for AddCDCFile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalite.change_feed import recorded_schema
+from deltalite.commands.common.write_target import WriteTarget
+from deltalite.commands.common.written_files import WrittenFiles, described_changes
+from deltalite.log.file_table import ADD_TYPES, table_of
+from deltalite.protocol.actions import AddCDCFile, AddFile, to_json
+from deltalite.protocol.features import is_in_force
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.reader.changes import replaced_rows
+from deltalite.spark.row_changes.replacing import Replacement
+from deltalite.spark.scan.frame import scan_rows
+
+if TYPE_CHECKING:
+    from deltalite.spark.write.staging import StagedWrite
+
+CHANGE_DATA_FOLDER = "_change_data/"
+
+
+def change_files(
+    base: Snapshot,
+    target: WriteTarget,
+    staging: StagedWrite,
+    *,
+    new: WrittenFiles,
+    replaced: Replacement,
+) -> tuple[AddCDCFile, ...]:
+    """Write and publish the change data files; none if the table has no feed or no file is partly replaced."""
+    if replaced.deleted is None or replaced.partly.num_rows == 0:
+        return ()
+    if not is_in_force("changeDataFeed", target.protocol, target.metadata):
+        return ()
+    added = table_of([to_json(add) for add in new.adds], ADD_TYPES, AddFile)
+    came = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added, rows={})
+    went = conformed(replaced.deleted, base.schema, target.schema)
+    written = staging.write(replaced_rows(came, went), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+    return described_changes(base.store, staging, written, target)

@@ -1,0 +1,119 @@
+"""The last step of every command that commits: the commit, the cleanup of files, the upkeep and the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from deltalite.errors import CommitStateUnknownError, DeltaLiteError
+from deltalite.protocol.touched_partitions import changed_partitions
+from deltalite.requests import CommitRequest, RunProvenance
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.tree import tree_of
+from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
+from deltalite.txn.commit import DoneByAnotherTry, commit
+from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
+from deltalite.txn.proposal import Proposal
+from deltalite.upkeep.post_commit import after_commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+
+class Files(Protocol):
+    """Files that were written for a commit. They are removed unless `keep` or `leave` is called."""
+
+    def keep(self) -> None:
+        """Keep the files, because they are committed."""
+
+    def leave(self) -> None:
+        """Keep the files, because it is unknown whether they are committed."""
+
+
+def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | None:
+    """Check that the log is complete, and return the result of an earlier attempt of the run, or None.
+
+    Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
+    """
+    base.check_log()
+    identity = request.identity
+    return None if identity is None else earlier_result(base, base.store.root, identity)
+
+
+def committed(
+    spark: SparkSession, store: LogStore, request: CommitRequest, proposal: Proposal, files: Sequence[Files] = ()
+) -> OperationResult:
+    """Commit the proposal, run the post-commit upkeep and return the result.
+
+    Raises: as `txn.commit.commit`.
+    """
+    try:
+        outcome = commit(store, proposal)
+        for own in files if not isinstance(outcome, DoneByAnotherTry) else ():
+            own.keep()
+    except BaseException as error:
+        if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
+            for own in files:
+                own.leave()  # any other DeltaLiteError means that the commit is not in the log
+        raise
+    if isinstance(outcome, DoneByAnotherTry):
+        return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.read_metadata)
+    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
+    result = operation_result(
+        store,
+        request,
+        proposal.operation.name,
+        version=outcome.version,
+        read_version=proposal.read_version if proposal.read_version >= 0 else None,
+        committed=True,
+        timestamp_ms=outcome.timestamp_ms,
+        metrics=dict(proposal.operation.metrics),
+        source_versions=source_versions_of(proposal.operation.parameters),
+        txn_version=None if proposal.txn is None else proposal.txn.version,
+    )
+    provenance = RunProvenance.from_text(proposal.operation.user_metadata)
+    metadata = proposal.metadata or proposal.read_metadata
+    partitions = None if metadata is None else changed_partitions(metadata, chain(proposal.adds, proposal.removes))
+    return replace(result, out_of_order=provenance.out_of_order, partitions=partitions)
+
+
+def operation_result(
+    store: LogStore,
+    request: CommitRequest,
+    operation: str,
+    *,
+    version: int,
+    read_version: int | None,
+    committed: bool,
+    timestamp_ms: int | None = None,
+    metrics: dict[str, int] | None = None,
+    source_versions: Mapping[str, int] | None = None,
+    txn_version: int | None = None,
+) -> OperationResult:
+    """Return the result of this run; `txn_version` is the committed one, by default that of the request."""
+    identity = request.identity
+    return OperationResult(
+        table=store.root,
+        operation=operation,
+        version=version,
+        read_version=read_version,
+        committed=committed,
+        skipped=False,
+        app_id=identity.app_id if identity else None,
+        txn_version=identity.txn_version if identity and txn_version is None else txn_version,
+        timestamp=timestamp_ms,
+        metrics=metrics or {},
+        source_versions=source_versions or {},
+    )
+
+
+def now_ms() -> int:
+    """Return the milliseconds since 1970 (UTC)."""
+    return time.time_ns() // 1_000_000

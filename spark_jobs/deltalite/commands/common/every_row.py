@@ -1,0 +1,60 @@
+"""The refusal of a delete or a `replace_where` that takes every row of the table without a confirmation.
+
+A template that loses its value often leaves a condition such as `1 = 1` or `'2026-01-01' >= '2026-01-01'`. Spark's
+optimizer folds such a condition to true, whatever the rows are. `id IS NOT NULL` on a NOT NULL column and
+`x IS NULL OR x IS NOT NULL` are true too, and are recognised here. Such a condition is refused on an empty and on a new
+table too, so that a task fails on its first run and not on a later one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalite.columnar.predicate import And, Constant, IsNotNull, IsNull, Or, Predicate
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.schema import StructType
+from deltalite.spark.expressions.predicates import parse_predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def refuse_every_row(
+    spark: SparkSession, condition: str, schema: StructType, *, parameter: str, effect: str, confirmed: bool
+) -> None:
+    """Refuse a condition (SQL on rows of `schema`) that is always true, unless `confirm_all_rows` confirms it.
+
+    Args:
+        spark: the session.
+        condition: the condition.
+        schema: the columns that it may name.
+        parameter: the parameter that has it, for errors.
+        effect: what the operation would do, for errors.
+        confirmed: the value of `confirm_all_rows`.
+
+    Raises:
+        InvalidRequestError: the condition is always true and not confirmed, or it is not a condition on these rows.
+    """
+    predicate = parse_predicate(spark, condition, schema, parameter=parameter)
+    if is_always_true(predicate, schema) and not confirmed:
+        raise InvalidRequestError(
+            f"{parameter} ({condition}) is true for every row, so {effect} every row of the table.",
+            remedy=f"Correct {parameter}, or set confirm_all_rows=True.",
+        )
+
+
+def is_always_true(predicate: Predicate, schema: StructType) -> bool:
+    """Whether a predicate is true for every row of the schema; False if that is not certain."""
+    match predicate:
+        case Constant(truth):
+            return truth is True
+        case IsNotNull((name,)):
+            column = schema.find(name)
+            return column is not None and not column.nullable
+        case And(children):
+            return all(is_always_true(child, schema) for child in children)
+        case Or(children):
+            has_opposites = any(isinstance(one, IsNull) and IsNotNull(one.column) in children for one in children)
+            return has_opposites or any(is_always_true(child, schema) for child in children)
+        case _:
+            return False

@@ -1,0 +1,35 @@
+"""Self reads: sources that are the target table itself. They are read at the version that the operation is based on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deltalite.requests import Source
+from deltalite.spark.reader.sources import delta_version
+from deltalite.storage.locations import is_same_place
+
+
+def pinned_sources(sources: Mapping[str, Source], table: str, version: int) -> dict[str, Source]:
+    """Return the sources, with each self read pinned to `version`."""
+    pinned_names = self_reads(sources, table)
+    return {name: _pinned(source, version) if name in pinned_names else source for name, source in sources.items()}
+
+
+def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
+    """Return the names of the sources that read the newest version of the table itself."""
+    names = []
+    for name, source in sources.items():
+        if source.format.lower() == "delta":
+            wanted = delta_version(source)
+            versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
+            if versions == (None, None, None) and is_same_place(wanted.path, table):
+                names.append(name)
+    return tuple(names)
+
+
+def _pinned(source: Source, version: int) -> Source:
+    """Return a Delta source that reads at `version`; a change feed is read up to it."""
+    if source.changes_from_version is not None:
+        return replace(source, changes_to_version=version)
+    return replace(source, version_as_of=version)

@@ -1,0 +1,168 @@
+"""Written data files as the log describes them: size, partition values and statistics.
+
+The statistics come from the Parquet footers, which the driver reads in parallel, not from a second pass over the rows.
+A file without rows gets no entry and stays in the staging folder. Protocol: Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.columnar.parquet_files import read_footers
+from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.commands.common.write_target import WriteTarget
+from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import AddCDCFile, AddFile
+from deltalite.protocol.column_mapping import MappingMode
+from deltalite.protocol.partition_values import parse_partition_value
+from deltalite.protocol.paths import decode_path, encode_path
+from deltalite.protocol.schema import DataType, PrimitiveType
+from deltalite.spark.write.staging import DataFile, StagedWrite, WriteLayout
+from deltalite.storage.log_store import LogStore
+
+_NO_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Published files that wait for the commit. `staged` has the same files as `adds`, as they were when staged."""
+
+    adds: tuple[AddFile, ...]
+    staged: tuple[DataFile, ...]
+    rows: int
+    size_bytes: int
+
+    @classmethod
+    def none(cls) -> WrittenFiles:
+        """Return an empty value."""
+        return cls(adds=(), staged=(), rows=0, size_bytes=0)
+
+    @staticmethod
+    def rows_of(files: pa.Table) -> int | None:
+        """Return the number of live rows in a table of files, or None if a file has no statistics."""
+        rows = live_rows_of(files)
+        return None if None in rows else sum(count or 0 for count in rows)
+
+
+def live_rows_of(files: pa.Table) -> list[int | None]:
+    """Return the number of live rows of each file by its statistics; None for a file without statistics."""
+    deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
+    records = (
+        None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
+    )
+    return [None if count is None else count - (gone or 0) for count, gone in zip(records, deleted, strict=True)]
+
+
+def live_rows_by_footers(store: LogStore, files: pa.Table) -> list[int]:
+    """Return the number of live rows of each file by its footer. Raises `CorruptDataFileError`, `StorageError`."""
+    deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
+    footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
+    return [footer.num_rows - (gone or 0) for footer, gone in zip(footers, deleted, strict=True)]
+
+
+def rows_counted(store: LogStore, files: pa.Table) -> int:
+    """Return the number of live rows in a table of files: by statistics, or by footers if a file has none."""
+    known = WrittenFiles.rows_of(files)
+    return sum(live_rows_by_footers(store, files)) if known is None else known
+
+
+def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
+    """Return the layout of the table's data files."""
+    return WriteLayout(
+        partition_columns=tuple(target.table.partition_keys),
+        max_records_per_file=max_records_per_file,
+        optimize=optimize,
+        random_prefixes=target.table.mode is not MappingMode.NONE  # folders of physical names do not help users
+        or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+    )
+
+
+def described(
+    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget, *, data_change: bool
+) -> WrittenFiles:
+    """Publish the staged files that hold rows, and describe them.
+
+    Raises:
+        ConstraintViolationError: the log cannot store a partition value.
+    """
+    indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
+    footers = read_footers(store, [file.name for file in written])
+    kept = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    _check_partition_values([file for file, _ in kept], target)
+    keys = target.table.partition_keys
+    published = staging.publish([file for file, _ in kept])
+    adds = tuple(
+        AddFile(
+            path=encode_path(file.name),
+            partition_values={keys[name]: text for name, text in file.partition_values.items()},
+            size_bytes=file.size_bytes,
+            modification_time_ms=file.modified_ms,
+            data_change=data_change,
+            stats=statistics_json(footer, indexed),
+        )
+        for file, (_, footer) in zip(published, kept, strict=True)
+    )
+    return WrittenFiles(
+        adds=adds,
+        staged=tuple(file for file, _ in kept),
+        rows=sum(footer.num_rows for _, footer in kept),
+        size_bytes=sum(a.size_bytes for a in adds),
+    )
+
+
+def described_changes(
+    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
+) -> tuple[AddCDCFile, ...]:
+    """Publish the staged change data files that hold rows, and describe them. Protocol: Change Data Files."""
+    footers = read_footers(store, [file.name for file in written])
+    kept = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    keys = target.table.partition_keys
+    return tuple(
+        AddCDCFile(
+            path=encode_path(file.name),
+            partition_values={keys[name]: text for name, text in file.partition_values.items()},
+            size_bytes=file.size_bytes,
+            data_change=False,
+        )
+        for file in staging.publish(kept)
+    )
+
+
+def _shown(physical: str, target: WriteTarget) -> str:
+    """Return the logical name of a column."""
+    both = zip(target.table.physical, target.table.logical, strict=True)
+    return next(logical.name for stored, logical in both if stored.name == physical)
+
+
+def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> None:
+    """Refuse values that the log cannot store or that readers cannot parse, such as a date in the year 20260."""
+    for name in target.table.partition_keys:
+        field = target.table.physical.find(name)
+        for text in {file.partition_values[name] for file in files}:
+            problem = None if field is None else _problem(text, field.type)
+            if problem is not None:
+                raise ConstraintViolationError(
+                    f"Nothing was written: the partition column '{_shown(name, target)}' has the value {text!r}. "
+                    f"{problem}",
+                    remedy="Filter or correct such rows in `query`.",
+                )
+
+
+def _problem(text: str | None, data_type: DataType) -> str | None:
+    """Return why the log cannot store a partition value, or None if it can.
+
+    The log stores bytes as UTF-8 text. Spark has already put the replacement character in place of invalid bytes.
+    """
+    if data_type == PrimitiveType("binary") and _NO_CHARACTER in (text or ""):
+        return "Its bytes are no text in UTF-8, and the log has texts only."
+    try:
+        parse_partition_value(text, data_type)
+    except (CorruptLogError, UnsupportedFeatureError) as error:
+        return error.problem
+    return None

@@ -1,0 +1,172 @@
+"""The convert command: turns a folder of Parquet files into a Delta table, in place and in one commit.
+
+The steps:
+
+1. If the folder is a Delta table already, record only the run.
+2. List the files, and parse the partition values of their folders.
+3. Read the footers: schema, number of rows, statistics.
+4. Check the request against the new table.
+5. List the folder again, because a file that changed after step 2 would be missing or wrong.
+6. Commit.
+
+The command reads no row and changes no data file, so a failure leaves the folder unchanged.
+delta-spark: ConvertToDeltaCommand.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.columnar.statistics import indexed_columns
+from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.run_identity import transaction, user_metadata
+from deltalite.commands.common.write_target import WriteTarget, new_target
+from deltalite.commands.convert.files import ConvertedFiles, converted_files
+from deltalite.commands.convert.listing import check_unchanged, listed_files
+from deltalite.errors import SchemaMismatchError, TableNotFoundError
+from deltalite.log.file_table import adds_of, bytes_of
+from deltalite.protocol.column_mapping import MappingMode
+from deltalite.protocol.feature_enabling import asked_protocol
+from deltalite.protocol.features import check_writable
+from deltalite.protocol.file_schemas import names_that_need_mapping
+from deltalite.protocol.partition_schema import parse_partition_schema
+from deltalite.protocol.properties import COLUMN_MAPPING_MODE, check_new_properties
+from deltalite.protocol.schema import StructType
+from deltalite.requests import ConvertRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.hadoop.tree import tree_of
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.file_actions import FileActions
+from deltalite.txn.proposal import Operation, Proposal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+OPERATION = "CONVERT"
+_log = logging.getLogger(__name__)
+
+
+def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
+    """Convert the folder, or return the result of an earlier attempt of the same run (`skipped`).
+
+    If the folder is a Delta table already, commit only the run's `txn` action.
+
+    Raises:
+        SourceError: the folder has no Parquet files, has foreign files, or changed during the conversion.
+        SchemaMismatchError: the schemas of the files differ in conflicting ways, or a column cannot be in a table.
+        InvalidRequestError: the folder names do not match the partition columns, or a property is wrong.
+        DeltaLiteError: the conversion failed; the class says why. The folder is unchanged.
+    """
+    refuse_version(request.table)
+    partitions = StructType(())
+    if request.partition_schema is not None:
+        partitions = parse_partition_schema(request.partition_schema)
+    check_new_properties(request.properties)
+    asked_protocol(request.properties)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replanned(
+        lambda: _attempt(spark, request, store, partitions),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> OperationResult:
+    """Plan and commit once."""
+    try:
+        base = Snapshot.load(store)
+    except TableNotFoundError:
+        return committed(spark, store, request, _proposal(spark, request, store, partitions))
+    return _left_alone(spark, request, store, base, partitions)
+
+
+def _left_alone(
+    spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
+) -> OperationResult:
+    """Return the result of an earlier attempt, or commit only the run, on a folder that is a Delta table."""
+    done = done_before(base, request)
+    if done is not None:
+        return done
+    _log.info("%s is a Delta table already (version %s), and is left as it is.", store.root, base.version)
+    if partitions.names and [n.lower() for n in partitions.names] != [n.lower() for n in base.partition_columns]:
+        _log.warning("It is partitioned by (%s), unlike partition_schema.", ", ".join(base.partition_columns))
+    if request.identity is None:
+        return operation_result(
+            store, request, OPERATION, version=base.version, read_version=base.version, committed=False
+        )
+    check_writable(base.protocol, base.metadata)
+    proposal = Proposal(
+        operation=_operation(request, base.partition_columns, files=0, size_bytes=0, rows=0),
+        txn=transaction(request.identity, base, now_ms=now_ms()),
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+    )
+    return committed(spark, store, request, proposal)
+
+
+def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:
+    """Return the proposal of the table's first version."""
+    tree = tree_of(spark, store.root)
+    listed = listed_files(tree)
+    files = converted_files(store, listed, partitions, request.properties)
+    target = _target(request, files, partitions)
+    check_unchanged(listed, tree)
+    return Proposal(
+        operation=_operation(
+            request,
+            target.partition_columns,
+            files=files.adds.num_rows,
+            size_bytes=bytes_of(files.adds),
+            rows=files.rows,
+        ),
+        adds=FileActions(files.adds, partial(adds_of, data_change=True)),
+        protocol=target.changed_protocol,
+        metadata=target.changed_metadata,
+        txn=transaction(request.identity, None, now_ms=now_ms()),
+        read_version=-1,
+    )
+
+
+def _target(request: ConvertRequest, files: ConvertedFiles, partitions: StructType) -> WriteTarget:
+    _check_names(request, files.schema)
+    target = new_target(files.schema, partitions.names, request.properties, now_ms=now_ms(), has_files=True)
+    indexed_columns(target.table, target.metadata.configuration)  # raises if a property names a missing column
+    return target
+
+
+def _check_names(request: ConvertRequest, schema: StructType) -> None:
+    if COLUMN_MAPPING_MODE.of(request.properties) != MappingMode.NONE:
+        return
+    names = names_that_need_mapping(schema)
+    if names:
+        raise SchemaMismatchError(
+            f"The column '{names[0]}' has a character in its name (of ' ,;{{}}()=', a tab or a line break) that only "
+            "tables with column mapping can have.",
+            remedy=f"Convert with properties={{'{COLUMN_MAPPING_MODE.key}': 'name'}}.",
+        )
+
+
+def _operation(
+    request: ConvertRequest, partitioned_by: tuple[str, ...], *, files: int, size_bytes: int, rows: int
+) -> Operation:
+    return Operation(
+        name=OPERATION,
+        parameters={
+            "numFiles": files,
+            "partitionedBy": json.dumps(list(partitioned_by)),
+            "collectStats": True,
+            "sourceFormat": "parquet",
+        },
+        metrics={"numConvertedFiles": files, "convertedFilesSize": size_bytes, "numConvertedRows": rows},
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )

@@ -1,0 +1,159 @@
+"""The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
+
+Footers are read once, in parallel, in batches, and kept in columnar form. Each batch extends the merged schema. The
+statistics of a file cover only the columns that are known by then; a missing bound is always safe. Bounds whose meaning
+is uncertain are left out too: days of the Julian calendar, and floating-point columns that may hold NaN.
+Protocol: Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltalite.columnar.binding import find_path
+from deltalite.columnar.legacy_calendar import calendar_of
+from deltalite.columnar.parquet_files import read_sized_footers
+from deltalite.columnar.parquet_schema import int96_leaves, schema_of_file
+from deltalite.columnar.statistics import IndexedColumns, indexed_columns, parse_column_list, statistics_json
+from deltalite.commands.convert.listing import FolderValues
+from deltalite.errors import CorruptDataFileError, SchemaMismatchError, SourceError
+from deltalite.log.file_table import ADD_TYPES, table_of
+from deltalite.protocol.actions import AddFile
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.file_schemas import FileSchemas, with_partition_columns
+from deltalite.protocol.paths import encode_path
+from deltalite.protocol.properties import STATS_COLUMNS
+from deltalite.protocol.schema import PrimitiveType, StructType
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from deltalite.storage.log_store import LogStore
+
+_AT_A_TIME = 512
+_ADDS = pa.schema(list(ADD_TYPES.items()))
+_DATES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
+_FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
+# parquet-mr 1.10 and later omit the bounds of a column with NaN. Older versions and other writers ignore the NaN.
+_PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
+_KNOWS_NAN = (1, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedFiles:
+    """The files that hold rows, with all columns of `ADD_TYPES`, and their merged schema with partition columns."""
+
+    adds: pa.Table
+    schema: StructType
+    rows: int
+
+
+def converted_files(
+    store: LogStore, listed: pa.Table, partitions: StructType, configuration: Mapping[str, str]
+) -> ConvertedFiles:
+    """Read the footers of the listed files; `listed` has the columns of `convert_listing.LISTED`.
+
+    Raises:
+        SourceError: a file is not a Parquet file, or has changed since it was listed.
+        SchemaMismatchError: a file has a column that no table can have, or conflicts with another file.
+        InvalidRequestError: a folder name does not match the partition columns.
+        StorageError: storage does not answer.
+    """
+    values, reader = FolderValues(partitions), _Footers(store, partitions, configuration)
+    for name in listed["name"]:
+        values.of(name.as_py())  # raises for a wrong folder name before any file is opened
+    tables, rows = [_ADDS.empty_table()], 0
+    for batch in listed.to_batches(max_chunksize=_AT_A_TIME):
+        found = batch.to_pylist()
+        counted = reader.read(found)
+        rows += sum(count for count, _ in counted)
+        bodies = [
+            {
+                "path": encode_path(file["name"]),
+                "partitionValues": values.of(file["name"]),
+                "size": file["size"],
+                "modificationTime": file["time_ms"],
+                "stats": stats,
+            }
+            for file, (count, stats) in zip(found, counted, strict=True)
+            if count
+        ]
+        tables.append(table_of(bodies, ADD_TYPES, AddFile))
+    return ConvertedFiles(adds=pa.concat_tables(tables), schema=reader.schema, rows=rows)
+
+
+class _Footers:
+    """Reads footers and merges their schemas."""
+
+    def __init__(self, store: LogStore, partitions: StructType, configuration: Mapping[str, str]) -> None:
+        self._store = store
+        self._partitions = partitions
+        self._configuration = configuration
+        self._merged = FileSchemas()
+        self._known: set[tuple[bytes, tuple[int, ...]]] = set()
+        self._indexed = IndexedColumns(leaves=(), string_prefix_length=0)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of all files, and of their folders."""
+        return with_partition_columns(self._merged.schema, self._partitions)
+
+    def read(self, files: list[dict[str, Any]]) -> list[tuple[int, str]]:
+        """Return the number of rows and the statistics of each file."""
+        try:
+            footers = read_sized_footers(self._store, [file["name"] for file in files])
+        except CorruptDataFileError as error:
+            raise SourceError(
+                f"Not every file of {self._store.root} can be converted. {error.problem}",
+                remedy="Move what is no Parquet file away, or hide it by a name that begins with '_'.",
+            ) from error
+        found = []
+        for file, (footer, size_bytes) in zip(files, footers, strict=True):
+            if size_bytes != file["size"]:
+                raise SourceError(
+                    f"{file['name']} of {self._store.root} had {file['size']} bytes, and has {size_bytes} now.",
+                    remedy="Stop what writes there, and run the task again.",
+                )
+            self._take(footer, file["name"])
+            found.append((footer.num_rows, statistics_json(footer, self._trusted(footer))))
+        return found
+
+    def _take(self, footer: pq.FileMetaData, name: str) -> None:
+        """Merge the schema of a file, unless an equal schema was merged before."""
+        alike = (footer.schema.to_arrow_schema().remove_metadata().serialize().to_pybytes(), int96_leaves(footer))
+        if alike in self._known:
+            return
+        try:
+            self._merged.add(schema_of_file(footer), name)
+        except SchemaMismatchError as error:
+            if name in error.problem:
+                raise
+            raise SchemaMismatchError(f"The file {name}: {error.problem}", remedy=error.remedy) from error
+        self._known.add(alike)
+        schema = self.schema
+        table = TableSchema(logical=schema, partition_columns=self._partitions.names)
+        self._indexed = indexed_columns(table, _of_known_columns(self._configuration, schema))
+
+    def _trusted(self, footer: pq.FileMetaData) -> IndexedColumns:
+        """Return the indexed columns whose bounds in this file have a known meaning."""
+        doubted = _DATES if calendar_of(footer.metadata).julian_datetime else ()
+        writer = _PARQUET_MR.match(footer.created_by or "")
+        if writer is None or (int(writer[1]), int(writer[2])) < _KNOWS_NAN:
+            doubted = (*doubted, *_FLOATS)
+        kept = tuple((path, kind) for path, kind in self._indexed.leaves if kind not in doubted)
+        return replace(self._indexed, leaves=kept)
+
+
+def _of_known_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    """Return the configuration without the statistics columns that no file has had so far."""
+    named = STATS_COLUMNS.of(configuration)
+    if named is None:
+        return configuration
+    known = [column for column in parse_column_list(named) if find_path(column, schema) is not None]
+    quoted = (".".join("`" + name.replace("`", "``") + "`" for name in column) for column in known)
+    return {**configuration, STATS_COLUMNS.key: ", ".join(quoted)}

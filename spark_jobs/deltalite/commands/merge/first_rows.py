@@ -1,0 +1,132 @@
+"""The first run of a merge with `create_if_missing`: it creates the table in the commit that inserts the rows.
+
+No source row has a match in a table that does not exist, so only the `when_not_matched` clauses apply. They become a
+query over the source rows. The write command commits the rows of this query with the metadata of a new table. If
+another writer creates the table first, nothing of this attempt is committed, and the merge plans on that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.columnar.statistics import parse_column_list
+from deltalite.commands.merge.report import first_rows_described
+from deltalite.commands.write import write
+from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError
+from deltalite.log.segment import find_segment
+from deltalite.protocol.column_rules import ColumnRules
+from deltalite.protocol.schema_evolution import new_table_schema
+from deltalite.requests import MergeClause, MergeRequest, WriteMode, WriteRequest
+from deltalite.results import OperationResult
+from deltalite.spark.columns.names import SOURCE, quoted
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.expressions.sql import no_rows_of
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.merge.clauses import evolved, merge_actions
+from deltalite.spark.merge.join_condition import join_condition
+from deltalite.spark.reader.sources import query_rows
+from deltalite.spark.row_changes.row_actions import is_default
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationResult | None:
+    """Create the table from the rows that the merge inserts; return None if the table exists.
+
+    Raises:
+        InvalidRequestError: a clause is wrong, or its columns cannot form a table.
+        DeltaLiteError: as `write`.
+    """
+    if not _is_missing(spark, request):
+        return None
+    with query_rows(spark, request.sources, request.query, request.query_params) as given:
+        incoming = no_rows_of(spark, given.frame.schema)
+    asked = _as_write(request, incoming.columns)
+    _check(spark, request, asked, incoming)
+    try:
+        return write(spark, asked, describe=partial(first_rows_described, request))
+    except TableExistsError:
+        return None
+
+
+def _is_missing(spark: SparkSession, request: MergeRequest) -> bool:
+    try:
+        find_segment(writable_store(spark, request.table, single_writer=request.single_writer))
+    except TableNotFoundError:
+        return True
+    return False
+
+
+def _check(spark: SparkSession, request: MergeRequest, asked: WriteRequest, incoming: DataFrame) -> None:
+    """Refuse a merge that would fail on the new table, so that the first run fails and not the second."""
+    with query_rows(spark, asked.sources, asked.query, asked.query_params) as made:
+        table = new_table_schema(from_spark(made.frame.schema))
+    schema = evolved(request, table, from_spark(incoming.schema))
+    merge_actions(spark, request, incoming, have=table, schema=schema, rules=ColumnRules(generated={}, defaults={}))
+    join_condition(spark, request.on, table, incoming)
+
+
+def _as_write(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequest:
+    return WriteRequest(
+        table=request.table,
+        single_writer=request.single_writer,
+        identity=request.identity,
+        user_metadata=request.user_metadata,
+        conflict_retries=request.conflict_retries,
+        conflict_seconds=request.conflict_seconds,
+        sources=request.sources,
+        query=first_rows_query(request, source_columns),
+        query_params=request.query_params,
+        mode=WriteMode.ERROR,
+        partition_by=request.partition_by,
+        properties=request.properties,
+    )
+
+
+def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> str:
+    """Return the SQL query of the rows that the merge inserts into an empty table.
+
+    The first clause whose condition is true for a source row applies to it. A column is NULL if the clause does not
+    name it or sets it to DEFAULT, because the new table has no defaults.
+    """
+    view = quoted(next(iter(request.sources)))
+    rows = f"TABLE {view}" if request.query is None else request.query.strip().rstrip(";")
+    clauses = [_texts(clause, n, source_columns) for n, clause in enumerate(request.when_not_matched)]
+    names = {name.lower(): name for texts in clauses for name in texts}
+    selects = []
+    earlier: list[str] = []
+    for clause, texts in zip(request.when_not_matched, clauses, strict=True):
+        applies = [f"NOT coalesce(({condition}\n), false)" for condition in earlier]
+        if clause.condition is not None:
+            applies.append(f"({clause.condition}\n)")
+            earlier.append(clause.condition)
+        where = f" WHERE {' AND '.join(applies)}" if applies else ""
+        by_name = {name.lower(): text for name, text in texts.items()}
+        columns = ", ".join(f"({by_name.get(key, 'NULL')}\n) AS {quoted(name)}" for key, name in names.items())
+        rows_of_clause = f"SELECT {columns} FROM rows_of_source AS {SOURCE}{where}"  # noqa: S608  the author's own SQL
+        selects.append(rows_of_clause)
+    return f"WITH rows_of_source AS (\n{rows}\n) {' UNION ALL '.join(selects)}"
+
+
+def _texts(clause: MergeClause, number: int, source_columns: Sequence[str]) -> dict[str, str]:
+    """Return the expressions of a clause, by column of the new table."""
+    if not isinstance(clause.insert, Mapping):
+        return {name: f"{SOURCE}.{quoted(name)}" for name in source_columns}
+    parameter = f"when_not_matched[{number}].insert"
+    texts = {_name(column, parameter): text for column, text in clause.insert.items()}
+    is_column = any(is_default(name) for name in (*source_columns, *texts))
+    return {name: "NULL" if is_default(text) and not is_column else text for name, text in texts.items()}
+
+
+def _name(column: str, parameter: str) -> str:
+    """Return the name of a column of the new table."""
+    paths = parse_column_list(column)
+    if len(paths) != 1 or len(paths[0]) != 1:
+        raise InvalidRequestError(
+            f"{parameter} gives a value to {column!r}, and a new table is made of whole columns.",
+            remedy="Give the whole struct: named_struct('a', ..., 'b', ...).",
+        )
+    return paths[0][0]

@@ -1,0 +1,93 @@
+"""The history entry of a merge: Spark's parameters and metrics. Pure functions of values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from deltalite.commands.common.kept_rows import StagedRows
+from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
+from deltalite.requests import MergeClause, MergeRequest
+from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
+
+OPERATION = "MERGE"
+
+
+class Source(Protocol):
+    """The versions of the source's Delta tables, set when the source is computed."""
+
+    versions: Mapping[str, int]
+
+
+def described(request: MergeRequest, source: Source, change: RowChange, done: CarriedOut | None) -> Operation:
+    """Return the operation of a merge into an existing table."""
+    parameters = _parameters(request, source.versions)
+    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
+
+
+def first_rows_described(request: MergeRequest, rows: StagedRows) -> Operation:
+    """Return the operation of a merge that created its table and inserted all rows."""
+    files = rows.files
+    metrics = {
+        "numTargetRowsInserted": files.rows,
+        "numTargetRowsUpdated": 0,
+        "numTargetRowsDeleted": 0,
+        "numTargetRowsCopied": 0,
+        "numOutputRows": files.rows,
+        "numTargetFilesAdded": len(files.adds),
+        "numTargetFilesRemoved": 0,
+        "numTargetBytesAdded": files.size_bytes,
+        "numTargetBytesRemoved": 0,
+    }
+    return row_operation(request, OPERATION, _parameters(request, rows.source_versions), metrics)
+
+
+def _parameters(request: MergeRequest, source_versions: Mapping[str, int]) -> dict[str, str]:
+    parameters = {
+        "predicate": predicate_parameter([request.on]),
+        "matchedPredicates": _clauses(request.when_matched),
+        "notMatchedPredicates": _clauses(request.when_not_matched),
+        "notMatchedBySourcePredicates": _clauses(request.when_not_matched_by_source),
+    }
+    if source_versions:
+        parameters[SOURCE_VERSIONS] = json.dumps(source_versions)
+    return parameters
+
+
+def _clauses(clauses: Sequence[MergeClause]) -> str:
+    """Return the clauses as a JSON list."""
+    return json.dumps(
+        [
+            {**({} if one.condition is None else {"predicate": one.condition}), "actionType": one.actions[0]}
+            for one in clauses
+        ]
+    )
+
+
+def _rows(change: RowChange, done: CarriedOut | None) -> dict[str, int]:
+    counts = change.counts
+    updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
+    deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
+    written = 0 if done is None else done.written.rows
+    copied = done.rewritten_rows - updated - deleted if done is not None and done.rewritten_rows else 0
+    return {
+        "numTargetRowsInserted": written - updated - copied,
+        "numTargetRowsUpdated": updated,
+        "numTargetRowsDeleted": deleted,
+        "numTargetRowsCopied": copied,
+        "numOutputRows": written,
+    }
+
+
+def _files(done: CarriedOut | None) -> dict[str, int]:
+    files, vectors = file_metrics(done), vector_metrics(done)
+    return {
+        "numTargetFilesAdded": files["numAddedFiles"],
+        "numTargetFilesRemoved": files["numRemovedFiles"],
+        "numTargetBytesAdded": files["numAddedBytes"],
+        "numTargetBytesRemoved": files["numRemovedBytes"],
+        "numTargetChangeFilesAdded": files["numAddedChangeFiles"],
+        **{name.replace("num", "numTarget", 1): count for name, count in vectors.items()},
+    }

@@ -1,0 +1,8 @@
+"""The optimize operation: moves rows into files of the target size, or clusters them, without a change of a row.
+
+`jobs` calls `optimize`. Begin with `command.py`, then `plan.py`.
+"""
+
+from deltalite.commands.optimize.command import optimize
+
+__all__ = ["optimize"]

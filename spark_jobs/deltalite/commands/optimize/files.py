@@ -1,0 +1,237 @@
+"""The files of one batch of an optimize: written, checked against the old files, and assigned to their bins.
+
+The number of the Spark task that wrote a file gives its bin. Each bin must hold exactly as many rows as its old files:
+by their statistics or, if these are wrong or missing, by their footers. A batch with a missing or an extra row is never
+committed. Rows only move, so the rules of the table are not checked again. Protocol: Add File and Remove File
+(`dataChange`, `tags`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.file_facts import parse_stats
+from deltalite.columnar.parquet_files import read_footers
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.common.write_target import WriteTarget
+from deltalite.commands.common.written_files import described, write_layout
+from deltalite.commands.optimize.plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate, cube_tags
+from deltalite.commands.optimize.table_plan import OptimizePlan
+from deltalite.errors import CorruptDataFileError
+from deltalite.log.file_table import key_column, removes_of
+from deltalite.protocol.actions import AddFile, RemoveFile
+from deltalite.protocol.paths import decode_path
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.layout.rearranging import KEPT_APART, BinJob, gathered_bins, jobs_for
+from deltalite.spark.layout.z_order import ROW_GROUPS_OF_FILE, Cube, ordered_cubes
+from deltalite.spark.runtime.session import settings
+from deltalite.spark.write.staging import DataFile, StagedWrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+_SMALLEST_ROW_GROUP, _LARGEST_ROW_GROUP = 1024 * 1024, 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenBin:
+    """The keys of the old files and the actions of a bin, or of a file without rows that is only removed."""
+
+    keys: frozenset[str]
+    adds: tuple[AddFile, ...]
+    removes: tuple[RemoveFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenBins:
+    """The bins of one commit. `staging` holds the new files."""
+
+    bins: tuple[WrittenBin, ...]
+    staging: StagedWrite
+
+    @property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The new files."""
+        return tuple(add for own in self.bins for add in own.adds)
+
+    @property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        """The old files."""
+        return tuple(remove for own in self.bins for remove in own.removes)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The old files, by `file_key`."""
+        return frozenset().union(*(own.keys for own in self.bins))
+
+    def within(self, keys: frozenset[str]) -> WrittenBins:
+        """Keep the bins whose old files are all in `keys`, and remove the new files of the other bins."""
+        kept = tuple(own for own in self.bins if own.keys <= keys)
+        dropped = {decode_path(add.path) for own in self.bins if not own.keys <= keys for add in own.adds}
+        self.staging.withdraw(dropped)
+        return replace(self, bins=kept)
+
+
+def written_bins(
+    spark: SparkSession,
+    base: Snapshot,
+    target: WriteTarget,
+    plan: OptimizePlan,
+    bins: Sequence[Bin],
+    empty: Sequence[Candidate],
+    stack: ExitStack,
+) -> WrittenBins:
+    """Write the rows of the bins; the end of `stack` removes uncommitted files.
+
+    Raises:
+        CorruptDataFileError: a file cannot be read, or has another number of rows than the log says.
+        StorageError, StoragePermissionError: the table's folder cannot be written.
+    """
+    writer = _Writer(spark, base, target, plan, stack)
+    adds: dict[int, list[AddFile]] = {number: [] for number in range(len(bins))}
+    for job in writer.jobs(bins):
+        for number, add in writer.written(bins, job):
+            adds[number].append(add)
+    _check_rows(base.store, bins, adds)
+    _check_empty(base.store, empty)
+    tagged = (_tagged(adds[number], plan, own) for number, own in enumerate(bins))
+    parts = [*zip((own.files for own in bins), tagged, strict=True), *(((file,), ()) for file in empty)]
+    at_ms = now_ms()
+    done = tuple(_written_bin(plan, files, tuple(own), at_ms) for files, own in parts)
+    return WrittenBins(bins=done, staging=writer.staging)
+
+
+class _Writer:
+    """Writes the bins of one batch, in one job or several."""
+
+    def __init__(
+        self, spark: SparkSession, base: Snapshot, target: WriteTarget, plan: OptimizePlan, stack: ExitStack
+    ) -> None:
+        self._spark = spark
+        self._base = base
+        self._target = target
+        self._plan = plan
+        layout = replace(write_layout(target, optimize=False), open_files=1)
+        if plan.z_order:
+            size = min(max(plan.target // ROW_GROUPS_OF_FILE, _SMALLEST_ROW_GROUP), _LARGEST_ROW_GROUP)
+            layout = replace(layout, row_group_bytes=size)
+        self.staging = stack.enter_context(StagedWrite(folder_of(spark, base.store.root), layout))
+
+    def jobs(self, bins: Sequence[Bin]) -> list[BinJob]:
+        if self._plan.z_order:
+            return [BinJob(bins=tuple(range(len(bins))), shuffles=True)] if bins else []
+        return jobs_for([own.live_bytes for own in bins])
+
+    def written(self, bins: Sequence[Bin], job: BinJob) -> list[tuple[int, AddFile]]:
+        """Write the new files of a job, and return each one with the number of its bin."""
+        own = [bins[number] for number in job.bins]
+        rows = [[file.number for file in some.files] for some in own]
+        if self._plan.z_order:
+            cubes = [
+                Cube(files=r, outputs=some.outputs, rows=_records(some)) for r, some in zip(rows, own, strict=True)
+            ]
+            columns = [path for path, _ in self._plan.z_order]
+            frame = ordered_cubes(self._spark, self._base, self._plan.files, cubes, columns)
+        else:
+            frame = gathered_bins(self._spark, self._base, self._plan.files, rows, shuffles=job.shuffles)
+        with settings(self._spark, KEPT_APART):
+            staged = self.staging.write(frame, self._target.table, [], known_values=self._values(own))
+        done = described(self._base.store, self.staging, staged, self._target, data_change=False)
+        of_task = [number for number, some in zip(job.bins, own, strict=True) for _ in range(some.outputs)]
+        return [(of_task[_task(file)], add) for file, add in zip(done.staged, done.adds, strict=True)]
+
+    def _values(self, bins: Sequence[Bin]) -> set[str]:
+        """Return the partition values of the bins, as the log spells them."""
+        of = self._plan.files["partitionValues"].take([own.files[0].number for own in bins])
+        return {text for values in of.to_pylist() for _, text in values or () if text is not None}
+
+
+def files_still_there(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
+    """Return the keys of the plan's files that are active in a newer snapshot."""
+    planned = pa.array(key_column(plan.files).to_pylist(), pa.string())
+    active = key_column(base.files)
+    return frozenset(active.filter(pc.is_in(active, value_set=planned)).to_pylist())
+
+
+def keys_of(plan: OptimizePlan, files: Sequence[Candidate]) -> frozenset[str]:
+    """Return the `file_key` of each of these files."""
+    rows = plan.files.take(pa.array([file.number for file in files], pa.int64()))
+    return frozenset(key_column(rows).to_pylist())
+
+
+def _written_bin(plan: OptimizePlan, files: Sequence[Candidate], adds: tuple[AddFile, ...], at_ms: int) -> WrittenBin:
+    rows = plan.files.take(pa.array([file.number for file in files], pa.int64()))
+    removes = tuple(removes_of(rows, deletion_timestamp_ms=at_ms, data_change=False))
+    return WrittenBin(keys=frozenset(key_column(rows).to_pylist()), adds=adds, removes=removes)
+
+
+def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, own: Bin) -> list[AddFile]:
+    """Return the new files of one bin with the tags by which a later run recognizes them.
+
+    They get the partition values of the old files as the log spells them, because folder names are ambiguous for some
+    values.
+    """
+    tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target)}
+    if plan.z_order:
+        columns = cube_tags([".".join(stored) for _, stored in plan.z_order])
+        tags = {**tags, **columns, CUBE_ID_TAG: str(uuid.uuid4())}
+    else:
+        tags = {**tags, ROOM_TAG: str(own.room)}
+    (values,) = plan.files["partitionValues"].take([own.files[0].number]).to_pylist(maps_as_pydicts="strict")
+    return [replace(add, tags=tags, partition_values=values or {}) for add in adds]
+
+
+def _task(file: DataFile) -> int:
+    if file.task is None:
+        raise CorruptDataFileError(
+            f"Spark has called a file {file.name!r}, which does not say the task that wrote it.",
+            remedy="Optimize the table with Spark's own committer; nothing was committed.",
+        )
+    return file.task
+
+
+def _records(own: Bin) -> int | None:
+    """Return the number of live rows of a bin, or None if a file has no statistics."""
+    live = [None if file.records is None else file.records - (file.deleted or 0) for file in own.files]
+    return None if None in live else sum(count or 0 for count in live)
+
+
+def _check_rows(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, Sequence[AddFile]]) -> None:
+    for number, own in enumerate(bins):
+        written = sum(_num_records(add) for add in adds[number])
+        if written != _records(own) and written != _rows_by_footers(store, own.files):
+            raise _wrong_rows(store, own.files, f"{written} rows were read")
+
+
+def _check_empty(store: LogStore, files: Sequence[Candidate]) -> None:
+    """Check by their footers that the files have no live rows."""
+    if files and (rows := _rows_by_footers(store, files)):
+        raise _wrong_rows(store, files, f"{rows} rows are left where there should be none")
+
+
+def _wrong_rows(store: LogStore, files: Sequence[Candidate], found: str) -> CorruptDataFileError:
+    return CorruptDataFileError(
+        f"{len(files)} files of {store.root}, such as {files[0].path}, do not hold the rows that the log says: "
+        f"{found}. They were left as they are.",
+        remedy="Look at the table with `deltalite verify`.",
+    )
+
+
+def _rows_by_footers(store: LogStore, files: Sequence[Candidate]) -> int:
+    rows: int = sum(footer.num_rows for footer in read_footers(store, [decode_path(file.path) for file in files]))
+    return rows - sum(file.deleted or 0 for file in files)
+
+
+def _num_records(add: AddFile) -> int:
+    stats = parse_stats(add.stats)
+    return 0 if stats is None else stats.num_records or 0

@@ -1,0 +1,188 @@
+"""The plan of an optimize on one snapshot: the request is checked against the table, then planned.
+
+Requests that the table cannot serve are refused here: a `where` that does not select whole partitions, or a column
+without bounds in file statistics. A clustered table is only packed; clustering it is left to engines with CLUSTER BY.
+Protocol: Clustered Table, Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.binding import find_path
+from deltalite.columnar.predicate import Path
+from deltalite.columnar.record_counts import num_records
+from deltalite.columnar.statistics import indexed_columns, parse_column_list
+from deltalite.commands.common.write_target import WriteTarget, standing_target
+from deltalite.commands.optimize.plan import Batch, Candidate, batches, clustered, packed
+from deltalite.errors import InvalidRequestError
+from deltalite.log.file_table import ADD_TYPES, key_column
+from deltalite.protocol import properties as props
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from deltalite.requests import OptimizeRequest
+from deltalite.snapshot import Snapshot
+from deltalite.spark.expressions.predicates import parse_predicate, reads_only
+from deltalite.spark.row_changes.selecting import PartitionKeys, selection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
+# The share of the target size from which on a file is large enough.
+_LARGE_ENOUGH = 0.75
+_MOST_COLUMNS = 16
+# Types without bounds in file statistics.
+_UNORDERED = ("boolean", "binary", "void", "variant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizePlan:
+    """The batches in order. The number of a candidate is its row in `files`, which has all columns of `ADD_TYPES`.
+
+    `target` is the target file size in bytes. `z_order` has the logical and the physical path of each column of the
+    curve; it is empty if files are only packed.
+    """
+
+    files: pa.Table
+    batches: tuple[Batch, ...]
+    target: int
+    z_order: tuple[tuple[Path, Path], ...] = ()
+
+
+def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> OptimizePlan:
+    """Return the plan for a snapshot.
+
+    Raises:
+        InvalidRequestError: the table cannot serve `where` or `z_order_by`.
+    """
+    table = standing_target(base)
+    z_order = _z_order(request, table)
+    chosen = _chosen(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
+    own = props.TARGET_FILE_SIZE.of(base.configuration)
+    target = request.target_file_size or own or _DEFAULT_TARGET_BYTES
+    ratio = request.max_deleted_rows_ratio
+    if z_order:
+        found = _candidates(base, chosen)
+        columns = [".".join(stored) for _, stored in z_order]
+        bins = clustered(found, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
+    else:
+        smallest = request.min_file_size if request.min_file_size is not None else int(target * _LARGE_ENOUGH)
+        marked = pc.is_valid(chosen["deletionVector"])
+        chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), marked)).combine_chunks()
+        found = _candidates(base, chosen)
+        bins = packed(found, target=target, smallest=smallest, ratio=ratio)
+    empty = [file for file in found if file.is_empty]
+    made = batches(bins, empty, most_bytes=request.max_commit_bytes)
+    return OptimizePlan(files=chosen, batches=tuple(made), target=target, z_order=z_order)
+
+
+def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
+    """Return the files of the partitions for which `where` is true, with all columns of `ADD_TYPES`."""
+    everything = base.files_with(tuple(ADD_TYPES))
+    if where is None:
+        return everything
+    tree = parse_predicate(spark, where, base.schema, parameter="where")
+    if not reads_only(tree, base.partition_columns):
+        of = ", ".join(base.partition_columns)
+        raise InvalidRequestError(
+            f"where is ({where}), and it can only name partition columns of {base.store.root}: files are written again "
+            f"as a whole. " + (f"These are {of}." if of else "The table has none."),
+            remedy="Name partition columns only, or leave it out.",
+        )
+    keys = key_column(selection(spark, base, where, parameter="where").files)
+    return everything.filter(pc.is_in(key_column(everything), value_set=keys.combine_chunks()))
+
+
+def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
+    keys = PartitionKeys(base)
+    columns = (
+        files["path"].to_pylist(),
+        files["partitionValues"].to_pylist(maps_as_pydicts="strict"),
+        files["size"].to_pylist(),
+        files["modificationTime"].to_pylist(),
+        num_records(files["stats"]).to_pylist(),
+        files["deletionVector"].to_pylist(),
+        files["tags"].to_pylist(maps_as_pydicts="strict"),
+    )
+    return [
+        Candidate(
+            number=number,
+            partition=keys.key(values or {}, path),
+            path=path,
+            size_bytes=size or 0,
+            modified_ms=modified or 0,
+            records=records,
+            deleted=None if vector is None else vector["cardinality"] or 0,
+            tags=tags or {},
+        )
+        for number, (path, values, size, modified, records, vector, tags) in enumerate(zip(*columns, strict=True))
+    ]
+
+
+def _z_order(request: OptimizeRequest, target: WriteTarget) -> tuple[tuple[Path, Path], ...]:
+    if not request.z_order_by:
+        return ()
+    if target.clustering:
+        raise InvalidRequestError(
+            f"{request.table} is clustered by {', '.join('.'.join(c) for c in target.clustering)}, so it has no "
+            "z_order_by of another kind.",
+            remedy="Leave out z_order_by: files are packed then. Engines with CLUSTER BY cluster the table's own way.",
+        )
+    if len(request.z_order_by) > _MOST_COLUMNS:
+        raise InvalidRequestError(
+            f"z_order_by has {len(request.z_order_by)} columns, of which none would be in any order.",
+            remedy=f"Give the columns that queries filter by, {_MOST_COLUMNS} at most.",
+        )
+    found = tuple(_z_column(text, target) for text in request.z_order_by)
+    if len(set(found)) < len(found):
+        raise InvalidRequestError(
+            f"z_order_by names a column twice: {', '.join(request.z_order_by)}.", remedy="Name each column once."
+        )
+    return found
+
+
+def _z_column(text: str, target: WriteTarget) -> tuple[Path, Path]:
+    paths = parse_column_list(text)
+    found = find_path(paths[0], target.schema) if len(paths) == 1 else None
+    if found is None:
+        raise InvalidRequestError(
+            f"z_order_by names the column {text!r}, which the table does not have.",
+            remedy=f"Its columns are {', '.join(f.name for f in target.schema)}; one with dots goes into backticks.",
+        )
+    path, data_type = found
+    if path[0] in target.partition_columns:
+        raise InvalidRequestError(
+            f"z_order_by names {text!r}, by which the table is partitioned: all rows of a file have the same value.",
+            remedy="Name other columns.",
+        )
+    if not _is_ordered(data_type):
+        raise InvalidRequestError(
+            f"z_order_by names {text!r}, and values of its type have no smallest and largest in statistics, so that no "
+            "file could be skipped by them.",
+            remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
+        )
+    stored = target.table.physical_path(path)
+    indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
+    if stored not in {own for own, _ in indexed.leaves}:
+        raise InvalidRequestError(
+            f"z_order_by names {text!r}, for which the table keeps no statistics (delta.dataSkippingStatsColumns, "
+            "delta.dataSkippingNumIndexedCols), so that no file could be skipped by it.",
+            remedy="Name a column with statistics, or let the property say that this one has them.",
+        )
+    return path, stored
+
+
+def _is_ordered(data_type: DataType) -> bool:
+    match data_type:
+        case StructType() | ArrayType() | MapType():
+            return False
+        case DecimalType():
+            return True
+        case PrimitiveType(name):
+            return name not in _UNORDERED
+        case _:
+            assert_never(data_type)

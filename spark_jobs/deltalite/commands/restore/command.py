@@ -1,0 +1,165 @@
+"""The restore command: returns a table to the state of an older version, in one new version.
+
+The steps:
+
+1. Look for an earlier commit of this run.
+2. Load the older version and compute the difference: files by identity, rules as in `protocol.restoring`.
+3. Check that the files to add back exist.
+4. Commit. The commit is based on the whole table, so it conflicts with any commit that it would undo or keep.
+
+The command copies and deletes no file. The versions in between stay, so another restore can undo a restore.
+delta-spark: RestoreTableCommand, which refuses the newest version and does not look for deletion vectors.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.run_identity import transaction, user_metadata
+from deltalite.commands.restore.files import AbsentFiles, Difference, absent_files, difference, refuse_absent
+from deltalite.commands.restore.running_vacuum import refuse_beside_vacuum
+from deltalite.log.file_table import adds_of, bytes_of, removes_of
+from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
+from deltalite.requests import RestoreRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.storage.versioned_path import parse_moment_ms, refuse_version
+from deltalite.txn.file_actions import FileActions
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+OPERATION = "RESTORE"
+_log = logging.getLogger(__name__)
+
+
+def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
+    """Restore the table, or return the result of an earlier attempt of the same run (`skipped`).
+
+    If the table has that state already, commit only the run's `txn` action.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        VersionNotFoundError, TimestampOutOfRangeError: the log does not have the version.
+        CorruptDataFileError: files of the version no longer exist.
+        AppendOnlyError: the table is append-only, and the restore would remove rows.
+        UnsupportedFeatureError: the older or the newest version has a writer feature that this release does not know.
+        DeltaLiteError: the log cannot be read, or other writers won too often; the table is unchanged.
+    """
+    refuse_version(request.table)
+    moment_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replanned(
+        lambda: _attempt(spark, request, store, moment_ms),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, moment_ms: int | None) -> OperationResult:
+    """Plan and commit once."""
+    while True:
+        base = Snapshot.load(store)
+        done = done_before(base, request)
+        if done is not None:
+            return done
+        target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
+        if target.version <= base.version:  # else the target was committed after `base` was loaded
+            break
+    rules = restored_rules(_rules_of(base), _rules_of(target))
+    files = difference(base, target)
+    _check_may_remove(base, files)
+    refuse_beside_vacuum(base, files.back, now_ms=now_ms())
+    absent = absent_files(store, files.back, all_files=files.files_after)
+    if request.ignore_missing_files:
+        files = _without_absent(files, absent, target)
+    else:
+        refuse_absent(absent, base, target)
+    proposal = _proposal(request, base, target, rules, files, absent)
+    if proposal is None:
+        return operation_result(
+            store, request, OPERATION, version=base.version, read_version=base.version, committed=False,
+            metrics=_metrics(files, absent),
+        )  # fmt: skip
+    return committed(spark, store, request, proposal)
+
+
+def _rules_of(snapshot: Snapshot) -> Rules:
+    return Rules(protocol=snapshot.protocol, metadata=snapshot.metadata, domains=snapshot.domains)
+
+
+def _check_may_remove(base: Snapshot, files: Difference) -> None:
+    if files.gone.num_rows:
+        effect = f"the restore would remove {files.gone.num_rows} files"
+        refuse_append_only(base, effect, remedy="Unset the property first.")
+
+
+def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) -> Difference:
+    if not absent.count:
+        return files
+    _log.warning(
+        "Version %s is restored without %s of its files, whose rows are lost: %s.",
+        target.version,
+        absent.count,
+        "; ".join(absent.shown),
+    )
+    return files.without(absent)
+
+
+def _proposal(
+    request: RestoreRequest,
+    base: Snapshot,
+    target: Snapshot,
+    rules: RestoredRules,
+    files: Difference,
+    absent: AbsentFiles,
+) -> Proposal | None:
+    """Return the proposal, or None if nothing differs and there is no run to record."""
+    txn = transaction(request.identity, base, now_ms=now_ms())
+    same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
+    same = same_rules and not files.back.num_rows and not files.gone.num_rows
+    if same and txn is None:
+        return None
+    return Proposal(
+        operation=Operation(
+            name=OPERATION,
+            parameters={"version": target.version, "timestamp": request.timestamp},
+            metrics=_metrics(files, absent),
+            user_metadata=user_metadata(request.identity, request.user_metadata),
+        ),
+        adds=FileActions(files.back, partial(adds_of, data_change=True)),
+        removes=FileActions(files.gone, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
+        protocol=None if rules.protocol == base.protocol else rules.protocol,
+        # Committed even if unchanged, so that a concurrent change of the metadata conflicts with the restore.
+        metadata=None if same else rules.metadata,
+        domains=rules.domains,
+        txn=txn,
+        reads=ReadSet(whole_table=True),
+        revives_files=files.back.num_rows > 0,
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+    )
+
+
+def _metrics(files: Difference, absent: AbsentFiles) -> dict[str, int]:
+    """Return delta-spark's metrics, and the number of missing files if the restore ignored any."""
+    metrics = {
+        "tableSizeAfterRestore": files.bytes_after,
+        "numOfFilesAfterRestore": files.files_after,
+        "numRemovedFiles": files.gone.num_rows,
+        "numRestoredFiles": files.back.num_rows,
+        "removedFilesSize": bytes_of(files.gone),
+        "restoredFilesSize": bytes_of(files.back),
+    }
+    return metrics | ({"numMissingFiles": absent.count} if absent.count else {})

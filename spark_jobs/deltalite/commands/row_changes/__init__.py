@@ -1,0 +1,5 @@
+"""What delete, update and merge share: plan the touched files, write them, commit, and report.
+
+The operations on rows call it.
+Begin with `execute.py`, then `plan.py`.
+"""

@@ -1,0 +1,129 @@
+"""The common course of delete, update and merge: from the snapshot of the plan to the commit.
+
+A run that has committed does not run again. A conflict with another writer makes the command plan again on the newest
+snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. delta-spark
+records no transaction for a DELETE that matches no row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.run_identity import transaction
+from deltalite.commands.common.run_order import is_out_of_order, marked
+from deltalite.commands.row_changes.files import carried_out
+from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.protocol.features import check_writable
+from deltalite.requests import RowsRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.proposal import Operation, Proposal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
+"""Plans the operation on a snapshot; the resources that the plan's rows need are released when the block ends."""
+Describer = Callable[[RowChange, CarriedOut | None], Operation]
+"""Builds the operation for the table's history, without times; it gets None from a run that changes no row."""
+
+
+def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
+    """Change rows, or return the result of an earlier attempt of the same run (`skipped`).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        AppendOnlyError: the table is append-only, and the operation would change or remove rows.
+        DeltaLiteError: the operation failed; the class says why. The table is unchanged, except perhaps after a
+            `CommitStateUnknownError`.
+    """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replanned(
+        lambda: _attempt(spark, request, store, plan, describe),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(
+    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
+) -> OperationResult:
+    """Plan and commit once."""
+    base = Snapshot.load(store)
+    done = done_before(base, request)
+    if done is not None:
+        return done
+    check_writable(base.protocol, base.metadata)
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        change = stack.enter_context(plan(base))
+        planned = time.monotonic()
+        _check_may_remove(base, change)
+        out_of_order = change.changes_rows and is_out_of_order(base, request, change.reads)
+        done_now = carried_out(spark, base, change, stack) if change.changes_rows else None
+        operation = describe(change, done_now)
+        if request.identity is None and _is_empty(change, done_now):
+            version = base.version
+            return operation_result(
+                store, request, operation.name, version=version, read_version=version, committed=False
+            )
+        times = {
+            "executionTimeMs": _milliseconds(time.monotonic() - begun),
+            "scanTimeMs": _milliseconds(planned - begun),
+            "rewriteTimeMs": _milliseconds(time.monotonic() - planned),
+        }
+        operation = replace(operation, metrics={**operation.metrics, **times})
+        operation = marked(operation, out_of_order=out_of_order)
+        proposal = _proposal(request, base, change, done_now, operation)
+        return committed(spark, store, request, proposal, done_now.files if done_now is not None else ())
+
+
+def _is_empty(change: RowChange, done: CarriedOut | None) -> bool:
+    """Whether a commit would have neither files nor metadata."""
+    has_files = done is not None and bool(done.adds or done.removes)
+    return not has_files and change.target.changed_metadata is None
+
+
+def _proposal(
+    request: RowsRequest, base: Snapshot, change: RowChange, done: CarriedOut | None, operation: Operation
+) -> Proposal:
+    target = change.target if done is None else done.target
+    return Proposal(
+        operation=operation,
+        adds=() if done is None else done.adds,
+        removes=() if done is None else done.removes,
+        changes=() if done is None else done.changes,
+        protocol=target.changed_protocol,
+        metadata=target.changed_metadata,
+        txn=transaction(request.identity, base, now_ms=now_ms()),
+        reads=change.reads,
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+        row_level=change.row_level,
+    )
+
+
+def _check_may_remove(base: Snapshot, change: RowChange) -> None:
+    """Refuse to remove rows from an append-only table, before a row is written."""
+    if change.gone.num_rows > 0 or change.touched is not None:
+        refuse_append_only(
+            base, "this operation would change or remove rows", remedy="Only insert rows, or unset the property."
+        )
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,164 @@
+"""The files of a delete, an update or a merge: data files, deletion vectors and change data files.
+
+Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are marked as deleted
+instead, and only new rows are written. Change data files hold every change of the commit if the other files do not show
+it: after an update, and if a file is rewritten without some of its rows. The changed rows are then computed once, so
+that the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.change_feed import recorded_schema
+from deltalite.commands.common.change_data_files import CHANGE_DATA_FOLDER
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.common.write_target import WriteTarget
+from deltalite.commands.common.written_files import (
+    WrittenFiles,
+    described,
+    described_changes,
+    live_rows_of,
+    rows_counted,
+    write_layout,
+)
+from deltalite.commands.row_changes.deletion_vectors import MarkedFiles, VectorFiles
+from deltalite.commands.row_changes.plan import CarriedOut, RowChange, TouchedRows, marks_rows
+from deltalite.log.file_table import bytes_of, key_column, removes_of
+from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.features import is_in_force
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.row_changes.joining import Size, gathered
+from deltalite.spark.row_changes.row_actions import ActionKind
+from deltalite.spark.row_changes.row_rules import counted, new_row_guards, ruled
+from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, united
+from deltalite.spark.runtime.errors import computing_rows, reading_table
+from deltalite.spark.scan.frame import scan
+from deltalite.spark.scan.row_positions import positions_by_file
+from deltalite.spark.write.staging import StagedWrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The approximate ratio of the size of rows in memory to their size in a file.
+_UNPACKED = 5
+
+
+def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> CarriedOut:
+    """Write all files that the commit needs; the end of `stack` removes uncommitted files.
+
+    Raises:
+        ConstraintViolationError: a new row breaks a rule of the table.
+        SourceError: a row cannot be computed.
+        CorruptDataFileError: a file of the table cannot be read.
+        StorageError, StoragePermissionError: the table's folder cannot be written.
+    """
+    with reading_table(base.store.root):
+        if change.inserts is None:
+            return _Writer(spark, base, change, change.target, stack).carried_out(change.inserts)
+        with counted(change.inserts, change.target.rules.identities) as (inserts, columns, count):
+            return _Writer(spark, base, change, change.target.with_marks(columns, count), stack).carried_out(inserts)
+
+
+class _Writer:
+    """Writes the files of one change; `target` is the table after the commit."""
+
+    def __init__(
+        self, spark: SparkSession, base: Snapshot, change: RowChange, target: WriteTarget, stack: ExitStack
+    ) -> None:
+        self._spark = spark
+        self._base = base
+        self._change = change
+        self._target = target
+        self._marks = marks_rows(base)
+        self._updates = any(action.kind is ActionKind.UPDATE for action in change.actions.values())
+        folder = folder_of(spark, base.store.root)
+        self._staging = stack.enter_context(StagedWrite(folder, write_layout(target, optimize=change.gathers)))
+        self._vectors = stack.enter_context(VectorFiles(base.store))
+
+    def carried_out(self, inserts: NewRows | None) -> CarriedOut:
+        touched, has_feed = self._change.touched, self._needs_change_files()
+        if has_feed and touched is not None:
+            with computing_rows():
+                touched = replace(touched, rows=touched.rows.fixed())
+                inserts = None if inserts is None else inserts.fixed()
+        written = self._data(touched, inserts)
+        marked = self._marked(touched) if touched is not None and self._marks else None
+        removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])
+        rewritten = 0 if touched is None or self._marks else rows_counted(self._base.store, touched.files)
+        return CarriedOut(
+            target=self._target,
+            adds=(*written.adds, *(() if marked is None else marked.adds)),
+            removes=tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=True)),
+            changes=self._changes(touched.rows, inserts) if has_feed and touched is not None else (),
+            files=(self._staging, self._vectors),
+            written=written,
+            marked=marked or MarkedFiles(),
+            rewritten_rows=rewritten,
+        )
+
+    def _needs_change_files(self) -> bool:
+        """Whether the data files and vectors alone would not show readers of the feed all changes."""
+        if self._change.touched is None or (self._marks and not self._updates):
+            return False
+        return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
+
+    def _data(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
+        """Write the data files: the remaining rows of rewritten files, and the new rows."""
+        parts = []
+        if touched is not None and not self._marks:
+            parts.append(touched.rows.rewritten())
+        elif touched is not None and self._updates:
+            parts.append(gathered(touched.rows.updated(), _size_of(touched)))
+        if inserts is not None:
+            parts.append(inserts.frame)
+        if not parts:
+            return WrittenFiles.none()
+        schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
+        guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
+        files = self._staging.write(self._ruled(united(parts)), self._target.table, guards)
+        return described(self._base.store, self._staging, files, self._target, data_change=True)
+
+    def _marked(self, touched: TouchedRows) -> MarkedFiles:
+        columns = self._change.columns
+        found = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
+        marks = ((touched.numbers[file], positions) for file, positions in found)
+        return self._vectors.marked(_with_all_columns(self._base, touched.files), marks)
+
+    def _removed(self, touched: TouchedRows | None, marked: MarkedFiles | None) -> list[pa.Table]:
+        """Return the touched files to remove, with those that are added again with another vector."""
+        if touched is None:
+            return []
+        return [touched.files if marked is None else touched.files.take(pa.array(marked.touched, pa.int64()))]
+
+    def _changes(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
+        """Write the change data files: pre- and postimages of updates, deleted rows (of whole files too), new rows."""
+        target, gone = self._target, None
+        if self._change.gone.num_rows:
+            gone = conformed(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
+        frame = self._ruled(rows.feed(inserts, gone))
+        files = self._staging.write(frame, recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+        return described_changes(self._base.store, self._staging, files, target)
+
+    def _ruled(self, frame: DataFrame) -> DataFrame:
+        change = self._change
+        return ruled(frame, change.columns.action, self._target.schema, self._target.rules, change.actions)
+
+
+def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
+    """Return the same files in the same order, with all columns of the log."""
+    everything = base.files_with()
+    return everything.take(pc.index_in(key_column(files), value_set=key_column(everything).combine_chunks()))
+
+
+def _size_of(touched: TouchedRows) -> Size:
+    """Estimate the size of the changed rows from the size of their files."""
+    rows = sum(count or 0 for count in live_rows_of(touched.files)) or 1
+    return Size(count=rows, size_bytes=bytes_of(touched.files) * _UNPACKED).of(touched.changed)

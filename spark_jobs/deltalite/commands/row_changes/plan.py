@@ -1,0 +1,88 @@
+"""The plan and the outcome of a delete, an update or a merge, as values.
+
+A command plans on one snapshot: the touched files, the change of each row, and what it has read. The plan does not
+depend on how the table stores deleted rows, or on its change feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltalite.commands.common.write_target import WriteTarget
+from deltalite.protocol import properties as props
+from deltalite.protocol.features import supported_features
+from deltalite.snapshot import Snapshot
+from deltalite.spark.row_changes.row_actions import RowAction
+from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns
+from deltalite.txn.proposal import ReadSet
+
+if TYPE_CHECKING:
+    from deltalite.commands.common.committing import Files
+    from deltalite.commands.common.written_files import WrittenFiles
+    from deltalite.commands.row_changes.deletion_vectors import MarkedFiles
+    from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedRows:
+    """Files with rows that change. `rows` has the change of each row; `changed` is the number of changed rows.
+
+    `numbers` maps the path of each file, as Spark spells it, to its number in `files`.
+    """
+
+    files: pa.Table
+    rows: ChangedRows
+    numbers: Mapping[str, int]
+    changed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """The plan of an operation. `gone` has the files that are removed whole, without reading their rows.
+
+    `gathers` is true if the rows of one partition come from many tasks and have to be shuffled together. `row_level` is
+    that of `Proposal`. `counts` has metrics under Spark's names.
+    """
+
+    target: WriteTarget
+    reads: ReadSet
+    actions: Mapping[int, RowAction]
+    columns: RowColumns
+    gone: pa.Table
+    touched: TouchedRows | None = None
+    inserts: NewRows | None = None
+    gathers: bool = False
+    row_level: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the operation changes any row."""
+        return self.gone.num_rows > 0 or self.touched is not None or self.inserts is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedOut:
+    """The actions of the commit and their files. `target` is the table with updated IDENTITY high-water marks.
+
+    `rewritten_rows` is the number of live rows that the rewritten files held before.
+    """
+
+    target: WriteTarget
+    adds: tuple[AddFile, ...]
+    removes: tuple[RemoveFile, ...]
+    changes: tuple[AddCDCFile, ...]
+    files: tuple[Files, ...]
+    written: WrittenFiles
+    marked: MarkedFiles
+    rewritten_rows: int
+
+
+def marks_rows(base: Snapshot) -> bool:
+    """Whether the table uses deletion vectors instead of rewriting files."""
+    wanted = props.ENABLE_DELETION_VECTORS.of(base.configuration)
+    return wanted and "deletionVectors" in supported_features(base.protocol)

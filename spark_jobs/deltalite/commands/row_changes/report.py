@@ -1,0 +1,60 @@
+"""The history entries of delete, update and merge: Spark's parameters and metrics. Pure functions of values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from deltalite.commands.common.run_identity import user_metadata
+from deltalite.commands.common.written_files import WrittenFiles
+from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.requests import RowsRequest
+from deltalite.txn.proposal import Operation
+
+
+def row_operation(
+    request: RowsRequest, name: str, parameters: Mapping[str, str], metrics: Mapping[str, int]
+) -> Operation:
+    """Return the operation of a request."""
+    return Operation(
+        name=name,
+        parameters=parameters,
+        metrics=metrics,
+        user_metadata=user_metadata(request.identity, request.user_metadata),
+    )
+
+
+def predicate_parameter(conditions: Iterable[str | None]) -> str:
+    """Return the conditions as a JSON list."""
+    return json.dumps([condition for condition in conditions if condition is not None])
+
+
+def file_metrics(done: CarriedOut | None) -> dict[str, int]:
+    """Return the metrics of added and removed files, without files that only got another deletion vector."""
+    if done is None:
+        return dict.fromkeys(
+            ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numAddedChangeFiles"), 0
+        )
+    back = {add.path for add in done.marked.adds}
+    gone = [remove for remove in done.removes if remove.path not in back]
+    return {
+        "numAddedFiles": len(done.written.adds),
+        "numRemovedFiles": len(gone),
+        "numAddedBytes": done.written.size_bytes,
+        "numRemovedBytes": sum(remove.size_bytes or 0 for remove in gone),
+        "numAddedChangeFiles": len(done.changes),
+    }
+
+
+def vector_metrics(done: CarriedOut | None) -> dict[str, int]:
+    """Return the numbers of added, updated and removed deletion vectors."""
+    return {
+        "numDeletionVectorsAdded": 0 if done is None else done.marked.vectors_added,
+        "numDeletionVectorsUpdated": 0 if done is None else done.marked.vectors_updated,
+        "numDeletionVectorsRemoved": 0 if done is None else done.marked.vectors_removed,
+    }
+
+
+def rows_gone(change: RowChange) -> int | None:
+    """Return the number of rows of the files that are removed whole, or None if a file has no row count."""
+    return WrittenFiles.rows_of(change.gone)

@@ -1,0 +1,389 @@
+"""The write command: commits the rows of a query as a new version of a table, exactly once per run.
+
+The steps:
+
+1. Look for an earlier commit of this run.
+2. Check that the rows fit the table.
+3. Let Spark write data files that no version of the table refers to yet.
+4. Commit the new files, and the removal of the files that they replace, in one version.
+5. Run the post-commit upkeep, which cannot fail the write.
+
+An error in steps 1 to 3, or a conflict in step 4, leaves the table unchanged. Steps 1 and 4 use the same snapshot, and
+the commit is checked against every commit that is newer than this snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.change_data_files import change_files
+from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.common.every_row import refuse_every_row
+from deltalite.commands.common.kept_rows import KeptRows, StagedRows
+from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.run_identity import transaction
+from deltalite.commands.common.run_order import is_out_of_order, marked
+from deltalite.commands.common.self_reads import pinned_sources, self_reads
+from deltalite.commands.common.write_target import WriteTarget, write_target
+from deltalite.commands.common.written_files import WrittenFiles, described, rows_counted, write_layout
+from deltalite.commands.write.report import OPERATION, write_metrics, write_operation
+from deltalite.commands.write.rerun import files_of_earlier_run
+from deltalite.errors import (
+    ConstraintViolationError,
+    InvalidRequestError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from deltalite.log.file_table import removes_of
+from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.features import check_writable
+from deltalite.protocol.schema import StructType
+from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
+from deltalite.spark.columns.text_lengths import length_guards
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.reader.sources import query_rows
+from deltalite.spark.row_changes.replacing import Replacement, everything, matching, same_partitions
+from deltalite.spark.write.column_defaults import completed, rule_guards
+from deltalite.spark.write.identity_values import numbered
+from deltalite.spark.write.staging import StagedWrite, WriteLayout, foreign_entry
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.proposal import Operation, Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.spark.write.staging import DataFile
+    from deltalite.storage.log_store import LogStore
+
+_log = logging.getLogger(__name__)
+Describer = Callable[[StagedRows], Operation]
+"""Builds the `Operation` of a commit that only adds these rows."""
+
+
+def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | None = None) -> OperationResult:
+    """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
+
+    A conflict with another writer makes the command plan again.
+
+    Args:
+        spark: the session.
+        request: the rows, the table and the write mode.
+        describe: builds the operation that the table's history shows; by default a WRITE operation.
+
+    Raises:
+        DeltaLiteError: the write failed; the class says why. The table is unchanged, except perhaps after a
+            `CommitStateUnknownError`.
+    """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    with KeptRows() as kept:
+        return replanned(
+            lambda: _attempt(spark, request, store, kept, describe),
+            rebase=_rebase(request),
+            retries=request.conflict_retries,
+            seconds=request.conflict_seconds,
+        )
+
+
+def _rebase(request: WriteRequest) -> Rebase:
+    """Return `REPLAN` for a self read, because its rows depend on the snapshot; else `REPLAN_AND_KEEP_ROWS`."""
+    return Rebase.REPLAN if self_reads(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
+
+
+def _attempt(
+    spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows, describe: Describer | None
+) -> OperationResult:
+    """Plan and commit once."""
+    base = _existing(spark, store)
+    if base is None:
+        return _Write(spark, request, store, None, kept, describe).run()
+    done = done_before(base, request)
+    if done is not None:
+        return done
+    match request.mode:
+        case WriteMode.ERROR:
+            raise TableExistsError(
+                f"{store.root} is a Delta table already (version {base.version}), and mode is 'error'.",
+                remedy="Use mode='append' or 'overwrite', or another address.",
+            )
+        case WriteMode.IGNORE:
+            return _leave_alone(spark, store, request, base)
+        case WriteMode.APPEND | WriteMode.OVERWRITE:
+            return _Write(spark, request, store, base, kept, describe).run()
+
+
+def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
+    """Return the newest snapshot, or None if there is no table and the folder is free for a new one."""
+    try:
+        return Snapshot.load(store)
+    except TableNotFoundError:
+        stranger = foreign_entry(folder_of(spark, store.root))
+        if stranger is None:
+            return None
+        with suppress(TableNotFoundError):  # another writer may have created the table after the first load
+            return Snapshot.load(store)
+        raise InvalidRequestError(
+            f"{store.root} is not a Delta table, and holds what no Delta table has written ({stranger}).",
+            remedy="Choose an empty folder, or move the files away.",
+        ) from None
+
+
+def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
+    """Commit only the run's `txn` action, for mode `ignore` on an existing table, so that a retry finds its commit."""
+    if request.identity is None:
+        return operation_result(
+            store, request, OPERATION, version=base.version, read_version=base.version, committed=False
+        )
+    check_writable(base.protocol, base.metadata)
+    proposal = Proposal(
+        operation=write_operation(request, base.partition_columns, {}, {}),
+        txn=transaction(request.identity, base, now_ms=now_ms()),
+        read_version=base.version,
+        read_protocol=base.protocol,
+        read_metadata=base.metadata,
+    )
+    return committed(spark, store, request, proposal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Staged:
+    """The output of step 3: the new files with statistics, and the files that they replace."""
+
+    new: WrittenFiles
+    copied: WrittenFiles
+    replaced: Replacement | None
+    changes: tuple[AddCDCFile, ...] = ()
+
+
+class _Write:
+    """One attempt to write and commit."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        request: WriteRequest,
+        store: LogStore,
+        base: Snapshot | None,
+        kept: KeptRows,
+        describe: Describer | None,
+    ) -> None:
+        self._spark = spark
+        self._request = request
+        self._store = store
+        self._base = base
+        self._kept = kept
+        self._out_of_order: bool | None = None  # None until it is checked
+        self._describe = describe
+
+    def run(self) -> OperationResult:
+        self._check_may_overwrite()
+        rows = self._kept.rows
+        if rows is not None:
+            target = write_target(self._request, self._base, rows.data, now_ms=now_ms())
+            if rows.are_right_for(target):
+                return self._finished(rows, target, self._replaced_by_request(target))
+        return self._begun()
+
+    def _begun(self) -> OperationResult:
+        """Compute and stage the rows of the query, then commit them."""
+        request = self._request
+        with query_rows(self._spark, self._sources(), request.query, request.query_params) as given:
+            data = from_spark(given.frame.schema)
+            target = write_target(self._request, self._base, data, now_ms=now_ms())
+            replaced = self._replaced_by_request(target)
+            self._check_replaced(replaced)
+            staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
+            guards = self._guards(data, target)
+            complete = completed(given.frame, data, target.schema, target.rules)
+            unnumbered = [c for c in target.rules.identities if data.find(c.name) is None]
+            with numbered(complete, unnumbered) as (numbered_rows, count):
+                target = target.with_marks(unnumbered, count)
+                files = self._described(staging.write(numbered_rows, target.table, guards), staging, target)
+        _warn_of_null_partitions(self._store, target, data, files.rows)
+        rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=given.source_versions)
+        if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not unnumbered:
+            self._kept.rows = rows
+        return self._finished(rows, target, replaced)
+
+    def _finished(self, rows: StagedRows, target: WriteTarget, known_before: Replacement | None) -> OperationResult:
+        """Commit the staged rows. Rows that are copied from replaced files are valid for this attempt only."""
+        replaced = known_before or self._replaced_by_rows(rows.files)
+        self._check_replaced(replaced)
+        with ExitStack() as stack:
+            staged, stagings = _Staged(new=rows.files, copied=WrittenFiles.none(), replaced=replaced), [rows.staging]
+            if replaced is not None and replaced.survivors is not None:
+                copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
+                stagings.append(stack.enter_context(copies))
+                staged = self._with_survivors(staged, copies, target)
+            if not self._request.data_change:
+                _check_only_rearranged(self._store, staged)
+            return committed(self._spark, self._store, self._request, self._proposal(staged, rows, target), stagings)
+
+    def _layout(self, target: WriteTarget) -> WriteLayout:
+        request = self._request
+        return write_layout(target, optimize=request.optimize_write, max_records_per_file=request.max_records_per_file)
+
+    def _sources(self) -> Mapping[str, Source]:
+        """Return the sources, with each self read pinned to the version that the write is based on."""
+        if self._base is None:
+            return self._request.sources
+        return pinned_sources(self._request.sources, self._request.table, self._base.version)
+
+    def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
+        """Return the checks that each row must pass."""
+        asked = self._request.properties
+        guards = not_null_guards(target.schema) + length_guards(target.schema)
+        guards += rule_guards(self._spark, data, target.schema, target.rules, asked=asked)
+        if self._request.replace_where is not None:
+            guards.append(replaced_range_guard(self._request.replace_where))
+        return guards
+
+    def _with_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
+        """Copy the rows that survive in partly replaced files, and write the change files that this requires."""
+        replaced, base = staged.replaced, self._base
+        if replaced is None or replaced.survivors is None or base is None:
+            return staged
+        changes: tuple[AddCDCFile, ...] = ()
+        if self._request.data_change:
+            changes = change_files(base, target, copies, new=staged.new, replaced=replaced)
+        survivors = conformed(replaced.survivors, base.schema, target.schema)
+        copied = self._described(copies.write(survivors, target.table, []), copies, target)
+        return replace(staged, copied=copied, changes=changes)
+
+    def _described(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
+        return described(self._store, staging, files, target, data_change=self._request.data_change)
+
+    def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
+        """Return the files that the request alone replaces; they are known before any row is written."""
+        if self._request.replace_where is not None:
+            refuse_every_row(
+                self._spark,
+                self._request.replace_where,
+                target.schema if self._base is None else self._base.schema,
+                parameter="replace_where",
+                effect="this write would replace",
+                confirmed=self._request.confirm_all_rows,
+            )
+        if self._base is None:
+            return None
+        if self._request.mode is WriteMode.OVERWRITE:
+            if self._request.replace_where is not None:
+                return matching(self._spark, self._base, self._request.replace_where)
+            return None if self._is_dynamic else everything(self._base)
+        identity = self._request.identity
+        if identity is None or identity.on_rerun is not OnRerun.REPLACE:
+            return None
+        earlier = files_of_earlier_run(self._base, identity)
+        return None if earlier is None else Replacement.of(earlier, earlier.slice(0, 0))
+
+    def _replaced_by_rows(self, new: WrittenFiles) -> Replacement | None:
+        """Return the files that a dynamic partition overwrite replaces; the written partitions decide."""
+        if self._base is None or not self._is_dynamic:
+            return None
+        return same_partitions(self._base, [f.partition_values for f in new.adds])
+
+    @property
+    def _is_dynamic(self) -> bool:
+        """Whether only the partitions that receive rows are replaced; an unpartitioned table is replaced whole."""
+        wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
+        return wanted and self._base is not None and bool(self._base.partition_columns)
+
+    def _check_may_overwrite(self) -> None:
+        """Refuse to overwrite an append-only table, before a row is read and even if no row would be removed.
+
+        The protocol allows `data_change=False`, which only rearranges rows.
+        """
+        if self._base is not None and self._request.mode is WriteMode.OVERWRITE and self._request.data_change:
+            refuse_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
+
+    def _check_replaced(self, replaced: Replacement | None) -> None:
+        """Refuse a replacement that the table forbids, or that comes out of order. Runs before the write if it can."""
+        self._check_may_remove(replaced)
+        if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
+            return
+        if self._out_of_order is None:
+            self._out_of_order = is_out_of_order(self._base, self._request, self._reads(replaced))
+
+    def _check_may_remove(self, replaced: Replacement | None) -> None:
+        """Refuse to remove the rows of an earlier append from an append-only table."""
+        if self._base is not None and replaced is not None and replaced.files.num_rows and self._request.data_change:
+            refuse_append_only(
+                self._base,
+                "this write would remove the rows of an earlier run",
+                remedy="Append, or unset the property.",
+            )
+
+    def _proposal(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Proposal:
+        request = self._request
+        removed = staged.replaced.files if staged.replaced is not None else None
+        removes = (
+            tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
+            if removed is not None
+            else ()
+        )
+        operation = self._operation(staged, rows, target) if self._describe is None else self._describe(rows)
+        return Proposal(
+            operation=marked(operation, out_of_order=bool(self._out_of_order)),
+            adds=(*staged.new.adds, *staged.copied.adds),
+            removes=removes,
+            changes=staged.changes,
+            protocol=target.changed_protocol,
+            metadata=target.changed_metadata,
+            txn=transaction(request.identity, self._base, now_ms=now_ms()),
+            reads=self._reads(staged.replaced),
+            read_version=self._base.version if self._base else -1,
+            read_protocol=self._base.protocol if self._base else None,
+            read_metadata=self._base.metadata if self._base else None,
+        )
+
+    def _operation(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Operation:
+        metrics = write_metrics(
+            self._request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes)
+        )
+        return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
+
+    def _reads(self, replaced: Replacement | None) -> ReadSet:
+        """Return what the write has read: the replaced files, or the whole table in a self read."""
+        if self_reads(self._request.sources, self._request.table):
+            return ReadSet(whole_table=True)
+        return ReadSet() if replaced is None else replaced.reads
+
+
+def _warn_of_null_partitions(store: LogStore, target: WriteTarget, data: StructType, count: int) -> None:
+    """Log a warning if the rows lack a partition column whose values the table does not generate."""
+    rules = target.rules
+    made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
+    missing = [name for name in target.partition_columns if data.find(name) is None and name not in made]
+    if missing and count:
+        _log.warning(
+            "Writing %s rows to the NULL partition of %s: they lack the partition column %s. If that is a mistake, add "
+            "the column in `query`.",
+            count,
+            store.root,
+            ", ".join(missing),
+        )
+
+
+def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
+    """Refuse a `data_change=False` write that changes the number of rows.
+
+    The option promises the same rows. Only their number is checked.
+    """
+    before = rows_counted(store, staged.replaced.files) if staged.replaced is not None else 0
+    after = staged.new.rows + staged.copied.rows
+    if before != after:
+        raise ConstraintViolationError(
+            f"data_change=False says that rows are only rearranged, and {before} rows would become {after}.",
+            remedy="Write exactly the rows that are replaced, or leave data_change out.",
+        )

@@ -1,0 +1,112 @@
+"""Partition values: the text of the log as typed columns, cast by Spark.
+
+Dates and times get one spelling (`canonical_text`), so that both readers give a text the same value. Spark casts all
+texts, because its years go beyond Python's. A time without a time zone is UTC, whatever the session's time zone is.
+Protocol: Partition Value Serialization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import CorruptLogError
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.partition_values import canonical_text, in_file, partition_text
+from deltalite.protocol.schema import DataType, PrimitiveType, StructField
+from deltalite.spark.columns.names import named
+from deltalite.spark.columns.types import spark_type
+
+Texts = tuple[str | None, ...]
+# A date, or a time without a time zone, with the blanks that Spark ignores.
+_ZONELESS = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
+
+
+def partition_fields(table: TableSchema) -> dict[str, StructField]:
+    """Return the partition columns as physical fields, by their key in the log, in the table's order."""
+    by_name = {f.name: f for f in table.physical}
+    return {key: by_name[name] for name, key in table.partition_keys.items()}
+
+
+def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[Texts]:
+    """Return the values of each file as text (`canonical_text`). Check each distinct combination once.
+
+    Raises:
+        CorruptLogError: a text does not fit the type of its column; the message has the file, the column and the text.
+    """
+    if not fields:
+        return [()] * files.num_rows
+    known: dict[Texts, Texts] = {}
+    rows = []
+    for pairs, path in zip(files["partitionValues"].to_pylist(), files["path"].to_pylist(), strict=True):
+        values = dict(pairs or ())
+        texts = tuple(partition_text(values, key) or None for key in fields)
+        if texts not in known:
+            known[texts] = tuple(
+                _checked(text, f, key, path) for text, (key, f) in zip(texts, fields.items(), strict=True)
+            )
+        rows.append(known[texts])
+    return rows
+
+
+def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> DataFrame:
+    """Cast the text columns of the frame that have the names of the fields to the fields' types.
+
+    Raises:
+        CorruptLogError: a text does not fit the type of its column.
+    """
+    if not fields:
+        return frame
+    own = {f.name: f.type for f in fields.values()}
+    typed = {name: _typed(named(name), data_type) for name, data_type in own.items()}
+    wrong = [
+        F.when(named(name).isNotNull() & column.isNull(), F.concat(F.lit(f"{name}: "), named(name)))
+        for name, column in typed.items()
+    ]
+    found = frame.select(F.coalesce(*wrong).alias("wrong")).where("wrong IS NOT NULL").take(1)
+    if found:
+        raise CorruptLogError(
+            f"The log has a partition value that does not fit the type of its column; {found[0][0]!r}.",
+            remedy="Repair the log with the engine that wrote it.",
+        )
+    return frame.select(*[typed.get(name, named(name)).alias(name) for name in frame.columns])
+
+
+def typed_values(spark: SparkSession, texts: Sequence[Texts], fields: Mapping[str, StructField]) -> DataFrame:
+    """Return a frame with a row for each combination, in order, and a column for each field."""
+    columns = {f.name: pa.array([row[n] for row in texts], pa.string()) for n, f in enumerate(fields.values())}
+    return with_typed_columns(spark.createDataFrame(pa.table(columns)), fields)
+
+
+def typed_partition_value(values: Column, key: str, data_type: DataType) -> Column:
+    """Return the value of one partition column from a map of texts such as the log's `partitionValues`.
+
+    A text that does not fit the type becomes null.
+    """
+    lowered = key.lower()
+    in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lowered))
+    text = F.nullif(F.coalesce(F.try_element_at(values, F.lit(key)), F.get(in_another_case, F.lit(0))), F.lit(""))
+    if data_type == PrimitiveType("timestamp"):
+        in_utc = F.concat(text.try_cast("timestamp_ntz").cast("string"), F.lit("Z"))
+        text = F.when(text.rlike(_ZONELESS), in_utc).otherwise(text)
+    return _typed(text, data_type)
+
+
+def _checked(text: str | None, field: StructField, column: str, path: str) -> str | None:
+    try:
+        return canonical_text(text, field.type)
+    except CorruptLogError as error:
+        raise in_file(error, column, path) from error
+
+
+def _typed(column: Column, data_type: DataType) -> Column:
+    match data_type:
+        case PrimitiveType("string"):
+            return column
+        case PrimitiveType("binary"):
+            return column.cast("binary")
+        case _:
+            return column.try_cast(spark_type(data_type))

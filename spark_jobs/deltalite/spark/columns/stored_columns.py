@@ -1,0 +1,30 @@
+"""Conversion of the table's columns to those of its data files: the inverse of `presenting`.
+
+With column mapping the files have physical names at every depth, and each field has its id. Spark writes the ids into
+the Parquet schema from the metadata of the columns. A cast by position renames inside a struct and sets the ids.
+Protocol: Writer Requirements for Column Mapping.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+
+from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id
+from deltalite.protocol.schema import ArrayType, MapType, StructType
+from deltalite.spark.columns.names import named
+from deltalite.spark.columns.presenting import with_field_ids
+from deltalite.spark.columns.types import spark_type
+
+
+def stored_columns(table: TableSchema) -> list[Column]:
+    """Return the physical columns, with the partition columns, computed from the table's columns, in its order."""
+    if table.mode is MappingMode.NONE:
+        return [named(field.name) for field in table.logical]
+    columns = []
+    for logical, physical in zip(table.logical, table.physical, strict=True):
+        column = named(logical.name)
+        if isinstance(physical.type, StructType | ArrayType | MapType):
+            column = column.cast(with_field_ids(spark_type(physical.type), physical.type))
+        number = field_id(physical.metadata)
+        columns.append(column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number}))
+    return columns

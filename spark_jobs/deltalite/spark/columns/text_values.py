@@ -1,0 +1,63 @@
+"""Conversion of a text to another simple type, if it loses nothing.
+
+UPDATE and MERGE accept a text for a number, a decimal, a boolean, a date, a time or bytes, as delta-spark does under
+ANSI store assignment. delta-spark rounds and cuts. Here a text that would lose digits, a time of day or a time zone
+does not convert. A text without a year, such as `now` or `10:00`, does not convert either, because Spark would add the
+current date.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.protocol.schema import DecimalType, PrimitiveType
+from deltalite.spark.columns.types import spark_type
+
+CONVERTED = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz"}
+)
+"""The types, besides decimals, that a text can convert to."""
+
+_NUMBER = r"^\s*[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\s*$"
+_DAY = r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}"
+_TIME = r"\d{1,2}(:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?)?"
+# The spellings of dates and times that Spark accepts. Spark drops digits below microseconds.
+_DATE = rf"^\s*{_DAY}([ T]({_TIME})?)?)?)?\s*$"
+_TIMESTAMP = rf"^\s*{_DAY}([ T]({_TIME}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
+
+
+def text_value(value: Column, want: PrimitiveType | DecimalType) -> Column:
+    """Convert the text `value` to the type `want`; null if it does not convert without loss."""
+    made = value.try_cast(spark_type(want))
+    match want:
+        case DecimalType() | PrimitiveType("float" | "double"):
+            return F.when(_names_the_number(value, made), made)
+        case PrimitiveType("date"):
+            # A text with a time of day is a date only at midnight.
+            at_midnight = made.cast("timestamp_ntz") == value.try_cast("timestamp_ntz")
+            return F.when(value.rlike(_DATE) & at_midnight, made)
+        case PrimitiveType("timestamp_ntz"):
+            return F.when(value.rlike(_DATE), made)
+        case PrimitiveType("timestamp"):
+            return F.when(value.rlike(_TIMESTAMP), made)
+        case _:
+            return made
+
+
+def _names_the_number(value: Column, made: Column) -> Column:
+    """Whether the text `value` has exactly the digits of the number `made` in Spark's shortest spelling."""
+    return _digits(value) == _digits(made.cast("string"))
+
+
+def _digits(text: Column) -> Column:
+    """Return the significant digits of a number and the place of the last one: `15e-1` for `1.50`, `e0` for zero.
+
+    The sign is left out. A text without digits, such as `NaN`, is `e0` too.
+    """
+    whole, fraction, exponent = (F.regexp_extract(text, _NUMBER, group) for group in (1, 2, 3))
+    from_first = F.regexp_replace(F.concat(whole, fraction), "^0+", "")
+    significant = F.regexp_replace(from_first, "0+$", "")
+    zeros = F.length(from_first) - F.length(significant)
+    place = F.coalesce(exponent.try_cast("int"), F.lit(0)) - F.length(fraction) + zeros
+    return F.concat_ws("e", significant, F.when(significant == "", 0).otherwise(place).cast("string"))

@@ -1,0 +1,44 @@
+"""Non-deterministic parts of an expression that Spark calls deterministic, such as `current_date()`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from deltalite.spark.expressions.catalyst import Node, kind_of
+
+# Catalyst's expressions that depend on the time or the user, with their names in SQL.
+_NON_DETERMINISTIC = {
+    "CurrentDate": "current_date()",
+    "CurrentTime": "current_time()",
+    "CurrentTimestamp": "current_timestamp()",
+    "CurrentUser": "current_user()",
+    "LocalTimestamp": "localtimestamp()",
+    "Now": "now()",
+}
+# Texts that Spark converts to the current time. After the name of a type the parser converts them, so the expression
+# shows no trace of the text.
+_TIME_TEXT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_TIME_LITERAL = re.compile(rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_TIME_TEXT.pattern}", re.IGNORECASE)
+_MAKES_TIMES = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
+
+
+def non_deterministic_part(nodes: Sequence[Node], text: str) -> str | None:
+    """Return the SQL of the first part that depends on the time or the user, or None.
+
+    `nodes` are the nodes of the analyzed expression, `text` is its SQL.
+    """
+    parts = (_NON_DETERMINISTIC[kind] for kind in map(kind_of, nodes) if kind in _NON_DETERMINISTIC)
+    return next(parts, None) or _current_time_text(nodes, text)
+
+
+def _current_time_text(nodes: Sequence[Node], text: str) -> str | None:
+    """Return the text, such as 'today', whose value depends on the current time, or None."""
+    # In pre-order the first child of an expression follows it.
+    converted_literals = [
+        child for node, child in pairwise(nodes) if kind_of(node) in _MAKES_TIMES and kind_of(child) == "Literal"
+    ]
+    matches = [_TIME_TEXT.match(str(child.get("value"))) for child in converted_literals]
+    first_match = next(filter(None, [*matches, _TIME_LITERAL.search(text)]), None)
+    return None if first_match is None else f"'{first_match[1]}'"

@@ -1,0 +1,278 @@
+"""SQL predicates: Spark parses, resolves and folds them; the result becomes this library's predicate tree.
+
+Catalyst's optimized condition is read from JSON, a list of nodes in pre-order. Only conditions that the tree can
+express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, which never excludes a
+file. Subqueries and non-deterministic expressions (`rand()`, `now()`) are refused, because files and their rows are
+selected by separate evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from deltalite.columnar.char_texts import on_stored_texts
+from deltalite.columnar.file_facts import nearest_single
+from deltalite.columnar.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    Unknown,
+    columns_of,
+    literal_fits,
+)
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.schema import DataType, StructType, contains_type, holds_char, member_at, parse_type
+from deltalite.spark.columns.names import TARGET
+from deltalite.spark.expressions.catalyst import ConditionNode, kind_of, nodes_of, query_execution
+from deltalite.spark.expressions.non_deterministic import non_deterministic_part
+from deltalite.spark.expressions.sql import means_all_columns, no_rows
+from deltalite.spark.runtime.errors import first_line
+from deltalite.spark.runtime.session import settings
+
+_COMPARISONS = {
+    "EqualTo": Operator.EQ,
+    "EqualNullSafe": Operator.NULL_SAFE_EQ,
+    "LessThan": Operator.LT,
+    "LessThanOrEqual": Operator.LT_EQ,
+    "GreaterThan": Operator.GT,
+    "GreaterThanOrEqual": Operator.GT_EQ,
+}
+_MIRRORED = {
+    Operator.LT: Operator.GT,
+    Operator.LT_EQ: Operator.GT_EQ,
+    Operator.GT: Operator.LT,
+    Operator.GT_EQ: Operator.LT_EQ,
+}
+KEEP_IN_LISTS: Mapping[str, str] = {"spark.sql.optimizer.inSetConversionThreshold": "100000"}
+
+
+def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, parameter: str) -> Predicate:
+    """Parse SQL `text` on rows of `schema`; errors name it `parameter`.
+
+    Raises:
+        InvalidRequestError: the text does not parse, names an unknown column, is not boolean, or is non-deterministic.
+    """
+    rows = no_rows(spark, schema).alias(TARGET)
+    with settings(spark, KEEP_IN_LISTS):
+        filtered = _filtered(rows, text, parameter)
+        _check_deterministic(query_execution(filtered).analyzed(), text, parameter)
+        if means_all_columns(spark, text):
+            raise InvalidRequestError(
+                f"{parameter} means all columns at once (*): {text!r}.", remedy="Name the columns that it is about."
+            )
+        optimized = optimized_plan(filtered, text, parameter)
+        match optimized.getClass().getSimpleName():
+            case "Filter":
+                return predicate_of(spark, optimized.condition(), schema)
+            case "LocalRelation":
+                return Constant(truth=False)
+            case "LogicalRDD":
+                return Constant(truth=True)
+            case _:
+                return Unknown(frozenset((name,) for name in schema.names))
+
+
+def predicate_of(spark: SparkSession, condition: Any, schema: StructType) -> Predicate:
+    """Convert an optimized condition of Catalyst on rows of `schema` to a predicate."""
+    return _Reader(schema, _zone(spark)).read(ConditionNode.parse(condition))
+
+
+def _filtered(rows: DataFrame, text: str, parameter: str) -> DataFrame:
+    try:
+        return rows.where(text)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidRequestError(
+            f"{parameter} is not a predicate on this table: {first_line(error)}",
+            remedy=f"Correct {parameter}: {text!r}. The table has the columns {', '.join(rows.columns)}.",
+        ) from error
+
+
+def optimized_plan(frame: DataFrame, text: str, parameter: str) -> Any:
+    """Return the plan after constant folding, which computes constant parts of the text, such as a cast.
+
+    Raises:
+        InvalidRequestError: a constant part cannot be computed.
+    """
+    try:
+        return query_execution(frame).optimizedPlan()
+    except PySparkException as error:
+        raise InvalidRequestError(
+            f"{parameter} cannot be computed: {first_line(error)}", remedy=f"Correct {parameter}: {text!r}."
+        ) from error
+
+
+def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
+    condition = analyzed.condition() if analyzed.getClass().getSimpleName() == "Filter" else None
+    if condition is None:
+        return
+    if not condition.deterministic():
+        raise InvalidRequestError(
+            f"{parameter} is not deterministic: {text!r}.", remedy="Leave out rand(), uuid() and the like."
+        )
+    nodes = nodes_of(condition)
+    kinds = [kind_of(node) for node in nodes]
+    if any("Subquery" in kind or kind == "Exists" for kind in kinds):
+        raise InvalidRequestError(
+            f"{parameter} holds a subquery: {text!r}.",
+            remedy="Compute the values first and write them into the predicate.",
+        )
+    part = non_deterministic_part(nodes, text)
+    if part is not None:
+        raise InvalidRequestError(
+            f"{parameter} contains {part}, and each of the task's several evaluations may return another value: "
+            f"{text!r}.",
+            remedy="Write the value itself. A DAG can template it, as in TIMESTAMP '{{ ts }}' or DATE '{{ ds }}'.",
+        )
+
+
+def _zone(spark: SparkSession) -> ZoneInfo | None:
+    """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
+    try:
+        return ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    except (ZoneInfoNotFoundError, ValueError):
+        return None
+
+
+class _UnreadError(Exception):
+    """A node is not a column or not a literal."""
+
+
+class _Reader:
+    """Converts the nodes of one condition."""
+
+    def __init__(self, schema: StructType, zone: ZoneInfo | None) -> None:
+        self._schema = schema
+        self._zone = zone
+        self._char_columns = frozenset(field.name for field in schema if holds_char(field))
+
+    def read(self, condition: ConditionNode) -> Predicate:
+        return self._predicate(condition)
+
+    def _predicate(self, node: ConditionNode) -> Predicate:
+        match node.kind, node.children:
+            case "And", [left, right]:
+                return And((self._predicate(left), self._predicate(right)))
+            case "Or", [left, right]:
+                return Or((self._predicate(left), self._predicate(right)))
+            case "Not", [child]:
+                return Not(self._predicate(child))
+            case _:
+                try:
+                    leaf = self._leaf(node)
+                except _UnreadError:
+                    return Unknown(frozenset(node.attributes()))
+                return leaf if isinstance(leaf, Constant) else self._on_stored_values(leaf)
+
+    def _on_stored_values(self, leaf: Leaf) -> Predicate:
+        """Return the predicate on the stored values. Spark pads texts of char(n) only when it reads them."""
+        if leaf.column[0] not in self._char_columns or isinstance(leaf, IsNull | IsNotNull):
+            return leaf
+        return on_stored_texts(leaf)
+
+    def _leaf(self, node: ConditionNode) -> Leaf | Constant:
+        match node.kind, node.children:
+            case "IsNull", [child]:
+                return IsNull(self._column(child)[0])
+            case "IsNotNull", [child]:
+                return IsNotNull(self._column(child)[0])
+            case "StartsWith", [child, prefix]:
+                column, data_type = self._column(child)
+                return StartsWith(column, self._literal(prefix, data_type))
+            case "In", [child, *values]:
+                column, data_type = self._column(child)
+                return In(column, tuple(self._literal(v, data_type) for v in values))
+            case (("AttributeReference" | "GetStructField"), _):
+                return Comparison(column=self._column(node)[0], operator=Operator.EQ, literal=True)
+            case "Literal", _ if node.body.get("dataType") == "boolean":
+                return Constant({"true": True, "false": False}.get(str(node.body.get("value")).lower()))
+            case kind, [left, right] if kind in _COMPARISONS:
+                return self._comparison(_COMPARISONS[kind], left, right)
+            case _:
+                raise _UnreadError
+
+    def _comparison(self, operator: Operator, left: ConditionNode, right: ConditionNode) -> Comparison:
+        if left.kind == "Literal":
+            left, right, operator = right, left, _MIRRORED.get(operator, operator)
+        column, data_type = self._column(left)
+        return Comparison(column=column, operator=operator, literal=self._literal(right, data_type))
+
+    def _column(self, node: ConditionNode) -> tuple[Path, DataType]:
+        path = node.path()
+        found = None if path is None else member_at(self._schema, path)
+        if found is None:
+            raise _UnreadError
+        return found
+
+    def _literal(self, node: ConditionNode, data_type: DataType) -> Any:
+        if node.kind != "Literal" or node.body.get("value") is None:
+            raise _UnreadError
+        if not isinstance(node.body["dataType"], str) or parse_type(node.body["dataType"]) != data_type:
+            raise _UnreadError
+        value = self._parsed(str(node.body["value"]), node.body["dataType"])
+        if not literal_fits(value, data_type):
+            raise _UnreadError
+        return value
+
+    def _parsed(self, text: str, name: str) -> Any:
+        try:
+            match name:
+                case "string":
+                    return text
+                case "byte" | "short" | "integer" | "long":
+                    return int(text)
+                case "float" | "double":
+                    # The text is the shortest one that identifies the value among those of its width.
+                    return nearest_single(float(text)) if name == "float" else float(text)
+                case "boolean":
+                    return text == "true"
+                case "date":
+                    return date.fromisoformat(text)
+                case "timestamp":
+                    return self._moment(text)
+                case "timestamp_ntz":
+                    # Spark writes microseconds since 1970 without a time zone.
+                    return datetime(1970, 1, 1) + timedelta(microseconds=int(text))  # noqa: DTZ001  it has no zone
+                case _ if name.startswith("decimal"):
+                    return Decimal(text)
+        except (ValueError, ArithmeticError) as error:
+            raise _UnreadError from error
+        raise _UnreadError
+
+    def _moment(self, text: str) -> datetime:
+        """Parse a timestamp literal, unless its hour occurs twice or never in the session's time zone."""
+        local = datetime.fromisoformat(text)
+        if self._zone is None or local.tzinfo is not None:
+            raise _UnreadError
+        first, second = (local.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
+        if first.utcoffset() != second.utcoffset():
+            raise _UnreadError
+        return first.astimezone(UTC)
+
+
+def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:
+    """Whether the predicate reads only these columns."""
+    known = {c.lower() for c in columns}
+    return all(path[0].lower() in known for path in columns_of(predicate))
+
+
+def reads_floating_point(predicate: Predicate, schema: StructType) -> bool:
+    """Whether the predicate reads a column of `schema` that is or contains a float or a double."""
+    read = (member_at(schema, path) for path in columns_of(predicate))
+    return any(found is None or contains_type(found[1], "float") or contains_type(found[1], "double") for found in read)

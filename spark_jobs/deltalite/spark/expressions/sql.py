@@ -1,0 +1,166 @@
+"""SQL expressions as Spark columns, resolved before a row is read.
+
+They have two origins with different rules:
+
+- An expression in a table's metadata may come from anybody who can write to the table. It may use only Spark's built-in
+  functions, and none that calls into Java.
+- An expression of a request may also use the functions of its session.
+
+Neither may hold a subquery or an aggregate. An expression must be deterministic if it is evaluated more than once or
+compared with another value of the row. A request may not use `*` for all columns, because the rows also have helper
+columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Self
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import StructType as SparkStruct
+
+from deltalite.errors import DeltaLiteError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
+from deltalite.protocol.schema import DataType, StructType
+from deltalite.spark.columns.names import SOURCE, TARGET
+from deltalite.spark.columns.types import from_spark, spark_type, to_spark, with_char_types
+from deltalite.spark.expressions.catalyst import kind_of, nodes_of, query_execution
+from deltalite.spark.expressions.non_deterministic import non_deterministic_part
+from deltalite.spark.runtime.errors import first_line
+
+_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
+_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
+Failure = Callable[[str], DeltaLiteError]
+"""Builds the error from the reason why an expression is wrong."""
+
+
+def of_the_table(what: str, text: str) -> Failure:
+    """Return the error builder for an expression of the table's metadata; `what` is its role."""
+    return lambda why: UnsupportedFeatureError(
+        f"The {what} is ({text}), which cannot be computed here: {why}",
+        remedy="Correct it, or write the table with the engine that made it.",
+    )
+
+
+def of_the_request(what: str, text: str, *, parameter: str = "properties") -> Failure:
+    """Return the error builder for an expression of the request's `parameter`; `what` is its role."""
+    return lambda why: InvalidRequestError(
+        f"The {what} is ({text}), which cannot be computed: {why}", remedy=f"Correct it in `{parameter}`."
+    )
+
+
+class Expressions:
+    """Resolves expressions on rows of one schema."""
+
+    def __init__(self, rows: DataFrame, forbidden: re.Pattern[str], *, is_repeated: bool) -> None:
+        self._rows = rows
+        self._forbidden = forbidden
+        self._is_repeated = is_repeated  # conditions are evaluated in more than one pass
+
+    @classmethod
+    def of_table(cls, spark: SparkSession, schema: StructType) -> Self:
+        """Return a resolver for the expressions of a table's metadata."""
+        return cls(no_rows(spark, schema), _IN_TABLES, is_repeated=False)
+
+    @classmethod
+    def of_request(cls, rows: DataFrame) -> Self:
+        """Return a resolver for the expressions of a request, on rows of the schema of `rows`."""
+        return cls(rows, _IN_REQUESTS, is_repeated=True)
+
+    def has_column(self, name: str) -> bool:
+        """Whether the rows have a column of this name, ignoring case."""
+        return any(column.lower() == name.lower() for column in self._rows.columns)
+
+    def condition(self, text: str, failure: Failure) -> Column:
+        """Resolve a boolean expression."""
+        node = self._resolved(F.expr(text), failure)
+        if node.dataType().typeName() not in ("boolean", "void"):
+            raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
+        self._check(node, failure, varies=False)
+        self._check_no_star(text, failure)
+        part = non_deterministic_part(nodes_of(node), text) if self._is_repeated else None
+        if part is not None:
+            raise failure(
+                f"it contains {part}, and each evaluation may return another value. Write the value itself. A DAG can "
+                "template it, as in TIMESTAMP '{{ ts }}'."
+            )
+        return F.expr(text).cast("boolean") if node.dataType().typeName() == "void" else F.expr(text)
+
+    def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
+        """Resolve an expression. Return it with its type and whether it is non-deterministic."""
+        node = self._resolved(F.expr(text), failure)
+        self._check(node, failure, varies=True)
+        self._check_no_star(text, failure)
+        try:
+            data_type = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
+        except SchemaMismatchError as error:
+            raise failure(f"it is {node.dataType().simpleString()}, which no column can hold.") from error
+        varies = not node.deterministic() or non_deterministic_part(nodes_of(node), text) is not None
+        return F.expr(text), data_type, varies
+
+    def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
+        """Return an expression cast to the type, and the columns that it reads, in lower case.
+
+        `varies` allows a non-deterministic expression.
+        """
+        made = F.expr(text).cast(spark_type(data_type))
+        return made, self._check(self._resolved(made, failure), failure, varies=varies)
+
+    def _resolved(self, column: Column, failure: Failure) -> Any:
+        try:
+            frame = self._rows.select(column.alias("value"))
+        except (AnalysisException, ParseException) as error:
+            raise failure(first_line(error)) from error
+        plan = query_execution(frame).analyzed()
+        # A generator, a window function or an aggregate adds a step to the plan.
+        is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
+        if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
+            raise failure("it gives no single value for a row.")
+        return plan.expressions().apply(0)
+
+    def _check(self, node: Any, failure: Failure, *, varies: bool) -> frozenset[str]:
+        nodes = nodes_of(node)
+        kinds = [kind_of(n) for n in nodes]
+        found = next((kind for kind in kinds if self._forbidden.search(kind)), None)
+        if found is not None:
+            raise failure(f"it may not use {found}.")
+        if not varies and not node.deterministic():
+            raise failure("it is not deterministic.")
+        return frozenset(
+            str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
+        )
+
+    def _check_no_star(self, text: str, failure: Failure) -> None:
+        if self._is_repeated and means_all_columns(self._rows.sparkSession, text):
+            raise failure("it means all columns at once (*). Name them.")
+
+
+def means_all_columns(spark: SparkSession, text: str) -> bool:
+    """Whether an expression holds a `*` for the columns of the rows. `s.*` for the members of a struct is allowed."""
+    session: Any = spark
+    parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
+    stars = [n for n in nodes_of(parsed) if "UnresolvedStar" in kind_of(n)]
+    return any(_is_of_rows(star.get("target")) for star in stars)
+
+
+def _is_of_rows(qualifier: Any) -> bool:
+    names = re.sub(r"[\[\]`\s]", "", str(qualifier or "")).lower()
+    return names in ("", TARGET, SOURCE)
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return an empty frame with these columns. The optimizer does not know that it is empty.
+
+    Columns of the type char(n) keep this type in their metadata, so that Spark pads the texts compared with them.
+    """
+    return no_rows_of(spark, with_char_types(to_spark(schema), schema))
+
+
+def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
+    """Return an empty frame with a Spark schema, as `no_rows` does.
+
+    PySpark creates it and so makes the session active. Catalyst formats literals in the active session's time zone.
+    """
+    return spark.createDataFrame(spark.sparkContext.emptyRDD(), schema)

@@ -1,0 +1,244 @@
+"""Files on any storage that Hadoop's FileSystem reaches, through the driver's JVM.
+
+Names are relative to the root of one table, or absolute, as in `LogStore`. The root's file system serves relative
+names; an absolute name may have another one. Only this module converts Hadoop's exceptions to typed errors. Bytes cross
+between Python and the JVM at about 10 MB/s, so large content goes through a file on the driver's disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from deltalite.errors import (
+    InvalidTableAddressError,
+    StorageError,
+    StoragePermissionError,
+    UnsupportedStorageError,
+)
+from deltalite.spark.hadoop.file_statuses import ListedEntry, listed_entries
+from deltalite.spark.hadoop.uris import spark_uri
+from deltalite.storage.locations import resolved
+
+HADOOP_ERRORS = (Py4JError, PySparkException, ConnectionError)
+"""The errors of a call into Hadoop. PySpark converts some Java classes to its own, and the JVM may be gone."""
+
+LARGE_BYTES = 1024 * 1024
+_COPY_BUFFER_BYTES = 1024 * 1024
+_MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
+_FORBIDDEN = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
+_NO_STORE = ("org.apache.hadoop.fs.s3a.UnknownStoreException",)
+_PACKAGES = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+}
+
+
+class HadoopFiles:
+    """The files of one table in Hadoop's FileSystem.
+
+    Raises:
+        UnsupportedStorageError: this Spark has no file system for the scheme.
+        StorageError: the file system cannot be opened.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.root = root
+        self.jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        session: Any = spark._jsparkSession
+        self.conf: Any = session.sessionState().newHadoopConf()
+        self.fs: Any = self._opened(spark_uri(root))
+        self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # a bucket's own path ends with one
+        self._file_context: Any = None
+        if ":///" in root:  # make Hadoop's default authority explicit; other engines may have another default
+            self.root = self.uri
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the root's file system."""
+        return str(self.fs.getUri().getScheme())
+
+    def path(self, name: str) -> Any:
+        """Return the Java `Path` of a name."""
+        return self.jvm.org.apache.hadoop.fs.Path(spark_uri(resolved(self.root, name)) if name else self.uri)
+
+    def fs_of(self, path: Any) -> Any:
+        """Return the file system that serves a path."""
+        if path.toString().startswith(f"{self.uri}/"):
+            return self.fs
+        return self._opened(path.toString())
+
+    def has_capability(self, name: str) -> bool:
+        """Whether the file system reports a capability; `name` is Hadoop's name for it."""
+        with self.errors("look at"):
+            return bool(self.fs.hasPathCapability(self.path(""), name))
+
+    def entries(self, folder: str) -> list[ListedEntry]:
+        """List the files and folders in a folder, in no particular order; empty if there is no such folder."""
+        path = self.path(folder)
+        with self.errors("list", folder):
+            try:
+                return listed_entries(self.jvm, self.fs_of(path).listStatus(path))
+            except HADOOP_ERRORS as error:
+                if not is_missing(error):
+                    raise
+                return []
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        path = self.path(name)
+        with self.errors("look at", name):
+            return bool(self.fs_of(path).exists(path))
+
+    def read(self, name: str) -> bytes | None:
+        """Read the whole file; None if there is no such file."""
+        data = self.read_start(name, LARGE_BYTES + 1)
+        if data is None or len(data) <= LARGE_BYTES:
+            return data
+        with self.local_copy(name) as copy, open(copy, "rb") as file:
+            return file.read()
+
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """Read up to `size_bytes` from the start of a file; None if there is no such file."""
+        path = self.path(name)
+        with self.errors("read", name):
+            try:
+                stream = self.fs_of(path).open(path)
+                try:
+                    start: bytes = stream.readNBytes(size_bytes)
+                finally:
+                    stream.close()
+            except HADOOP_ERRORS as error:
+                if not is_missing(error):
+                    raise
+                return None
+            return start
+
+    @contextlib.contextmanager
+    def local_copy(self, name: str) -> Iterator[str]:
+        """Yield the path of a copy on the driver's disk, which is removed after the block."""
+        with tempfile.TemporaryDirectory(prefix="deltalite-") as folder:
+            target = os.path.join(folder, "copy")
+            self.copy_to(name, target)
+            yield target
+
+    def copy_to(self, name: str, target: str) -> None:
+        """Copy a file to a path of the driver's disk."""
+        path = self.path(name)
+        with self.errors("read", name):
+            local = self.jvm.org.apache.hadoop.fs.Path(f"file:{target}")
+            self.fs_of(path).copyToLocalFile(False, path, local, True)
+
+    def pour(self, data: bytes, stream: Any) -> None:
+        """Write all of `data` to a Java output stream and close it. Do not close it after a failure.
+
+        An object store creates the file when its stream is closed.
+        """
+        if len(data) <= LARGE_BYTES:
+            stream.write(data)
+        else:
+            with tempfile.NamedTemporaryFile(prefix="deltalite-") as file:
+                file.write(data)
+                file.flush()
+                source = self.jvm.java.io.FileInputStream(file.name)
+                try:
+                    self.jvm.org.apache.hadoop.io.IOUtils.copyBytes(source, stream, _COPY_BUFFER_BYTES, False)
+                finally:
+                    source.close()
+        stream.close()
+
+    def rename_options(self, option: str) -> Any:
+        """Return a Java array with one `Options.Rename`: `NONE` or `OVERWRITE`."""
+        rename = self.jvm.org.apache.hadoop.fs.Options.Rename
+        options = self._gateway.new_array(rename, 1)
+        options[0] = getattr(rename, option)
+        return options
+
+    @property
+    def file_context(self) -> Any:
+        """The `FileContext` of the root, whose rename has an option to overwrite.
+
+        Not a `cached_property`, for the reason that `Snapshot.files` gives: it connects to the storage.
+        """
+        if self._file_context is None:
+            self._file_context = self.jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.fs.getUri(), self.conf)
+        return self._file_context
+
+    @contextlib.contextmanager
+    def errors(self, doing: str, name: str = "") -> Iterator[None]:
+        """Convert Hadoop's exceptions in the block to typed errors. A lost JVM is a `StorageError` too."""
+        try:
+            yield
+        except HADOOP_ERRORS as error:
+            self.refuse(error, doing, name or "it")
+
+    def refuse(self, error: Exception, doing: str, name: str) -> NoReturn:
+        """Raise the typed error for an exception of Hadoop."""
+        problem = f"Could not {doing} {name} of {self.root}: {said(error)}."
+        if threw(error, *_FORBIDDEN):
+            raise StoragePermissionError(
+                f"No permission to {doing} {name} of {self.root}: {said(error)}.",
+                remedy="Give the identity that Spark runs under access to the table.",
+            ) from error
+        if threw(error, *_NO_STORE):
+            raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or make it.") from error
+        raise StorageError(problem, remedy="Check the storage and the network; the task may be retried.") from error
+
+    def _opened(self, uri: str) -> Any:
+        try:
+            return self.jvm.org.apache.hadoop.fs.Path(uri).getFileSystem(self.conf)
+        except HADOOP_ERRORS as error:
+            scheme = uri.partition(":")[0]
+            if threw(error, "org.apache.hadoop.fs.UnsupportedFileSystemException") or _lacks_class(error):
+                package = _PACKAGES.get(scheme)
+                raise UnsupportedStorageError(
+                    f"This Spark has no Hadoop file system for '{scheme}' ({said(error)}), which {self.root} needs.",
+                    remedy="Add the storage's connector to Spark's classpath"
+                    + (f": {package}, of the version that fits Spark's Hadoop, in `packages`." if package else "."),
+                ) from error
+            self.refuse(error, "open", "the storage")
+
+    def _qualified(self, uri: str) -> str:
+        return str(self.fs.makeQualified(self.jvm.org.apache.hadoop.fs.Path(uri)).toString())
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether the error means that there is no such file or folder."""
+    return threw(error, *_MISSING)
+
+
+def threw(error: Exception, *classes: str) -> bool:
+    """Whether the Java exception behind an error is an instance of one of the classes, given by full names."""
+    thrown = _thrown(error)
+    found = None if thrown is None else thrown.getClass()
+    while found is not None:
+        if found.getName() in classes:
+            return True
+        found = found.getSuperclass()
+    return False
+
+
+def said(error: Exception) -> str:
+    """Return the Java class and the first line of the message of an error."""
+    thrown = _thrown(error)
+    text = str(error if thrown is None else thrown.toString())
+    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _thrown(error: Exception) -> Any:
+    """Return the Java exception behind an error, or None."""
+    return error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+
+
+def _lacks_class(error: Exception) -> bool:
+    return "ClassNotFoundException" in said(error) or "NoClassDefFoundError" in said(error)

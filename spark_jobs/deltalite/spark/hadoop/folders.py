@@ -1,0 +1,272 @@
+"""The folder of a table in the write path: create, list, move and clean up, on any storage.
+
+Names are relative to the table's root. If a rename is one cheap operation (`renames`), files are staged and then moved.
+On an object store they stay where they were written. Local folders are accessed without Spark, all others through
+Hadoop. A file that cannot be removed in a cleanup stays without an error. No version refers to it, and a vacuum deletes
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, said
+from deltalite.spark.hadoop.uris import spark_uri
+from deltalite.storage.locations import parse_location
+from deltalite.storage.log_store import StoredFile
+
+_log = logging.getLogger(__name__)
+_LEFT = "Could not remove %s of %s, which no version names; a vacuum will: %s"
+_MOST_RENAMES = 5
+# The Hadoop file systems that rename in one operation, whatever the size. Elsewhere a rename may be a copy.
+_RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
+
+
+class TableFolder(Protocol):
+    """The files below the root of one table."""
+
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        ...
+
+    @property
+    def uri(self) -> str:
+        """The address in the form that Spark accepts."""
+        ...
+
+    @property
+    def renames(self) -> bool:
+        """Whether a rename is one cheap operation."""
+        ...
+
+    def make(self, name: str) -> None:
+        """Create a folder and its parents."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names of the files and folders directly in the root."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Read a file; None if there is no such file."""
+        ...
+
+    def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
+        """Return all files below a folder, sorted by name, without those in folders named `but_not_in`."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file, and create the folder of `target`."""
+        ...
+
+    def missing(self) -> list[str]:
+        """Return the folders that a write would create: the root and its parents that do not exist."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or log a warning if that fails."""
+        ...
+
+    def remove_tree(self, name: str) -> None:
+        """Remove a folder with its content, or leave it without an error."""
+        ...
+
+    def remove_if_empty(self, name: str) -> None:
+        """Remove a folder if it is empty, by its name or by its path from `missing`."""
+        ...
+
+
+def folder_of(spark: SparkSession, root: str) -> TableFolder:
+    """Return the folder of the table with the address `root`."""
+    return _LocalFolder(root) if parse_location(root).is_local else _HadoopFolder(HadoopFiles(spark, root))
+
+
+class _LocalFolder:
+    """A folder of the local file system."""
+
+    renames = True
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    @property
+    def root(self) -> str:
+        return str(self._root)
+
+    @property
+    def uri(self) -> str:
+        return spark_uri(self.root)
+
+    def make(self, name: str) -> None:
+        with self._errors():
+            (self._root / name).mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._root))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, name: str) -> bytes | None:
+        with self._errors(), contextlib.suppress(FileNotFoundError):
+            return (self._root / name).read_bytes()
+        return None
+
+    def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
+        found = []
+        for folder, folders, names in os.walk(self._root / name):
+            folders[:] = [inner for inner in folders if inner != but_not_in]
+            for base in names:
+                path = os.path.join(folder, base)
+                status = os.stat(path)
+                found.append(
+                    StoredFile(
+                        name=str(Path(path).relative_to(self._root)),
+                        size_bytes=status.st_size,
+                        modified_ms=status.st_mtime_ns // 1_000_000,
+                    )
+                )
+        return sorted(found, key=lambda file: file.name)
+
+    def rename(self, source: str, target: str) -> None:
+        with self._errors():
+            _rename_into_place(self._root / source, self._root / target)
+
+    def missing(self) -> list[str]:
+        return [str(folder) for folder in (self._root, *self._root.parents) if not folder.exists()]
+
+    def remove(self, name: str) -> None:
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning(_LEFT, name, self.root, error)
+
+    def remove_tree(self, name: str) -> None:
+        shutil.rmtree(self._root / name, ignore_errors=True)
+
+    def remove_if_empty(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            (self._root / name).rmdir()
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except PermissionError as error:
+            raise StoragePermissionError(
+                f"No permission to write to {self._root}: {error}.",
+                remedy="Give the user that runs the job access to the table's folder.",
+            ) from error
+        except (NotADirectoryError, FileExistsError) as error:
+            raise InvalidTableAddressError(
+                f"{self._root} cannot be a table: {error}.", remedy="Give the address of a folder, or of none yet."
+            ) from error
+        except OSError as error:
+            raise StorageError(
+                f"Cannot write to {self._root}: {error}.",
+                remedy="Check the disk and the mount; the task may be retried.",
+            ) from error
+
+
+class _HadoopFolder:
+    """A folder that Hadoop reaches."""
+
+    def __init__(self, files: HadoopFiles) -> None:
+        self._files = files
+
+    @property
+    def root(self) -> str:
+        return self._files.root
+
+    @property
+    def uri(self) -> str:
+        return self._files.uri
+
+    @property
+    def renames(self) -> bool:
+        return self._files.scheme in _RENAMING
+
+    def read(self, name: str) -> bytes | None:
+        return self._files.read(name)
+
+    def make(self, name: str) -> None:
+        with self._files.errors("make", name):
+            self._files.fs.mkdirs(self._files.path(name))
+
+    def names(self) -> list[str]:
+        return sorted(entry.name for entry in self._files.entries(""))
+
+    def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
+        found = []
+        folders = [name]
+        while folders:
+            folder = folders.pop()
+            for entry in self._files.entries(folder):
+                inner = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_file:
+                    found.append(StoredFile(name=inner, size_bytes=entry.size_bytes, modified_ms=entry.modified_ms))
+                elif entry.name != but_not_in:
+                    folders.append(inner)
+        return sorted(found, key=lambda file: file.name)
+
+    def rename(self, source: str, target: str) -> None:
+        fs = self._files.fs
+        with self._files.errors("move", source):
+            for _ in range(_MOST_RENAMES):  # another writer's cleanup may remove the empty folder in between
+                fs.mkdirs(self._files.path(target).getParent())
+                if fs.rename(self._files.path(source), self._files.path(target)):
+                    return
+        raise StorageError(
+            f"Could not move {source} of {self.root} to {target}.", remedy="Check the storage; the task may be retried."
+        )
+
+    def missing(self) -> list[str]:
+        if not self.renames:
+            return []
+        found, path = [], self._files.path("")
+        with self._files.errors("look at"):
+            while path is not None and not self._files.fs.exists(path):
+                found.append(str(path.toString()))
+                path = path.getParent()
+        return found
+
+    def remove(self, name: str) -> None:
+        try:
+            self._files.fs.delete(self._files.path(name), False)
+        except HADOOP_ERRORS as error:
+            _log.warning(_LEFT, name, self.root, said(error))
+
+    def remove_tree(self, name: str) -> None:
+        self._delete(name, with_content=True)
+
+    def remove_if_empty(self, name: str) -> None:
+        self._delete(name, with_content=False)
+
+    def _delete(self, name: str, *, with_content: bool) -> None:
+        with contextlib.suppress(*HADOOP_ERRORS):
+            self._files.fs.delete(self._files.path(name), with_content)
+
+
+def _rename_into_place(source: Path, target: Path) -> None:
+    """Create the folder and rename. Try again if another writer's cleanup removes the empty folder in between.
+
+    Data files have unique names, so an existing target is an error and is not replaced.
+    """
+    if target.exists():
+        raise FileExistsError(f"{target} exists already")
+    for _ in range(_MOST_RENAMES):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(source, target)
+            return
+    os.rename(source, target)

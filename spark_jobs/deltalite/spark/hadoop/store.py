@@ -1,0 +1,162 @@
+"""The log store over Hadoop's FileSystem, for tables on any storage that Spark reaches.
+
+`hadoop_put` implements put-if-absent. The store selects the method at the first write, or in `check_writable` before
+any work is done. Files are opened for byte ranges, so a footer costs only its own bytes. A file of which much is read
+is copied to the driver's disk.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, LARGE_BYTES, HadoopFiles, is_missing
+from deltalite.spark.hadoop.put import PutWay, put_if_absent, replace, way_of
+from deltalite.storage.log_store import StoredFile
+
+_POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
+# The most bytes read by ranges before the file is copied.
+_MOST_RANGED_BYTES = 4 * LARGE_BYTES
+
+
+class HadoopLogStore:
+    """A `LogStore` over a folder that Hadoop reaches. `root` is the table's canonical address."""
+
+    def __init__(self, spark: SparkSession, root: str, *, single_writer: bool = False) -> None:
+        self.files = HadoopFiles(spark, root)
+        self._single_writer = single_writer
+        self._known_way: PutWay | None = None
+
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        return self.files.root
+
+    def check_writable(self) -> PutWay:
+        """Return the put-if-absent method of this store.
+
+        Raises:
+            UnsupportedStorageError: the storage has none, and `single_writer` is not set.
+        """
+        return self._way
+
+    def list_from(self, name: str) -> Iterator[StoredFile]:
+        """Yield the files in the folder of `name` from `name` on, sorted by name; hidden ones if `name` is hidden."""
+        folder, _, first = name.rpartition("/")
+        entries = [e for e in self.files.entries(folder) if e.is_file and e.name >= first]
+        for entry in sorted(entries, key=lambda e: e.name):
+            if first.startswith(".") or not entry.name.startswith("."):
+                yield StoredFile(
+                    name=f"{folder}/{entry.name}" if folder else entry.name,
+                    size_bytes=entry.size_bytes,
+                    modified_ms=entry.modified_ms,
+                )
+
+    def read(self, name: str) -> bytes | None:
+        """Read the whole file; None if there is no such file."""
+        return self.files.read(name)
+
+    def read_start(self, name: str, size_bytes: int) -> bytes | None:
+        """Read the first bytes of a file; None if there is no such file."""
+        return self.files.read_start(name, size_bytes)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[pa.NativeFile]:
+        """Open a file for random access by byte ranges."""
+        with _Ranges(self.files, name) as ranges, pa.PythonFile(ranges, mode="r") as handle:
+            yield handle
+
+    def write_if_absent(self, name: str, data: bytes) -> bool:
+        """Create the complete file; return False if the name exists."""
+        return put_if_absent(self.files, self._way, name, data)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Create or replace the file."""
+        replace(self.files, self._way, name, data)
+
+    def delete(self, name: str) -> None:
+        """Remove the file."""
+        path = self.files.path(name)
+        with self.files.errors("delete", name):
+            self.files.fs_of(path).delete(path, False)
+
+    @property
+    def _way(self) -> PutWay:
+        """The put-if-absent method, selected once. Not a `cached_property`: `Snapshot.files` gives the reason."""
+        if self._known_way is None:
+            self._known_way = way_of(self.files, single_writer=self._single_writer)
+        return self._known_way
+
+
+class _Ranges(io.RawIOBase):
+    """A Python file over byte ranges of a Hadoop file; raises `FileNotFoundError` if there is none."""
+
+    def __init__(self, files: HadoopFiles, name: str) -> None:
+        self._files, self._name = files, name
+        self._at = self._ranged = 0
+        self._local: io.FileIO | None = None
+        self._held = ExitStack()
+        path = files.path(name)
+        with files.errors("open", name):
+            try:
+                status = files.fs_of(path).getFileStatus(path)
+                opening = files.fs_of(path).openFile(path).withFileStatus(status).opt(_POLICY, _RANDOM).build()
+                self._size = int(status.getLen())
+                self._stream: Any = files.jvm.org.apache.hadoop.util.functional.FutureIO.awaitFuture(opening)
+            except HADOOP_ERRORS as error:
+                if not is_missing(error):
+                    raise
+                raise FileNotFoundError(name) from error
+        self._held.callback(self._stream.close)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(self._size - self._at, 0)
+        wanted = left if size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        data = self._read(wanted)
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        if not self.closed:
+            with self._files.errors("close", self._name):
+                self._held.close()
+        super().close()
+
+    def _read(self, wanted: int) -> bytes:
+        if self._local is None and self._ranged + wanted > _MOST_RANGED_BYTES:
+            copy = self._held.enter_context(self._files.local_copy(self._name))
+            self._local = self._held.enter_context(io.FileIO(copy))
+        if self._local is not None:
+            self._local.seek(self._at)
+            return self._local.read(wanted) or b""
+        self._ranged += wanted
+        with self._files.errors("read", self._name):
+            self._stream.seek(self._at)
+            return bytes(self._stream.readNBytes(wanted))

@@ -1,0 +1,131 @@
+"""The tree of a table on any storage that Hadoop reaches, listed with `listStatus`, with bulk deletion where possible.
+
+Names from a listing are never parsed as addresses, because a folder may be called `s3:`. Object stores delete many
+files in one request (`BulkDelete`, Hadoop 3.4.1 and later). The response reports failures, but not files that were
+missing, so these count as deleted. Folders of object stores have no modification time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from deltalite.errors import DeltaLiteError, StorageError
+from deltalite.spark.hadoop.file_statuses import listed_entries
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, is_missing
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.storage.local_tree import LocalTree
+from deltalite.storage.locations import parse_location
+from deltalite.storage.trees import Deletion, Folder, TableTree
+
+_BULK = "fs.capability.bulk.delete"
+_BATCH = 50
+_THREADS = 16
+
+
+def tree_of(spark: SparkSession, root: str) -> TableTree:
+    """Return the tree of the table with the address `root`."""
+    if parse_location(root).is_local:
+        return LocalTree(root)
+    return HadoopTree(HadoopFiles(spark, root), folders_have_times=folder_of(spark, root).renames)
+
+
+class HadoopTree:
+    """A `TableTree` over a folder that Hadoop reaches."""
+
+    threads = _THREADS
+
+    def __init__(self, files: HadoopFiles, *, folders_have_times: bool) -> None:
+        self._files = files
+        self._folders_have_times = folders_have_times
+        self._page = self._bulk_page() if files.has_capability(_BULK) else 1
+
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        return self._files.root
+
+    @property
+    def batch(self) -> int:
+        """The number of files in one request, or in one thread's batch without bulk deletion."""
+        return self._page if self._page > 1 else _BATCH
+
+    def list(self, folder: str) -> Folder:
+        """List a folder."""
+        with self._files.errors("list", folder):
+            try:
+                entries = listed_entries(self._files.jvm, self._files.fs.listStatus(self._path(folder)))
+            except HADOOP_ERRORS as error:
+                if not is_missing(error):
+                    raise
+                return Folder(name=folder)
+        above = f"{folder}/" if folder else ""
+        files = [e for e in entries if e.is_file]
+        folders = [(above + e.name, e.modified_ms if self._folders_have_times else 0) for e in entries if e.is_folder]
+        return Folder(
+            name=folder,
+            bases=[e.name for e in files],
+            sizes=[e.size_bytes for e in files],
+            times_ms=[e.modified_ms for e in files],
+            folders=folders,
+            has_more=len(files) + len(folders) < len(entries),
+        )
+
+    def delete_files(self, names: Sequence[str]) -> Deletion:
+        """Delete files, in one request if the storage supports it."""
+        if self._page > 1:
+            return self._deleted_in_bulk(names)
+        found = Deletion()
+        for name in names:
+            found += self._deleted(name)
+        return found
+
+    def remove_folder(self, name: str) -> bool:
+        """Remove a folder if it is empty, and return whether it was removed. Hadoop refuses other folders."""
+        try:
+            return bool(self._files.fs.delete(self._path(name), False))
+        except HADOOP_ERRORS:
+            return False
+
+    def _deleted(self, name: str) -> Deletion:
+        try:
+            with self._files.errors("delete", name):
+                return Deletion(deleted=int(self._files.fs.delete(self._path(name), False)))
+        except DeltaLiteError as error:
+            return Deletion(failed=1, error=error)
+
+    def _deleted_in_bulk(self, names: Sequence[str]) -> Deletion:
+        try:
+            with self._files.errors("delete files", "of the table"):
+                paths = self._files.jvm.java.util.ArrayList()
+                for name in names:
+                    paths.add(self._path(name))
+                bulk = self._files.fs.createBulkDelete(self._path(""))
+                try:
+                    failures = list(bulk.bulkDelete(paths))
+                finally:
+                    bulk.close()
+        except DeltaLiteError as error:
+            return Deletion(failed=len(names), error=error)
+        if not failures:
+            return Deletion(deleted=len(names))
+        first = failures[0]
+        refused = StorageError(
+            f"Could not delete {first.getKey().toString()}: {first.getValue()}.",
+            remedy="Check the storage and who may delete in it; the task may be retried.",
+        )
+        return Deletion(deleted=len(names) - len(failures), failed=len(failures), error=refused)
+
+    def _bulk_page(self) -> int:
+        with self._files.errors("look at"):
+            bulk = self._files.fs.createBulkDelete(self._path(""))
+            try:
+                return int(bulk.pageSize())
+            finally:
+                bulk.close()
+
+    def _path(self, name: str) -> Any:
+        uri = self._files.uri
+        return self._files.jvm.org.apache.hadoop.fs.Path(f"{uri}/{name}" if name else uri)

@@ -1,0 +1,232 @@
+"""Checkpoints of tables with too many files for one process, replayed and written by Spark.
+
+Spark replays the log and encodes the rows in parallel into staged files. The driver reads one of these files at a time
+and publishes it. With the table feature v2Checkpoint the files become sidecars. Otherwise they become the parts of a
+multi-part checkpoint, the only other kind with more than one file. Spark's hash of a row's file selects its part, as
+the protocol requires, so that concurrent writers write equal parts. The rows are those of `CheckpointRows`.
+Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
+
+from deltalite.errors import CorruptCheckpointError, StorageError, VersionGapError, VersionNotFoundError
+from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
+from deltalite.log.last_checkpoint import LastCheckpoint
+from deltalite.log.segment import LogSegment, find_segment
+from deltalite.protocol.arrow_schema import type_from_arrow
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.file_names import part_name
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import named
+from deltalite.spark.columns.partition_columns import typed_partition_value
+from deltalite.spark.columns.types import from_spark, spark_type
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.large_tables.distributed_replay import deletion_vector_id, replayed_files, replayed_tombstones
+from deltalite.spark.runtime.errors import SPARK_ERRORS
+from deltalite.spark.write.staging import StagedWrite, WriteLayout
+from deltalite.upkeep.checkpoint import (
+    LARGE_FILES,
+    EncodedActions,
+    Totals,
+    announce,
+    announce_existing,
+    check_count,
+    estimated_files,
+    publish_v2,
+    write_checkpoint,
+)
+from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, AddLayout, CheckpointRows
+from deltalite.upkeep.stats_struct import COUNTS, TIMES, with_texts
+
+_ACTIONS_PER_FILE = 500_000
+# 0 overrides a limit of the session, because each partition must become exactly one file.
+_ONE_FILE_A_PARTITION = WriteLayout(partition_columns=(), max_records_per_file=0)
+_PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
+
+
+def write_any_checkpoint(
+    spark: SparkSession, snapshot: Snapshot, now_ms: int, *, large_files: int = LARGE_FILES
+) -> LastCheckpoint | None:
+    """Write the checkpoint of a snapshot: in this process, or in Spark for more than `large_files` files.
+
+    Return None if the version has a checkpoint already. Raises as `write_checkpoint`.
+    """
+    if estimated_files(snapshot) <= large_files:
+        return write_checkpoint(snapshot, now_ms=now_ms)
+    return write_large_checkpoint(spark, snapshot, now_ms=now_ms)
+
+
+def write_large_checkpoint(
+    spark: SparkSession, snapshot: Snapshot, *, now_ms: int, actions_per_file: int = _ACTIONS_PER_FILE
+) -> LastCheckpoint | None:
+    """Write the checkpoint in Spark, whatever its size. Return None if the version has a checkpoint already.
+
+    Raises:
+        CorruptLogError: the encoded rows do not match the files of the snapshot. No complete checkpoint is published.
+    """
+    segment, file_count = _sound(spark, snapshot)
+    existing = segment.own_checkpoint
+    if existing is not None:
+        announce_existing(snapshot.store, existing, file_count=file_count)
+        return None
+    rows = CheckpointRows(snapshot, now_ms=now_ms)
+    adds = _adds(replayed_files(spark, snapshot.store, segment), rows.layout)
+    removes = _removes(replayed_tombstones(spark, snapshot.store, segment), rows)
+    files = adds.unionByName(removes, allowMissingColumns=True)
+    divisions = math.ceil((file_count + removes.count()) / actions_per_file)
+    with StagedWrite(folder_of(spark, snapshot.store.root), _ONE_FILE_A_PARTITION) as staging:
+        if "v2Checkpoint" in supported_features(snapshot.protocol):  # the feature forbids multi-part checkpoints
+            sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
+            encoded = (actions for _, actions in sidecars)
+            return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
+        whole = _small(spark, rows).unionByName(files, allowMissingColumns=True)
+        count = max(2, divisions)
+        found = _encoded(staging, snapshot, whole.repartition(count, *_key_of_part(snapshot)))
+        return _publish_parts(snapshot, rows, found, count=count, file_count=file_count)
+
+
+def _publish_parts(
+    snapshot: Snapshot,
+    rows: CheckpointRows,
+    found: Iterable[tuple[int, EncodedActions]],
+    *,
+    count: int,
+    file_count: int,
+) -> LastCheckpoint:
+    """Publish the parts by position. Before the last one, which completes the checkpoint, check the number of files."""
+    by_position = iter(found)
+    totals, following = Totals(), next(by_position, None)
+    for position in range(count):
+        part = EncodedActions.none({**SMALL_TYPES, **rows.file_types})
+        if following is not None and following[0] == position:
+            part, following = following[1], next(by_position, None)
+        totals = totals.plus(part)
+        if position == count - 1:
+            check_count(snapshot, totals.adds, file_count)
+        snapshot.store.write_if_absent(part_name(snapshot.version, position + 1, count), part.data)
+    return announce(snapshot, totals, parts=count)
+
+
+def _sound(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
+    """Return a segment of the version that Spark can read, and its number of active files.
+
+    As in `LogState`, an unreadable checkpoint is replaced with other log files of the same content.
+    """
+    segment, avoided = snapshot.segment, set[str]()
+    while True:
+        try:
+            return segment, replayed_files(spark, snapshot.store, segment).count()
+        except (*SPARK_ERRORS, CorruptCheckpointError) as error:
+            if segment.checkpoint is None:
+                raise
+            avoided.add(segment.checkpoint.names[0])
+            try:
+                segment = find_segment(snapshot.store, snapshot.version, unreadable=avoided)
+            except (VersionGapError, VersionNotFoundError):
+                raise error from None  # the first error has more details
+
+
+def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
+    columns = {name: named(name) for name in ADD_TYPES}
+    if layout.partition_values is not None:
+        values = [
+            typed_partition_value(named("partitionValues"), key, kind).alias(name)
+            for name, key, kind in layout.partition_values.columns
+        ]
+        columns["partitionValues_parsed"] = F.struct(*values)
+    if layout.statistics is not None:
+        columns["stats_parsed"] = _stats(named("stats"), layout.statistics.type)
+    return files.select(_restated(columns, layout.type).alias("add"))
+
+
+def _removes(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
+    unexpired = tombstones.where(F.coalesce(named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
+    columns = {name: named(name) for name in REMOVE_TYPES}
+    return unexpired.select(_restated(columns, rows.file_types["remove"]).alias("remove"))
+
+
+def _restated(columns: Mapping[str, Column], wanted: pa.StructType) -> Column:
+    """Return the columns as a struct of exactly this type, with `dataChange: false`, as in every checkpoint."""
+    stated = {**columns, "dataChange": F.lit(False)}
+    return F.struct(*[stated[f.name].cast(_spark_type(f.type)).alias(f.name) for f in wanted])
+
+
+def _stats(texts: Column, wanted: pa.StructType) -> Column:
+    """Apply `StatsStruct.parse` in Spark."""
+    parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts(wanted))))
+    members = [
+        _leaf_by_leaf(parsed[f.name], f.type, _counted if f.name in COUNTS else _believed).alias(f.name) for f in wanted
+    ]
+    return F.when(parsed.isNotNull(), F.struct(*members))
+
+
+def _leaf_by_leaf(values: Column, wanted: pa.DataType, convert: Callable[[Column, pa.DataType], Column]) -> Column:
+    if not pa.types.is_struct(wanted):
+        return convert(values, wanted)
+    members = [_leaf_by_leaf(values[f.name], f.type, convert).alias(f.name) for f in wanted]
+    return F.when(values.isNotNull(), F.struct(*members))
+
+
+def _counted(values: Column, _wanted: pa.DataType) -> Column:
+    return F.when(values >= 0, values)
+
+
+def _believed(values: Column, wanted: pa.DataType) -> Column:
+    if wanted in TIMES:
+        return F.when(values.rlike(TIMES[wanted]), values.try_cast(_spark_type(wanted)))
+    if pa.types.is_floating(wanted):  # Spark reads the text "NaN" as a number
+        return F.when(F.abs(values) < float("inf"), values)
+    return values
+
+
+def _small(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
+    """Return the actions other than add and remove, one per row."""
+    lines = [json.dumps({kind: body}) for kind, bodies in rows.small_bodies().items() for body in bodies]
+    schema = spark_types.StructType(
+        [spark_types.StructField(kind, _spark_type(wanted)) for kind, wanted in SMALL_TYPES.items()]
+    )
+    texts = spark.createDataFrame(pa.table({"line": pa.array(lines, pa.string())}))
+    return texts.select(F.from_json("line", schema, {"mode": "FAILFAST"}).alias("action")).select("action.*")
+
+
+def _key_of_part(snapshot: Snapshot) -> list[Column]:
+    """Return the key that selects the part of a row: its file. All rows without a file are in one part."""
+    path = F.coalesce(F.col("add.path"), F.col("remove.path"))
+    if "deletionVectors" not in supported_features(snapshot.protocol):
+        return [path]
+    vector = F.coalesce(F.col("add.deletionVector"), F.col("remove.deletionVector"))
+    return [path, deletion_vector_id(vector)]
+
+
+def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
+    """Write the rows, then yield the Parquet files one by one, in the order of their partition numbers."""
+    table = TableSchema(logical=from_spark(frame.schema))
+    written = [(_number(file.name), file.name) for file in staging.write(frame, table, [])]
+    for number, name in sorted(written):
+        data = snapshot.store.read(name)
+        if data is None:
+            raise StorageError(f"{name} vanished while it was read.", remedy="Write the checkpoint again.")
+        yield number, EncodedActions.of(data)
+
+
+def _number(name: str) -> int:
+    found = _PART_FILE.search(name)
+    if found is None:
+        raise RuntimeError(f"Spark wrote {name}, which tells no partition")
+    return int(found[1])
+
+
+def _spark_type(wanted: pa.DataType) -> spark_types.DataType:
+    return spark_type(type_from_arrow(wanted, "a checkpoint"))

@@ -1,0 +1,111 @@
+"""A frame that gathers the rows of files in bins: its partition `n` holds the rows of bin `n`.
+
+The writer of the frame gets a file for each partition, and the task number identifies the bin. A large bin is read by
+one task, in a union of scans: no row is shuffled, and rows keep their order. Each branch of a union costs some tens of
+milliseconds before Spark reads anything. So many small bins are read in one scan, whose rows are shuffled by the number
+of their bin. Executors run no Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.scan.frame import scan, scan_rows
+from deltalite.spark.scan.row_selection import live_rows
+
+KEPT_APART = {"spark.sql.unionOutputPartitioning": "false"}
+"""The settings for writing bins. Without them Spark 4.1 and later merge a union of single partitions into one."""
+
+# A smaller file has one row group, so the order of its rows does not help readers.
+_LARGE_BYTES = 16 * 1024 * 1024
+# Up to this number, small bins are scanned one by one too.
+_FEW = 8
+_MOST_BRANCHES = 100
+_SEED = 42
+_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinJob:
+    """The numbers of the bins that one Spark job writes, and whether their rows are shuffled."""
+
+    bins: tuple[int, ...]
+    shuffles: bool
+
+
+def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
+    """Return the jobs for bins of these sizes (bytes)."""
+    small = [number for number, size in enumerate(sizes) if size < _LARGE_BYTES]
+    if len(small) <= _FEW:
+        small = []
+    large = sorted(set(range(len(sizes))) - set(small))
+    groups = (tuple(large[at : at + _MOST_BRANCHES]) for at in range(0, len(large), _MOST_BRANCHES))
+    jobs = [BinJob(bins=group, shuffles=False) for group in groups]
+    return [*jobs, BinJob(bins=tuple(small), shuffles=True)] if small else jobs
+
+
+def gathered_bins(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]], *, shuffles: bool
+) -> DataFrame:
+    """Return the live rows of `files`, with the rows of bin `n` (file numbers in `files`) in partition `n`.
+
+    Raises the errors of `scan`.
+    """
+    if shuffles:
+        return _shuffled(spark, snapshot, files, bins)
+    branches = [scan(spark, snapshot, files.take(pa.array(own, pa.int64()))).coalesce(1) for own in bins]
+    result = branches[0]
+    for branch in branches[1:]:
+        result = result.unionAll(branch)
+    return result
+
+
+def _shuffled(spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]]) -> DataFrame:
+    some = files.take(pa.array([number for own in bins for number in own], pa.int64()))
+    keys = keys_of_partitions(len(bins))
+    key = pa.array([keys[n] for n, own in enumerate(bins) for _ in own], pa.int32())
+    name = unused_name(snapshot.schema, "bin")
+    rows = scan_rows(
+        spark,
+        snapshot.store.root,
+        snapshot.table_schema,
+        some,
+        rows=live_rows(snapshot.store, some),
+        by_file={name: key},
+    )
+    return rows.repartition(len(bins), named(name)).drop(name)
+
+
+def keys_of_partitions(count: int) -> list[int]:
+    """Return, for each of `count` partitions, an integer key that Spark's `repartition(count, key)` sends there.
+
+    Spark uses Murmur3 of the key (x86, 32 bits, seed 42) modulo the count.
+    """
+    found: dict[int, int] = {}
+    key = 0
+    while len(found) < count:
+        found.setdefault(_murmur3(key) % count, key)
+        key += 1
+    return [found[partition] for partition in range(count)]
+
+
+def _murmur3(key: int) -> int:
+    """Return the Murmur3 hash of a 32-bit integer as a signed value."""
+    mixed = key * 0xCC9E2D51 & _MASK
+    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
+    state = _rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _MASK
+    state ^= 4  # the length of the key in bytes
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (state >> 31 << 32)
+
+
+def _rotated(word: int, by: int) -> int:
+    return (word << by | word >> 32 - by) & _MASK

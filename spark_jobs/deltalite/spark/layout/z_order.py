@@ -1,0 +1,245 @@
+"""Rows ordered along a Z curve, so that files and row groups hold rows that are similar in several columns.
+
+1. A sample of each cube gives the bounds of ranges for each column. Each value becomes the number of its range. A null
+   is below all values.
+2. The interleaved bits of these numbers are the row's place on the curve.
+3. Bounds of the same sample assign places to files. Rows are shuffled by file and sorted by place in it.
+
+A binary search with steps in Spark expressions finds the numbers, so executors run no Python. All cubes are one job.
+delta-spark: MultiDimClustering, which has a Catalyst expression of its own for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import StringType
+
+from deltalite.columnar.predicate import Path
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.layout.rearranging import keys_of_partitions
+from deltalite.spark.runtime.computed_once import computed_once
+from deltalite.spark.scan.frame import scan_rows
+from deltalite.spark.scan.row_selection import live_rows
+
+_MOST_SAMPLED = 2_000_000
+_OF_A_CUBE = (1_000, 50_000)
+# Bits of the number of a range. All columns together distinguish the row groups, with some additional bits. Every bit
+# costs a step for every row.
+_FEWEST_BITS, _MOST_BITS, _MORE_BITS = 3, 10, 4
+ROW_GROUPS_OF_FILE = 8
+# Pseudo-random bits after the place, because many rows may share one place.
+_CHANCE_BITS = 10
+# The most bounds of all cubes together, which each executor holds.
+_MOST_BOUNDS = 1_000_000
+# The most characters of a bound that is a text.
+_PREFIX = 64
+_SEED = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cube:
+    """Files (by number) whose rows are ordered together, into `outputs` files; `rows` is None if unknown."""
+
+    files: Sequence[int]
+    outputs: int
+    rows: int | None
+
+
+def ordered_cubes(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, cubes: Sequence[Cube], columns: Sequence[Path]
+) -> DataFrame:
+    """Return the live rows of the cubes: one sorted partition for each output file, in the order of the cubes.
+
+    Raises the errors of `scan`.
+    """
+    order = _Order(snapshot, columns=len(columns), cubes=len(cubes), most_outputs=max(c.outputs for c in cubes))
+    rows = _scanned(spark, snapshot, files, cubes, columns, order)
+    sample = computed_once(
+        rows.where(F.rand(_SEED) < named(order.share)).select(named(order.cube), *map(named, order.values))
+    )
+    outputs = _outputs(spark, cubes, order)
+    bounds = order.bounds(sample)
+    if order.file_steps:
+        placed = order.placed(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
+        bounds = bounds.join(F.broadcast(order.file_bounds(placed, outputs)), order.cube)
+    # The left join keeps a cube without a sampled row; its rows lie below all bounds.
+    known = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
+    filed = order.filed(order.placed(rows.join(known, order.cube), order.share_of_row()))
+    count = sum(cube.outputs for cube in cubes)
+    own = [named(field.name) for field in snapshot.schema]
+    return filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*own)
+
+
+def _scanned(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    cubes: Sequence[Cube],
+    columns: Sequence[Path],
+    order: _Order,
+) -> DataFrame:
+    """Scan the rows, with the number of their cube, its sampling rate, and the values to order by."""
+    some = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
+    shares = _shares(cubes)
+    rows = scan_rows(
+        spark,
+        snapshot.store.root,
+        snapshot.table_schema,
+        some,
+        rows=live_rows(snapshot.store, some),
+        by_file={
+            order.cube: pa.array([n for n, cube in enumerate(cubes) for _ in cube.files], pa.int32()),
+            order.share: pa.array([shares[n] for n, cube in enumerate(cubes) for _ in cube.files], pa.float64()),
+        },
+    )
+    for name, path in zip(order.values, columns, strict=True):
+        rows = rows.withColumn(name, _value(path))
+    return rows
+
+
+def _value(path: Path) -> Column:
+    column = named(path[0])
+    for member in path[1:]:
+        column = column.getField(member)
+    return column
+
+
+def _shares(cubes: Sequence[Cube]) -> list[float]:
+    """Return the sampling rate of each cube."""
+    least, most = _OF_A_CUBE
+    wanted = min(max(_MOST_SAMPLED // len(cubes), least), most)
+    return [1.0 if not cube.rows else min(1.0, wanted / cube.rows) for cube in cubes]
+
+
+def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
+    """Return, for each cube, the keys that send rows to the partitions of its files."""
+    keys = iter(keys_of_partitions(sum(cube.outputs for cube in cubes)))
+    own = [[next(keys) for _ in range(cube.outputs)] for cube in cubes]
+    table = {
+        order.cube: pa.array(range(len(cubes)), pa.int32()),
+        order.keys: pa.array(own, pa.list_(pa.int32())),
+    }
+    return spark.createDataFrame(pa.table(table))
+
+
+class _Order:
+    """The names of the helper columns, and the expressions over them."""
+
+    def __init__(self, snapshot: Snapshot, *, columns: int, cubes: int, most_outputs: int) -> None:
+        def own(stem: str) -> str:
+            return unused_name(snapshot.schema, stem)
+
+        self.cube, self.share, self.place, self.key = own("cube"), own("share"), own("place"), own("key")
+        self.keys, self.files = own("keys"), own("files")
+        self.values = [own(f"value{n}") for n in range(columns)]
+        self._bounds = [own(f"bounds{n}") for n in range(columns)]
+        self._found = [own(f"range{n}") for n in range(columns)]
+        self._at = own("at")
+        self._hashed = [*self.values, *(f.name for f in snapshot.schema if _is_hashed(f.type))]
+        wanted = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
+        few = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
+        self._bits = max(1, min(max(wanted, _FEWEST_BITS), _MOST_BITS, few))
+        self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
+
+    def bounds(self, sample: DataFrame) -> DataFrame:
+        """Return, for each cube and column, the bounds between its ranges: one less than the ranges."""
+        parts = []
+        for value, name in zip(self.values, self._bounds, strict=True):
+            known = named(value)
+            if isinstance(sample.schema[value].dataType, StringType):
+                known = F.substring(known, 1, _PREFIX)
+            parts.append(F.sort_array(F.collect_list(known)).alias(name))
+        sorted_values = computed_once(sample.groupBy(named(self.cube)).agg(*parts))
+        return sorted_values.withColumns({name: _parted(named(name), 2**self._bits) for name in self._bounds})
+
+    def share_of_row(self) -> Column:
+        """Return a hash of the row from 0 to 1, so that a task that runs again sends the row to the same file."""
+        parts = 2**_CHANCE_BITS
+        share: Column = F.pmod(F.xxhash64(*map(named, self._hashed)), F.lit(parts)) / parts
+        return share
+
+    def placed(self, rows: DataFrame, share: Column) -> DataFrame:
+        """Add the place on the curve to rows that have the bounds of their cube.
+
+        `share`, an evenly distributed number from 0 to 1, divides rows of the same place.
+        """
+        found = _searched(
+            rows, dict(zip(self._found, zip(self.values, self._bounds, strict=True), strict=True)), self._bits
+        )
+        place = F.lit(0).cast("bigint")
+        # The highest bit of each column, then the next one of each. The bits of the first column weigh most.
+        for bit in reversed(range(self._bits)):
+            for name in self._found:
+                place = F.shiftleft(place, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
+        chance = (share * F.lit(2**_CHANCE_BITS)).cast("bigint")
+        return found.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
+
+    def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
+        """Return, for each cube, the places between its files, padded with a place above all others."""
+        sorted_places = F.sort_array(F.collect_list(named(self.place)))
+        places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)))
+        each = places.join(F.broadcast(outputs), self.cube)
+        parted = _parted(named(self._at), F.size(named(self.keys)))
+        beyond = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
+        return each.select(named(self.cube), F.concat(parted, beyond).alias(self.files))
+
+    def filed(self, rows: DataFrame) -> DataFrame:
+        """Add the key of the output file to placed rows."""
+        keys = named(self.keys)
+        if not self.file_steps:
+            return rows.withColumn(self.key, F.get(keys, F.lit(0)))
+        found = _searched(rows, {self._at: (self.place, self.files)}, self.file_steps)
+        return found.withColumn(self.key, F.get(keys, named(self._at).cast("int")))
+
+
+def _is_hashed(data_type: DataType) -> bool:
+    """Whether Spark can hash the type. It cannot hash maps and variants."""
+    match data_type:
+        case StructType():
+            return all(_is_hashed(field.type) for field in data_type)
+        case ArrayType(element):
+            return _is_hashed(element)
+        case MapType():
+            return False
+        case _:
+            return data_type != PrimitiveType("variant")
+
+
+def _parted(values: Column, parts: int | Column) -> Column:
+    """Return the values that divide sorted values into equal parts; empty if there are no values.
+
+    `values` must be a plain column, because an expression would be computed again for each part.
+    """
+    parts = F.lit(parts) if isinstance(parts, int) else parts
+    at = F.sequence(F.lit(1), parts - 1)
+    picked = F.transform(at, lambda n: F.get(values, F.floor(n * F.size(values) / parts).cast("int")))
+    empty = F.slice(values, 1, 0)
+    return F.when((F.size(values) > 0) & (parts > 1), picked).otherwise(empty)
+
+
+def _searched(rows: DataFrame, wanted: dict[str, tuple[str, str]], steps: int) -> DataFrame:
+    """Add a column for each of `wanted`: the number of sorted bounds that its value reaches, below 2**`steps`.
+
+    Each step reads the columns of the step before, so no expression is duplicated.
+    """
+    found = rows.withColumns({name: F.lit(0).cast("bigint") for name in wanted})
+    for step in reversed(range(steps)):
+        half = 2**step
+        found = found.withColumns(
+            {
+                name: named(name)
+                + F.when(
+                    named(value) >= F.get(named(bounds), (named(name) + half - 1).cast("int")), F.lit(half)
+                ).otherwise(0)
+                for name, (value, bounds) in wanted.items()
+            }
+        )
+    return found

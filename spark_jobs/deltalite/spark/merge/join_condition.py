@@ -1,0 +1,186 @@
+"""The conditions that the ON of a merge implies for each side alone.
+
+Spark's optimizer finds them. It moves the conditions on the target below the join, infers more of them from equalities,
+and leaves the equalities themselves. The conditions on the target skip files. The equalities give the keys, and the
+values of the keys in the source skip more files. Only certain conditions are used; all others skip no file.
+delta-spark prunes by the conjuncts of ON on the target, and not by the source's keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from deltalite.columnar.predicate import Constant, Path, Predicate, conjunction
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType, holds_char, member_at, parse_type
+from deltalite.protocol.schema_evolution import fits
+from deltalite.spark.columns.names import SOURCE, TARGET, named
+from deltalite.spark.columns.types import from_spark, spark_type
+from deltalite.spark.expressions.catalyst import ConditionNode, kind_of, nodes_of, query_execution
+from deltalite.spark.expressions.predicates import KEEP_IN_LISTS, optimized_plan, predicate_of
+from deltalite.spark.expressions.sql import Expressions, no_rows, no_rows_of, of_the_request
+from deltalite.spark.runtime.session import settings
+
+_TIMES = ("timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPair:
+    """A column of the target (its logical name) that equals `source` in every match.
+
+    `source` is a column of the source rows with the type `type`. With `null_safe` a null matches a null. With `is_char`
+    the files may hold the texts of the target without trailing blanks.
+    """
+
+    target: Path
+    target_type: DataType
+    source: Column
+    type: DataType
+    null_safe: bool
+    is_char: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinCondition:
+    """ON as a column, the predicate that it implies for the target, its keys, and the source columns that it reads."""
+
+    column: Column
+    on_target: Predicate
+    keys: tuple[KeyPair, ...]
+    source_columns: tuple[str, ...]
+
+
+def join_condition(spark: SparkSession, text: str, target: StructType, source: DataFrame) -> JoinCondition:
+    """Parse and analyze ON.
+
+    Raises:
+        InvalidRequestError: it does not parse, names unknown columns, is not boolean, is not deterministic, or holds a
+            subquery.
+    """
+    left = no_rows(spark, target).alias(TARGET)
+    right = no_rows_of(spark, source.schema).alias(SOURCE)
+    both = left.crossJoin(right)
+    column = Expressions.of_request(both).condition(text, of_the_request("condition on", text, parameter="on"))
+    read = _source_columns(both.where(column), right)
+    with settings(spark, KEEP_IN_LISTS):
+        plan = optimized_plan(left.join(right, column), text, "on")
+    nothing_known = JoinCondition(column=column, on_target=Constant(truth=True), keys=(), source_columns=read)
+    while plan.getClass().getSimpleName() == "Project":
+        plan = plan.child()
+    if plan.getClass().getSimpleName() == "LocalRelation":
+        return JoinCondition(column=column, on_target=Constant(truth=False), keys=(), source_columns=read)
+    if plan.getClass().getSimpleName() != "Join":
+        return nothing_known
+    ids = {plan.left().output().apply(n).exprId().id() for n in range(plan.left().output().size())}
+    filters = _filters(plan.left())
+    on_target = conjunction([predicate_of(spark, own, target) for own in filters])
+    keys = (
+        ()
+        if plan.condition().isEmpty()
+        else tuple(_keys(plan.condition().get(), ids, target, from_spark(source.schema)))
+    )
+    return JoinCondition(column=column, on_target=on_target, keys=keys, source_columns=read)
+
+
+def _filters(plan: Any) -> list[Any]:
+    """Return the conditions of the filters at the top of a plan."""
+    found = []
+    while plan.getClass().getSimpleName() in ("Filter", "Project"):
+        if plan.getClass().getSimpleName() == "Filter":
+            found.append(plan.condition())
+        plan = plan.child()
+    return found
+
+
+def _source_columns(filtered: DataFrame, source: DataFrame) -> tuple[str, ...]:
+    """Return the columns of the source that a condition reads."""
+    output = query_execution(source).analyzed().output()
+    ids = {output.apply(n).exprId().id() for n in range(output.size())}
+    nodes = nodes_of(query_execution(filtered).analyzed().condition())
+    found = [n["name"] for n in nodes if kind_of(n) == "AttributeReference" and n["exprId"]["id"] in ids]
+    return tuple(dict.fromkeys(found))
+
+
+def _keys(condition: Any, target_ids: set[int], target: StructType, source: StructType) -> Iterator[KeyPair]:
+    for node in _conjuncts(ConditionNode.parse(condition)):
+        if node.kind not in ("EqualTo", "EqualNullSafe"):
+            continue
+        one, other = node.children
+        if one.ids() <= target_ids and other.ids().isdisjoint(target_ids):
+            pair = _pair(one, other, target, source, null_safe=node.kind == "EqualNullSafe")
+        elif other.ids() <= target_ids and one.ids().isdisjoint(target_ids):
+            pair = _pair(other, one, target, source, null_safe=node.kind == "EqualNullSafe")
+        else:
+            pair = None
+        if pair is not None:
+            yield pair
+
+
+def _conjuncts(node: ConditionNode) -> Iterator[ConditionNode]:
+    if node.kind == "And":
+        for child in node.children:
+            yield from _conjuncts(child)
+    else:
+        yield node
+
+
+def _pair(
+    own: ConditionNode, other: ConditionNode, target: StructType, source: StructType, *, null_safe: bool
+) -> KeyPair | None:
+    """Return the key if each side is a column, or a column cast to a type that holds all of its values."""
+    own = _uncast(own, target) or own
+    path, value = own.path(), _value(other, source)
+    found = None if path is None else member_at(target, path)
+    if found is None or value is None:
+        return None
+    column = target.find(found[0][0])
+    return KeyPair(
+        target=found[0],
+        target_type=found[1],
+        source=value[0],
+        type=value[1],
+        null_safe=null_safe,
+        is_char=column is not None and holds_char(column),
+    )
+
+
+def _uncast(node: ConditionNode, schema: StructType) -> ConditionNode | None:
+    """Return the operand of a cast to a type that holds all of its values, else None."""
+    if node.kind != "Cast":
+        return None
+    (child,) = node.children
+    path, wanted = child.path(), _type_of_cast(node)
+    found = None if path is None else member_at(schema, path)
+    return child if found is not None and wanted is not None and fits(found[1], wanted) else None
+
+
+def _value(node: ConditionNode, schema: StructType) -> tuple[Column, DataType] | None:
+    """Return a column of the source, or a cast of one that never fails, with its type."""
+    if node.kind == "Cast":
+        (child,) = node.children
+        inner, wanted = _value(child, schema), _type_of_cast(node)
+        if inner is None or wanted is None or not (fits(inner[1], wanted) or _is_day_of(inner[1], wanted)):
+            return None
+        return inner[0].cast(spark_type(wanted)), wanted
+    path = node.path()
+    found = None if path is None else member_at(schema, path)
+    if found is None:
+        return None
+    (first, *rest), data_type = found
+    return reduce(Column.getField, rest, named(first)), data_type
+
+
+def _type_of_cast(node: ConditionNode) -> DataType | None:
+    try:
+        return parse_type(node.body["dataType"])
+    except UnsupportedFeatureError:
+        return None
+
+
+def _is_day_of(have: DataType, want: DataType) -> bool:
+    return isinstance(have, PrimitiveType) and have.name in _TIMES and want == PrimitiveType("date")

@@ -1,0 +1,142 @@
+"""The matches of target rows and source rows in a merge, and the clause that applies to each pair.
+
+The executors keep the pairs: the address of the target row, the source row with its key, and the number of the action.
+Three results are derived from them: the touched files, the source rows without a match, and the target rows with
+several matches. The driver gets only counts for each file. delta-spark: ClassicMergeExecutor.findTouchedFiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import MultipleMatchesError
+from deltalite.spark.columns.names import SOURCE, TARGET, named, quoted
+from deltalite.spark.merge.join_condition import JoinCondition
+from deltalite.spark.row_changes.joining import Size, broadcast_if_small
+from deltalite.spark.row_changes.row_actions import RowAction, decided
+from deltalite.spark.row_changes.touched_rows import RowColumns
+from deltalite.spark.runtime.errors import computing, reading_table
+
+_SHOWN_CHARACTERS = 200
+_SHOWN_ROWS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRows:
+    """The rows of a merge's source, computed once, with a unique number in the column `RowColumns.key`."""
+
+    frame: DataFrame
+    size: Size
+
+    @classmethod
+    def of(cls, rows: DataFrame, size: Size, key: str) -> SourceRows:
+        """Number the rows, which must be computed once."""
+        return cls(frame=rows.withColumn(key, F.monotonically_increasing_id()), size=size)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, with the number."""
+        return self.frame.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMatches:
+    """The counts of one file: matched rows, pairs, rows with several matches, and rows by action."""
+
+    rows: int
+    pairs: int
+    multiple: int
+    by_action: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """All pairs: the source's columns, `pair_file`, `pair_row`, `pair_action`; counts by file in Spark's spelling."""
+
+    pairs: DataFrame
+    count: int
+    by_file: Mapping[str, FileMatches]
+
+    def one_for_a_row(self, columns: RowColumns) -> Matches:
+        """Return the matches with one pair for each target row, if the caller may use any of them."""
+        if not any(own.multiple for own in self.by_file.values()):
+            return self
+        return replace(self, pairs=self.pairs.dropDuplicates([columns.pair_file, columns.pair_row]))
+
+
+@contextmanager
+def matches(
+    target: DataFrame,
+    source: SourceRows,
+    on: JoinCondition,
+    text: str,
+    actions: Mapping[int, RowAction],
+    columns: RowColumns,
+    root: str,
+) -> Iterator[Matches]:
+    """Match addressed target rows with source rows. `text` is the SQL of `on`, for errors.
+
+    Raises:
+        InvalidRequestError: ON, or the condition of a clause, cannot be computed for a row.
+        CorruptDataFileError: a file of the table cannot be read.
+    """
+    right = broadcast_if_small(source.frame, source.size).alias(SOURCE)
+    joined = target.alias(TARGET).join(right, on.column, "inner")
+    pairs = joined.select(
+        *[F.col(f"{SOURCE}.{quoted(name)}") for name in source.columns],
+        named(columns.file).alias(columns.pair_file),
+        named(columns.row).alias(columns.pair_row),
+        decided(actions).alias(columns.pair_action),
+    ).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        with reading_table(root), computing("on", text):
+            by_file = _by_file(pairs, list(actions), columns)
+        yield Matches(pairs=pairs, count=sum(own.pairs for own in by_file.values()), by_file=by_file)
+    finally:
+        pairs.unpersist()
+
+
+def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[str, FileMatches]:
+    """Compute the counts of all files in one job."""
+    place = [named(columns.pair_file).alias("file"), named(columns.pair_row).alias("row")]
+    rows = pairs.groupBy(*place).agg(
+        F.count(F.lit(1)).alias("pairs"), F.first(named(columns.pair_action)).alias("action")
+    )
+    counts = rows.groupBy("file").agg(
+        F.count(F.lit(1)),
+        F.sum("pairs"),
+        F.count_if(F.col("pairs") > 1),
+        *[F.count_if(F.col("action") == number) for number in actions],
+    )
+    return {
+        file: FileMatches(rows=found, pairs=pairs, multiple=multiple, by_action=dict(zip(actions, own, strict=True)))
+        for file, found, pairs, multiple, *own in counts.collect()
+    }
+
+
+def check_single_matches(found: Matches, on: JoinCondition, columns: RowColumns) -> None:
+    """Refuse a merge in which several source rows match one target row.
+
+    Raises:
+        MultipleMatchesError: it has the number of such target rows, and the source rows that match one of them.
+    """
+    total = sum(own.multiple for own in found.by_file.values())
+    if total == 0:
+        return
+    places = [columns.pair_file, columns.pair_row]
+    one = found.pairs.groupBy(*map(named, places)).count().where("count > 1").limit(1).drop("count")
+    shown = [named(name) for name in on.source_columns] or [F.lit("no column of the source is in ON")]
+    text = F.substring(F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
+    examples = [row[0] for row in found.pairs.join(one, places).select(text).limit(_SHOWN_ROWS).collect()]
+    raise MultipleMatchesError(
+        f"Nothing was written: {total} rows of the table match more than one row of the source. One of them matches "
+        f"{' and '.join(examples)}.",
+        remedy="Let the source have one row for each key, such as the newest (max_by in `query`), or make `on` "
+        "tell the rows apart.",
+    )

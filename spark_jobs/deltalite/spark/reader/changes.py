@@ -1,0 +1,159 @@
+"""The change data feed as a DataFrame.
+
+`change_feed.plan_changes` selects the files with changed rows, and the rows of each file. This module scans them and
+adds the change type, the version and the commit time to each row. Change data files hold the change type of each row;
+in any other file all rows have the same one. Rows have no order. Protocol: Change Data Files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    ChangePlan,
+    plan_changes,
+    recorded_schema,
+)
+from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.errors import InvalidRequestError, TimestampOutOfRangeError
+from deltalite.log.changes import ChangedFile
+from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.file_table import ADD_TYPES
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import named
+from deltalite.spark.hadoop.opening import readable_store
+from deltalite.spark.scan.frame import scan_rows
+from deltalite.spark.scan.row_selection import RowSelection
+from deltalite.storage.log_store import LogStore
+from deltalite.storage.versioned_path import parse_versioned_path
+
+_MOMENT = pa.timestamp("us", "UTC")
+
+
+def changes(spark: SparkSession, path: str, from_version: int, to_version: int | None = None) -> DataFrame:
+    """Return the rows that the versions `from_version` to `to_version` changed, both inclusive.
+
+    By default `to_version` is the newest version. The columns are those of the table at the last version, then
+    `_change_type` (insert, update_preimage, update_postimage or delete), `_commit_version` (long) and
+    `_commit_timestamp`.
+
+    Raises: TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError,
+        InvalidRequestError.
+    """
+    return change_rows(spark, plan_changes(readable_store(spark, unversioned(path)), from_version, to_version))
+
+
+def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False) -> DataFrame:
+    """Return the rows of a plan. See `scan.scan_rows` for `is_exact`.
+
+    Raises:
+        CorruptDataFileError: a deletion vector cannot be read.
+        CorruptLogError: a partition value does not fit the type of its column.
+    """
+    recorded = [file for file in plan.files if file.change_type is None]
+    whole = [file for file in plan.files if file.change_type is not None]
+    frames = []
+    if whole or not recorded:
+        table = plan.snapshot.table_schema
+        types = pa.array([file.change_type for file in whole], pa.string())
+        frames.append(_rows(spark, plan, whole, table, {CHANGE_TYPE: types}, is_exact=is_exact))
+    if recorded:
+        frame = _rows(spark, plan, recorded, recorded_schema(plan.snapshot.table_schema), {}, is_exact=is_exact)
+        missing = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
+        checked = F.coalesce(named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
+        frames.append(frame.select(*[checked if name == CHANGE_TYPE else named(name) for name in frame.columns]))
+    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def replaced_rows(came: DataFrame, went: DataFrame) -> DataFrame:
+    """Return inserted and deleted rows in the form of change data files. Both frames have the same columns."""
+    return came.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(went.withColumn(CHANGE_TYPE, F.lit("delete")))
+
+
+def feed_schema(plan: ChangePlan) -> StructType:
+    """Return the schema of `change_rows`."""
+    added = ((CHANGE_TYPE, "string"), (COMMIT_VERSION, "long"), (COMMIT_TIMESTAMP, "timestamp"))
+    return StructType((*plan.snapshot.schema, *(StructField(name, PrimitiveType(kind)) for name, kind in added)))
+
+
+def first_version_from(store: LogStore, timestamp_ms: int) -> int:
+    """Return the first version committed at or after a moment.
+
+    Raises:
+        TimestampOutOfRangeError: no version was committed at or after the moment.
+    """
+    latest = Snapshot.load(store)
+    timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
+    before = timeline.newest_at(timestamp_ms - 1)
+    later = [version for version in timeline.versions if before is None or version > before.version]
+    if not later:
+        raise TimestampOutOfRangeError(
+            f"{store.root} has no version at or after {timestamp_ms} ms: its newest is {latest.version}.",
+            remedy="Ask for changes from an earlier time, or wait for a commit.",
+        )
+    return later[0]
+
+
+def unversioned(path: str) -> str:
+    """Return the address of a table after a check that it names no version.
+
+    Raises:
+        InvalidRequestError: the address names a version or time.
+    """
+    given = parse_versioned_path(path)
+    if given.version is not None or given.timestamp_ms is not None:
+        raise InvalidRequestError(
+            f"The address {path!r} names one version, and changes are read over a range of them.",
+            remedy=f"Give {given.path!r}, and the versions beside it.",
+        )
+    return path
+
+
+def _rows(
+    spark: SparkSession,
+    plan: ChangePlan,
+    files: Sequence[ChangedFile],
+    table: TableSchema,
+    by_file: dict[str, pa.Array],
+    *,
+    is_exact: bool,
+) -> DataFrame:
+    store = plan.snapshot.store
+    listed = pa.table(
+        {
+            "path": pa.array([file.path for file in files], ADD_TYPES["path"]),
+            "partitionValues": pa.array(
+                [list((file.partition_values or {}).items()) for file in files], ADD_TYPES["partitionValues"]
+            ),
+            "size": pa.array([file.size_bytes for file in files], ADD_TYPES["size"]),
+            "modificationTime": pa.array([file.timestamp_ms for file in files], ADD_TYPES["modificationTime"]),
+        }
+    )
+    selections = ((row, _selection(store, file)) for row, file in enumerate(files))
+    when = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_MOMENT)
+    by_file = by_file | {
+        COMMIT_VERSION: pa.array([file.version for file in files], pa.int64()),
+        COMMIT_TIMESTAMP: when,
+    }
+    chosen = {row: selection for row, selection in selections if selection is not None}
+    return scan_rows(spark, store.root, table, listed, rows=chosen, by_file=by_file, is_exact=is_exact)
+
+
+def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:
+    out = None if file.deletion_vector is None else deleted_rows(store, file.deletion_vector)
+    if file.only is None:
+        return None if out is None or not len(out) else RowSelection(positions=out)
+    only = deleted_rows(store, file.only)
+    if out is not None:
+        only = only.filter(pc.invert(pc.is_in(only, value_set=out)))
+    return RowSelection(positions=only, only=True)

@@ -1,0 +1,114 @@
+"""`read`: a Delta table, or its change data feed, as a DataFrame.
+
+The version, the files and the rows that deletion vectors remove are decided when the DataFrame is made. Later commits
+do not change what it reads. The options are those of Delta's own reader; see `read_options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from deltalite.change_feed import plan_changes
+from deltalite.columnar.skipping import prune
+from deltalite.errors import InvalidRequestError
+from deltalite.snapshot import Snapshot
+from deltalite.spark.expressions.predicates import parse_predicate, reads_floating_point
+from deltalite.spark.hadoop.opening import readable_store
+from deltalite.spark.large_tables.distributed_replay import replayed_files
+from deltalite.spark.reader.changes import change_rows, feed_schema, first_version_from, unversioned
+from deltalite.spark.reader.read_options import ReadOptions
+from deltalite.spark.scan.frame import scan
+from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, resolve_version
+
+
+def read(
+    spark: SparkSession,
+    path: str,
+    *,
+    version_as_of: int | None = None,
+    timestamp_as_of: str | datetime | None = None,
+    where: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the rows of a table as a DataFrame with the columns of the table, in their order.
+
+    Args:
+        spark: the session.
+        path: the table's address, which may end with a version such as `@v3`.
+        version_as_of: the version; by default the newest.
+        timestamp_as_of: the moment whose version is read; UTC if it has no time zone.
+        where: a SQL condition on the table's columns. Only matching rows are returned, and files that cannot hold one
+            are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
+        options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
+            returns the columns of `changes`.
+
+    Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
+        UnsupportedFeatureError, InvalidRequestError.
+    """
+    parsed = ReadOptions.parse(options or {})
+    if parsed.read_change_feed:
+        if version_as_of is not None or timestamp_as_of is not None:
+            raise InvalidRequestError(
+                "A version or time is given, and the option readChangeFeed asks for changes.", remedy="Keep one."
+            )
+        return _changes(spark, path, parsed, where)
+    for name, argument, option in (
+        ("version_as_of", version_as_of, parsed.version_as_of),
+        ("timestamp_as_of", timestamp_as_of, parsed.timestamp_as_of),
+    ):
+        if argument is not None and option is not None:
+            raise InvalidRequestError(f"{name} is given as an option too.", remedy="Keep one of them.")
+    version = parsed.version_as_of if version_as_of is None else version_as_of
+    timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
+    snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
+    if where is None:
+        return scan(spark, snapshot)
+    predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
+    is_exact = reads_floating_point(predicate, snapshot.schema)
+    return scan(spark, snapshot, prune(snapshot.files, predicate, snapshot.table_schema), is_exact=is_exact).where(
+        where
+    )
+
+
+def files(
+    spark: SparkSession,
+    path: str,
+    *,
+    version_as_of: int | None = None,
+    timestamp_as_of: str | datetime | None = None,
+) -> DataFrame:
+    """Return the active files of the table at `path` as a DataFrame.
+
+    Spark replays the log, so this works for tables whose list of files does not fit into the driver. The columns are
+    those of the protocol's `add` action: path (as in the log), partitionValues, size (bytes), modificationTime
+    (milliseconds), stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and clusteringProvider.
+    Raises the errors of `read`.
+    """
+    snapshot = snapshot_at(spark, resolve_version(path, version_as_of, timestamp_as_of))
+    return replayed_files(spark, snapshot.store, snapshot.segment)
+
+
+def snapshot_at(spark: SparkSession, wanted: VersionedPath) -> Snapshot:
+    """Load the snapshot at the version or time of an address."""
+    store = readable_store(spark, wanted.path)
+    if wanted.timestamp_ms is not None:
+        return Snapshot.load_at(store, wanted.timestamp_ms)
+    return Snapshot.load(store, wanted.version)
+
+
+def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:
+    store = readable_store(spark, unversioned(path))
+    first, last = options.starting_version, options.ending_version
+    if options.ending_timestamp is not None:
+        last = Snapshot.load_at(store, parse_moment_ms(options.ending_timestamp)).version
+    if first is None and options.starting_timestamp is not None:
+        first = first_version_from(store, parse_moment_ms(options.starting_timestamp))
+    plan = plan_changes(store, first or 0, last)
+    if where is None:
+        return change_rows(spark, plan)
+    predicate = parse_predicate(spark, where, feed_schema(plan), parameter="where")
+    return change_rows(spark, plan, is_exact=reads_floating_point(predicate, feed_schema(plan))).where(where)

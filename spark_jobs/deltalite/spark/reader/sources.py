@@ -1,0 +1,131 @@
+"""The sources of a task as DataFrames, and the query over them.
+
+Each source becomes a temporary view, named by its key, while the rows are needed. A mistake of the user (a missing
+path, a query that does not parse) is a typed error with the parameter and the first line of Spark's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+
+from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
+from deltalite.requests import Source
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import quoted
+from deltalite.spark.reader.changes import changes
+from deltalite.spark.reader.read import snapshot_at
+from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
+from deltalite.spark.scan.frame import scan
+from deltalite.storage.versioned_path import VersionedPath, resolve_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRows:
+    """The rows of a query, and the versions of its Delta sources by view name.
+
+    The version of a change feed is its last one, if the request names it.
+    """
+
+    frame: DataFrame
+    source_versions: Mapping[str, int]
+
+
+@contextmanager
+def query_rows(
+    spark: SparkSession,
+    sources: Mapping[str, Source],
+    query: str | None,
+    query_params: Mapping[str, object] | None = None,
+) -> Iterator[QueryRows]:
+    """Yield the rows of `query` over the sources, or the rows of the only source without a query.
+
+    `query_params` are bound to the markers `:name` as values. They never become part of the query's text.
+
+    Raises:
+        SourceNotFoundError: the path of a source does not exist.
+        SourceError: a source cannot be read.
+        InvalidRequestError: the query, a schema or a name is wrong.
+    """
+    snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
+    frames = {
+        name: scan(spark, snapshots[name]) if name in snapshots else _read(spark, name, source)
+        for name, source in sources.items()
+    }
+    ends = {name: source.changes_to_version for name, source in sources.items()}
+    versions = {name: end for name, end in ends.items() if end is not None}
+    versions |= {name: snapshot.version for name, snapshot in snapshots.items()}
+    if query is None:
+        yield QueryRows(frame=next(iter(frames.values())), source_versions=versions)
+        return
+    try:
+        for name, frame in frames.items():
+            _create_view(frame, name)
+        yield QueryRows(frame=_run(spark, query, query_params or {}, tuple(frames)), source_versions=versions)
+    finally:
+        for name in frames:
+            spark.catalog.dropTempView(name)
+
+
+def delta_snapshot(spark: SparkSession, source: Source) -> Snapshot:
+    """Load the snapshot of a source of format `delta`."""
+    return snapshot_at(spark, delta_version(source))
+
+
+def delta_version(source: Source) -> VersionedPath:
+    """Return the address of a Delta source, with the version or time that it is pinned to, if any."""
+    return resolve_version(source.path or "", source.version_as_of, source.timestamp_as_of)
+
+
+def _is_table(source: Source) -> bool:
+    """Whether the source is a Delta table and not its change feed."""
+    return source.format.lower() == "delta" and source.changes_from_version is None
+
+
+def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
+    if source.changes_from_version is not None:
+        return changes(spark, source.path or "", source.changes_from_version, source.changes_to_version)
+    reader = spark.read.format(source.format).options(**source.options)
+    try:
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        return reader.load(source.path) if source.path is not None else reader.load()
+    except ParseException as error:
+        raise InvalidRequestError(
+            f"The schema of the source '{name}' is not DDL: {first_line(error)}",
+            remedy="Write it as 'id BIGINT, name STRING'.",
+        ) from error
+    except SPARK_ERRORS as error:
+        if is_missing_path(error):
+            raise SourceNotFoundError(
+                f"The source '{name}' ({source.format} at {source.path!r}) does not exist: {first_line(error)}",
+                remedy="Check the path, or wait for the input: the task is retried as `retries` says.",
+            ) from error
+        raise SourceError(
+            f"The source '{name}' ({source.format} at {source.path!r}) cannot be read: {first_line(error)}",
+            remedy="Check that the input exists and that its format and options are right.",
+        ) from error
+
+
+def _create_view(frame: DataFrame, name: str) -> None:
+    try:
+        frame.createOrReplaceTempView(name)
+    except AnalysisException as error:
+        raise InvalidRequestError(
+            f"The source name {name!r} is no name of a view: {first_line(error)}",
+            remedy="Use letters, digits and underscores.",
+        ) from error
+
+
+def _run(spark: SparkSession, query: str, params: Mapping[str, object], views: tuple[str, ...]) -> DataFrame:
+    try:
+        return spark.sql(query, args=dict(params)) if params else spark.sql(query)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidRequestError(
+            f"The query is wrong: {first_line(error)}",
+            remedy=f"Correct `query`; it can use the views {', '.join(quoted(v) for v in views)}.",
+        ) from error

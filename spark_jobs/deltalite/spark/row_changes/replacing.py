@@ -1,0 +1,104 @@
+"""The files that a write removes from the table, and the rows of them that survive.
+
+The result is a `Replacement`: files that are removed whole, and files that are rewritten without the rows that match a
+predicate; see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.log.file_table import key_column
+from deltalite.snapshot import Snapshot
+from deltalite.spark.row_changes.selecting import PartitionKeys, counts_by_file, selection
+from deltalite.spark.row_changes.touched_rows import RowColumns
+from deltalite.spark.scan.frame import scan
+from deltalite.txn.proposal import ReadSet, RowTest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """The replaced files: `whole` ones are removed; of the `partly` replaced ones, `survivors` stay, `deleted` rows go.
+
+    `reads` is the read set: a file that another writer adds inside it conflicts. `matched_rows` is the number of
+    deleted rows in the partly replaced files, or None if they were not counted.
+    """
+
+    whole: pa.Table
+    partly: pa.Table
+    reads: ReadSet
+    survivors: DataFrame | None = None
+    deleted: DataFrame | None = None
+    matched_rows: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        whole: pa.Table,
+        partly: pa.Table,
+        *,
+        rows: RowTest | None = None,
+        survivors: DataFrame | None = None,
+        deleted: DataFrame | None = None,
+        matched_rows: int | None = None,
+    ) -> Replacement:
+        """Return the replacement of these files, which were selected by the test `rows` or by name."""
+        keys = frozenset(key_column(pa.concat_tables([whole, partly])).to_pylist())
+        reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
+        return cls(
+            whole=whole, partly=partly, reads=reads, survivors=survivors, deleted=deleted, matched_rows=matched_rows
+        )
+
+    @property
+    def files(self) -> pa.Table:
+        """All files that are removed from the table."""
+        return pa.concat_tables([self.whole, self.partly])
+
+
+def everything(snapshot: Snapshot) -> Replacement:
+    """Return the replacement of all files."""
+    return Replacement(whole=snapshot.files, partly=snapshot.files.slice(0, 0), reads=ReadSet(whole_table=True))
+
+
+def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
+    """Return the replacement of all files in the written partitions. Values are compared, not their spelling."""
+    test = _SamePartitions(snapshot, written)
+    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    mask = pa.array([test.may_match(values) for values in rows], pa.bool_())
+    return Replacement.of(snapshot.files.filter(mask), snapshot.files.slice(0, 0), rows=test)
+
+
+def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
+    """Return the replacement of the rows for which `predicate` (SQL) is true.
+
+    Raises:
+        InvalidRequestError: the predicate is wrong; the message names `replace_where`.
+    """
+    found = selection(spark, snapshot, predicate, parameter="replace_where")
+    none = snapshot.files.slice(0, 0)
+    if found.is_whole:
+        return Replacement.of(found.files, none, rows=found.test)
+    columns = RowColumns.beside(snapshot.schema)
+    counts = counts_by_file(spark, snapshot, found, predicate, columns, parameter="replace_where")
+    partly = found.files.take(pa.array(sorted(counts), pa.int64()))
+    rows = scan(spark, snapshot, partly, is_exact=True)
+    survivors = rows.where(~F.coalesce(F.expr(predicate), F.lit(False)))
+    deleted = rows.where(predicate)
+    matched = sum(counts.values())
+    return Replacement.of(none, partly, rows=found.test, survivors=survivors, deleted=deleted, matched_rows=matched)
+
+
+class _SamePartitions:
+    """A test of whether a file lies in one of the written partitions."""
+
+    def __init__(self, snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> None:
+        self._keys = PartitionKeys(snapshot)
+        self._written = {self._keys.key(values) for values in written}
+
+    def may_match(self, partition_values: Mapping[str, str | None], _stats: str | None = None) -> bool:
+        return self._keys.key(partition_values) in self._written

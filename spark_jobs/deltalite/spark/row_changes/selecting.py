@@ -1,0 +1,155 @@
+"""The files with rows for which a condition is true, and the number of these rows.
+
+Spark evaluates a condition on partition columns alone on the distinct partition values. So any expression works, no
+file is read, and all or none of a file's rows match. For any other condition the statistics skip files, and the others
+are read with only the columns that the condition names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql.types import CharType, IntegerType
+
+from deltalite.columnar.skipping import FileTest, prune
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.partition_values import in_file, parse_partition_value, partition_text
+from deltalite.protocol.schema import StructField, StructType
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import TARGET, named, unused_name
+from deltalite.spark.columns.types import bounded_type, spark_type, to_spark, with_char_types
+from deltalite.spark.expressions.predicates import parse_predicate, reads_only
+from deltalite.spark.row_changes.row_actions import RowAction, decided
+from deltalite.spark.row_changes.touched_rows import ChangedRows, RowColumns
+from deltalite.spark.runtime.errors import computing, reading_table
+from deltalite.spark.scan.frame import scan_addressed
+from deltalite.txn.proposal import RowTest
+
+# In SQL every NaN is equal. In Python only the same object is.
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Files that may hold matching rows; with `is_whole` all of their rows match. `test` tests any file."""
+
+    files: pa.Table
+    test: RowTest
+    is_whole: bool
+
+
+def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parameter: str) -> Selection:
+    """Select the files for a condition (SQL).
+
+    Raises:
+        InvalidRequestError: the condition is wrong; the message names `parameter`.
+    """
+    tree = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
+    test = FileTest(tree, snapshot.table_schema)
+    if reads_only(tree, snapshot.partition_columns):
+        return Selection(files=_in_partitions(spark, snapshot, condition, parameter), test=test, is_whole=True)
+    return Selection(files=prune(snapshot.files, tree, snapshot.table_schema), test=test, is_whole=False)
+
+
+def counts_by_file(
+    spark: SparkSession, snapshot: Snapshot, found: Selection, condition: str, columns: RowColumns, *, parameter: str
+) -> dict[int, int]:
+    """Count the matching rows of each file that has any, by its number in the selection.
+
+    Raises:
+        InvalidRequestError: the condition cannot be computed for a row.
+        CorruptDataFileError: a file cannot be read.
+    """
+    rows = scan_addressed(spark, snapshot, found.files, file=columns.file, row=columns.row)
+    matches = rows.frame.alias(TARGET).where(condition).groupBy(named(columns.file)).count()
+    with reading_table(snapshot.store.root), computing(parameter, condition):
+        return {rows.numbers[row[0]]: row[1] for row in matches.collect()}
+
+
+def changed_by(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: RowColumns,
+    action: RowAction,
+    schema: StructType,
+) -> tuple[ChangedRows, Mapping[str, int]]:
+    """Apply one action, numbered 0, to the rows of files. Also return the number of each file by its spelling."""
+    rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row)
+    numbered = rows.frame.alias(TARGET).withColumn(columns.action, decided({0: action}))
+    changed = ChangedRows.of(numbered, columns, have=snapshot.schema, schema=schema, actions={0: action})
+    return changed, rows.numbers
+
+
+def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, parameter: str) -> pa.Table:
+    keys = PartitionKeys(snapshot)
+    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    positions: dict[tuple[str | None, ...], list[int]] = {}
+    for position, values in enumerate(rows):
+        positions.setdefault(keys.texts(values), []).append(position)  # by text: 0.0 and -0.0 are one value in Python
+    distinct = list(positions)
+    at_column = unused_name(snapshot.schema, "at")
+    partition_schema = StructType((*keys.fields,))
+    schema = with_char_types(to_spark(partition_schema), partition_schema).add(at_column, IntegerType())
+    first = [positions[texts][0] for texts in distinct]
+    paths = snapshot.files["path"].take(pa.array(first, pa.int64())).to_pylist()
+    values = [keys.key(rows[position], path) for position, path in zip(first, paths, strict=True)]
+    frame = spark.createDataFrame([(*typed, at) for at, typed in enumerate(values)], schema)
+    # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`. Its value does not matter.
+    partition_names = {f.name for f in keys.fields}
+    others = [f for f in snapshot.schema if f.name not in partition_names]
+    frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in others])
+    with computing(parameter, predicate):
+        chosen = [row[0] for row in frame.alias(TARGET).where(predicate).select(named(at_column)).collect()]
+    taken = sorted(position for at in chosen for position in positions[distinct[at]])
+    return snapshot.files.take(pa.array(taken, pa.int64()))
+
+
+class PartitionKeys:
+    """Partition values as tuples of typed values, which compare by value. `fields` have logical names.
+
+    Texts of the type char(n) are padded with blanks, as in the rows.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        table = snapshot.table_schema
+        both = {own.name: f for own, f in zip(table.physical, table.logical, strict=True)}
+        self.fields = [both[name] for name in table.partition_keys]
+        self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
+        self._lengths = {field.name: _char_length(field) for field in self.fields}
+
+    def key(self, values: Mapping[str, str | None], path: str | None = None) -> tuple[Any, ...]:
+        """Return the partition values of a file; `path` is the file in an error.
+
+        Raises:
+            CorruptLogError: a text does not fit the type of its column.
+            UnsupportedFeatureError: a date or time is outside the years 1 to 9999.
+        """
+        return tuple(self._value(partition_text(values, key), f, path) for key, f in self._keys)
+
+    def texts(self, values: Mapping[str, str | None]) -> tuple[str | None, ...]:
+        """Return the values as the log spells them."""
+        return tuple(partition_text(values, key) for key, _ in self._keys)
+
+    def _value(self, text: str | None, field: StructField, path: str | None) -> Any:
+        try:
+            value = parse_partition_value(text, field.type)
+        except (CorruptLogError, UnsupportedFeatureError) as error:
+            raise in_file(error, field.name, path) from error
+        if isinstance(value, str):
+            return value.ljust(self._lengths[field.name])
+        return _NAN if value != value else value  # noqa: PLR0124  only NaN differs from itself
+
+
+def _char_length(field: StructField) -> int:
+    """Return the length of a column of the type char(n), or 0 for any other type."""
+    try:
+        bounded = bounded_type(field)
+    except UnsupportedFeatureError:
+        return 0
+    return bounded.length if isinstance(bounded, CharType) else 0

@@ -1,0 +1,339 @@
+"""A DataFrame over the files of a snapshot, never over a directory listing.
+
+- Partition values come from the log, not from directory names. If all files of each directory share their values, the
+  relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
+- Files with deletion vectors form a relation of their own, which is joined with the deleted rows. All other files are
+  scanned directly.
+- Relations use the physical names of the files, results the logical names of the table. A table may have a column of
+  any name, even `_metadata`, so the names of helper columns are chosen to be unused.
+- The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
+  The sizes of other files come from the log.
+
+Protocol: Add File and Remove File (directories have no meaning); Deletion Vectors; Column Mapping.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
+
+from deltalite.errors import CorruptDataFileError
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.columns.partition_columns import (
+    Texts,
+    partition_fields,
+    partition_texts,
+    typed_values,
+    with_typed_columns,
+)
+from deltalite.spark.columns.presenting import file_schema, presented, read_settings
+from deltalite.spark.columns.text_lengths import pads_on_read
+from deltalite.spark.columns.types import to_spark, with_char_types
+from deltalite.spark.hadoop.files import HadoopFiles
+from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.runtime.errors import reading_table
+from deltalite.spark.scan.listed_files import listed_file, one_of_each_place, spellings
+from deltalite.spark.scan.native_relation import (
+    READ_OPTIONS,
+    ListedFile,
+    ListedPartition,
+    NativeRelationError,
+    native_relation,
+)
+from deltalite.spark.scan.row_selection import RowSelection, live_rows, selected, words_of
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def scan(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, is_exact: bool = False
+) -> DataFrame:
+    """Return the rows of `files` (by default all active files) with the columns of the table, in their order.
+
+    See `scan_rows` for `is_exact`.
+
+    Raises:
+        CorruptDataFileError: a deletion vector cannot be read.
+        CorruptLogError: a partition value does not fit the type of its column.
+        UnsupportedStorageError: a file lies on a storage that Spark does not reach.
+    """
+    files = snapshot.files if files is None else files
+    rows = live_rows(snapshot.store, files)
+    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows, is_exact=is_exact)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressedRows:
+    """Rows with their addresses: after the table's columns, the file as Spark spells it and the row's position.
+
+    `numbers` maps the spelling of each file to its number in `files`.
+    """
+
+    frame: DataFrame
+    files: pa.Table
+    numbers: Mapping[str, int]
+
+    def by_path(self, found: Mapping[str, _T]) -> dict[str, _T]:
+        """Return the values by the path of each file in the log instead of Spark's spelling."""
+        paths = self.files["path"]
+        return {paths[self.numbers[file]].as_py(): own for file, own in found.items()}
+
+
+def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
+    """Return the live rows of `files` with their addresses in the columns `file` and `row`.
+
+    No file may be listed twice. The scan is exact, because the caller changes the rows. Raises the errors of `scan`.
+    """
+    numbers: dict[str, int] = {}
+    frame = scan_rows(
+        spark,
+        snapshot.store.root,
+        snapshot.table_schema,
+        files,
+        rows=live_rows(snapshot.store, files),
+        address=_Address(file=file, row=row, numbers=numbers),
+        is_exact=True,
+    )
+    return AddressedRows(frame=frame, files=files, numbers=numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Address:
+    """The names of the address columns; `scan_rows` fills `numbers` with the number of each file by its spelling."""
+
+    file: str
+    row: str
+    numbers: dict[str, int]
+
+
+def scan_rows(
+    spark: SparkSession,
+    root: str,
+    table: TableSchema,
+    files: pa.Table,
+    *,
+    rows: Mapping[int, RowSelection],
+    by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
+    address: _Address | None = None,
+    is_exact: bool = False,
+) -> DataFrame:
+    """Return the selected rows of `files` with the columns of the table, in their order.
+
+    Args:
+        spark: the session.
+        root: the table's address.
+        table: the schema to read the files with.
+        files: a table with the columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
+        rows: the selected rows of each file, by its number in `files`; all rows of a file that is missing here.
+        by_file: columns to add after the table's, with one value for each file.
+        address: two columns to add at the end; see `scan_addressed`.
+        is_exact: whether filters must return every matching row; Spark's pushed-down filters can miss floating-point
+            values.
+
+    Raises: as `scan`.
+    """
+    by_file = by_file or {}
+    parts: dict[bool | None, list[int]] = {None: [], False: [], True: []}
+    for row in range(files.num_rows):
+        parts[rows[row].only if row in rows else None].append(row)
+    frames = []
+    for only, chosen in parts.items():
+        # The second entry of a file, with other rows or other values, goes into a relation of its own.
+        for some in _without_repetition(files["path"], chosen):
+            at = pa.array(some, pa.int64())
+            extra = {name: values.take(at) for name, values in by_file.items()}
+            own = files if len(some) == files.num_rows else files.take(at)
+            part = _Part(spark, root, table, own, extra, is_exact=is_exact)
+            positions = None if only is None else [rows[row].positions for row in some]
+            frames.append(part.rows(positions, only=bool(only), address=address))
+            if address is not None:
+                address.numbers.update(zip(part.spelled, some, strict=True))
+    if not frames:
+        return _empty(spark, table, by_file, address)
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionAll(frame)
+    return result
+
+
+class _Part:
+    """The files of one relation, with their real names and partition values."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        table: TableSchema,
+        files: pa.Table,
+        by_file: Mapping[str, pa.Array | pa.ChunkedArray],
+        *,
+        is_exact: bool,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._settings = read_settings(table, is_exact=is_exact)
+        self._root_uri = spark_uri(root)
+        self._fields = partition_fields(table)
+        self._texts = partition_texts(files, self._fields)
+        self._by_file = by_file
+        paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
+        self._listed = [
+            listed_file(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)
+        ]
+        for uri in one_of_each_place(self._listed):
+            HadoopFiles(spark, uri)  # raises an error that names a storage without a file system
+        self.spelled: Sequence[str] = ()  # the files as Spark spells them; `rows` sets it if it needs it
+
+    def rows(
+        self, positions: Sequence[pa.Int64Array] | None, *, only: bool, address: _Address | None = None
+    ) -> DataFrame:
+        """Return all rows, or those not at the `positions` of each file; with `only`, those at the positions."""
+        relation, has_values = self._relation()
+        wanted = presented(self._table, pads=pads_on_read(self._spark))
+        looks_up = bool(self._by_file) or not has_values
+        if positions is None and not looks_up and address is None:
+            return self._of_session(relation.select(*wanted))
+        spelled = self.spelled = spellings(relation, self._listed)
+        file, position = self._own_name("uri"), self._own_name("position")
+        metadata = relation.metadataColumn("_metadata")
+        found = relation.withColumn(file, metadata.getField("file_path"))
+        if positions is not None or address is not None:
+            found = found.withColumn(position, metadata.getField("row_index"))
+        if positions is not None:
+            words = words_of(list(zip(spelled, positions, strict=True)))
+            names = {name: self._own_name(name) for name in ("file", "word", "bits")}
+            found = selected(found, named(file), named(position), words, only=only, names=names)
+        if looks_up:
+            found, extra = self._looked_up(found, file, spelled, with_values=not has_values)
+            wanted += extra
+        if address is not None:
+            wanted += [named(file).alias(address.file), named(position).alias(address.row)]
+        return self._of_session(found.select(*wanted))
+
+    def _of_session(self, frame: DataFrame) -> DataFrame:
+        """Return the same rows as a frame of the user's session, so that its views can be used."""
+        if frame.sparkSession is self._spark:
+            return frame
+        return self._spark.createDataFrame([], frame.schema).unionAll(frame)
+
+    def _own_name(self, stem: str) -> str:
+        return unused_name(self._table.physical, stem)
+
+    def _relation(self) -> tuple[DataFrame, bool]:
+        """Return the relation over the files, and whether it includes the partition columns."""
+        partitions = self._partitions_by_directory()
+        schema = file_schema(self._table)
+        values = None
+        if partitions and self._fields:
+            values = typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields)
+        try:
+            frame = native_relation(
+                self._spark,
+                root_uri=self._root_uri,
+                files=self._listed,
+                data_schema=schema,
+                partitions=partitions or [],
+                partition_values=values,
+                settings=self._settings,
+            )
+        except NativeRelationError as error:
+            _log.warning("Reading through Spark's public API, which is slower: %s.", error)
+            with reading_table(self._root_uri):
+                relation = public_relation(self._spark, self._listed, schema, self._settings)
+            return relation, not self._fields
+        return frame, not self._fields or values is not None
+
+    def _looked_up(
+        self, relation: DataFrame, file: str, spelled: Sequence[str], *, with_values: bool
+    ) -> tuple[DataFrame, list[Column]]:
+        """Join the rows with the values of their file: `by_file` columns, and partition values if `with_values`."""
+        fields = self._fields if with_values else {}
+        key = self._own_name("key")
+        extra = {name: self._own_name(f"extra{n}") for n, name in enumerate(self._by_file)}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {key: pa.array(spelled, pa.string())}
+        columns |= {own: self._by_file[name] for name, own in extra.items()}
+        for n, f in enumerate(fields.values()):
+            columns[f.name] = pa.array([texts[n] for texts in self._texts], pa.string())
+        lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), fields)
+        found = relation.join(F.broadcast(lookup), named(file) == named(key))
+        return found, [named(own).alias(name) for name, own in extra.items()]
+
+    def _partitions_by_directory(self) -> list[ListedPartition] | None:
+        """Return the partition values of each directory, or None if files of one directory differ in them."""
+        if not self._fields:
+            return []
+        found: dict[str, Texts] = {}
+        for listed, texts in zip(self._listed, self._texts, strict=True):
+            if found.setdefault(listed.directory_uri, texts) != texts:
+                return None
+        return [ListedPartition(directory_uri=d, values=v) for d, v in found.items()]
+
+
+def public_relation(
+    spark: SparkSession,
+    files: Sequence[ListedFile],
+    schema: spark_types.StructType,
+    settings: Mapping[str, str],
+) -> DataFrame:
+    """Read the data columns of the files with Spark's public reader, which requests the status of each file.
+
+    If there are `settings`, the frame belongs to a new session, because they must hold when the rows are read.
+
+    Raises:
+        CorruptDataFileError: the public reader ignores a file because of its name.
+    """
+    for file in files:
+        if file.is_hidden:
+            raise CorruptDataFileError(
+                f"The log names the data file {file.uri!r}, and Spark ignores files whose names begin with '_' or '.'.",
+                remedy="Read the table without Spark, or rewrite it with the engine that wrote it.",
+            )
+    session = spark.newSession() if settings else spark
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    reader = session.read.schema(schema).options(recursiveFileLookup="true", **READ_OPTIONS)
+    return reader.parquet(*[glob_escaped(file.uri) for file in files])
+
+
+def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[list[int]]:
+    """Split the rows into groups without a repeated path. There is nearly always one group."""
+    if not rows:
+        return []
+    chosen = paths.take(pa.array(rows, pa.int64()))
+    if pc.count_distinct(chosen).as_py() == len(rows):
+        return [list(rows)]
+    groups: list[list[int]] = []
+    seen: Counter[str] = Counter()
+    for row, path in zip(rows, chosen.to_pylist(), strict=True):
+        if seen[path] == len(groups):
+            groups.append([])
+        groups[seen[path]].append(row)
+        seen[path] += 1
+    return groups
+
+
+def _empty(
+    spark: SparkSession,
+    table: TableSchema,
+    by_file: Mapping[str, pa.Array | pa.ChunkedArray],
+    address: _Address | None,
+) -> DataFrame:
+    schema = with_char_types(to_spark(table.logical), table.logical)
+    if by_file:
+        extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
+        schema = spark_types.StructType([*schema.fields, *extra.schema.fields])
+    if address is not None:
+        schema = schema.add(address.file, spark_types.StringType()).add(address.row, spark_types.LongType())
+    return spark.createDataFrame([], schema)

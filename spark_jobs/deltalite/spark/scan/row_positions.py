@@ -1,0 +1,40 @@
+"""Row positions, collected to the driver as bitmaps, one file after the other.
+
+Spark builds bitmaps of 32,768 positions each. So the transferred size is at most an eighth of a byte per row of a file,
+however many rows are marked. The driver holds the files of one partition at a time. Executors run no Python.
+Protocol: Deletion Vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.spark.columns.names import named
+
+# The bucket size of `bitmap_construct_agg`. Its buckets and positions start at 1.
+_BUCKET = 32_768
+
+
+def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[str, pa.Int64Array]]:
+    """Yield each file with the positions (from 0, strictly increasing) of its rows. Repeated rows count once."""
+    at = named(row) + 1
+    bitmaps = (
+        rows.groupBy(named(file).alias("file"), F.bitmap_bucket_number(at).alias("bucket"))
+        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(at)).alias("bits"))
+        .repartition("file")
+        .sortWithinPartitions("file", "bucket")
+    )
+    for name, buckets in groupby(bitmaps.toLocalIterator(), key=lambda found: found["file"]):
+        yield name, pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _BUCKET) for b in buckets])
+
+
+def _positions(bits: bytearray, first: int) -> pa.Int64Array:
+    """Return the positions of the set bits; the lowest bit of the first byte has the position `first`."""
+    flags = pa.Array.from_buffers(pa.bool_(), _BUCKET, [None, pa.py_buffer(bytes(bits))])
+    return pc.add(pc.indices_nonzero(flags).cast(pa.int64()), first)

@@ -1,0 +1,111 @@
+"""Values for columns that the rows lack: a default, or an expression over the other columns.
+
+Both are computed while the rows are written. If the rows have a generated column, its values are compared with the
+expression. A default applies only to rows without the column; an explicit NULL stays. Protocol: Generated Columns,
+Default Columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from deltalite.protocol.column_rules import ColumnRules
+from deltalite.protocol.schema import StructType
+from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.columns.guards import Guard
+from deltalite.spark.columns.names import named
+from deltalite.spark.columns.text_lengths import fitted
+from deltalite.spark.expressions.sql import Expressions, of_the_request, of_the_table
+
+
+def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
+    """Convert the rows of `frame` from the schema `have` to `want`, with values for missing columns.
+
+    Texts of the types char(n) and varchar(n) are fitted to their lengths.
+
+    Raises:
+        UnsupportedFeatureError: the expression of a column cannot be computed.
+    """
+    rows = conformed(frame, have, want)
+    lacking = [field for field in want if have.find(field.name) is None]
+    made = {}
+    for field in lacking:
+        if field.name in rules.defaults:
+            text = rules.defaults[field.name]
+            nothing = Expressions.of_table(frame.sparkSession, StructType(()))
+            failure = of_the_table(f"default of the column '{field.name}'", text)
+            made[field.name], _ = nothing.value(text, field.type, failure, varies=True)
+    rows = fitted(_with(rows, want, made), want)
+    generated = generated_columns(frame.sparkSession, want, rules)
+    return _with(rows, want, {f.name: generated[f.name] for f in lacking if f.name in generated})
+
+
+def rule_guards(
+    spark: SparkSession, have: StructType, want: StructType, rules: ColumnRules, *, asked: Container[str]
+) -> list[Guard]:
+    """Return guards for invariants, CHECK constraints, and the generated columns that the rows have.
+
+    Args:
+        spark: the session.
+        have: the schema of the incoming rows.
+        want: the table's schema.
+        rules: the table's rules.
+        asked: the keys of the properties that the request sets.
+
+    Raises:
+        UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
+    """
+    if not rules.conditions and not rules.generated:
+        return []
+    expressions = Expressions.of_table(spark, want)
+    guards = []
+    for rule in rules.conditions:
+        failure = of_the_request if rule.property_key in asked else of_the_table
+        guards.append(
+            Guard(
+                condition=expressions.condition(rule.expression, failure(rule.name, rule.expression)),
+                rule=f"the {rule.name} is ({rule.expression}), and must be TRUE",
+                remedy="Filter or correct such rows.",
+            )
+        )
+    for name, column in generated_columns(spark, want, rules).items():
+        if have.find(name) is not None:
+            guards.append(
+                Guard(
+                    condition=named(name).eqNullSafe(column),
+                    rule=f"the column '{name}' is generated as ({rules.generated[name]}), and must be equal to that",
+                    remedy="Leave the column out: it is computed.",
+                )
+            )
+    return guards
+
+
+def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules) -> dict[str, Column]:
+    """Return the generated columns by name, computed from the other columns of `want` and cast to their types.
+
+    Raises:
+        UnsupportedFeatureError: an expression cannot be computed.
+    """
+    found: dict[str, Column] = {}
+    if not rules.generated:
+        return found
+    expressions = Expressions.of_table(spark, want)
+    others = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
+    for field in want:
+        text = rules.generated.get(field.name)
+        if text is None:
+            continue
+        failure = of_the_table(f"generation expression of the column '{field.name}'", text)
+        value, read = expressions.value(text, field.type, failure, varies=False)
+        if read & others:
+            raise failure(f"it reads columns that are made too: {', '.join(sorted(read & others))}.")
+        found[field.name] = value
+    return found
+
+
+def _with(rows: DataFrame, want: StructType, made: Mapping[str, Column]) -> DataFrame:
+    if not made:
+        return rows
+    return rows.select(*[made[f.name].alias(f.name) if f.name in made else named(f.name) for f in want])

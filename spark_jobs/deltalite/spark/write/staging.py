@@ -1,0 +1,346 @@
+"""Writes rows into data files that no version of the table refers to yet.
+
+- Spark writes into a new directory below the table. Only this directory is listed, never the table.
+- If a rename is cheap, the name of the directory begins with `_`, so that no engine reads it as data. `publish` renames
+  the files to the usual layout. On an object store the name is a short random prefix, and the files stay there.
+- The end of the block removes uncommitted files. A killed process leaves them to a vacuum.
+- Spark converts partition values to text before they become directory names, so that the log gets exactly the text that
+  Delta requires. `long_values` handles values that cannot be directory names.
+
+Protocol: Data Files, Partition Value Serialization.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import string
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Self
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.file_names import STAGING_DIR
+from deltalite.protocol.paths import partition_values_of_dir
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType
+from deltalite.spark.columns.guards import Guard, guarded, violation
+from deltalite.spark.columns.names import named, quoted
+from deltalite.spark.columns.stored_columns import stored_columns
+from deltalite.spark.hadoop.folders import TableFolder
+from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
+from deltalite.spark.runtime.session import settings
+from deltalite.spark.write.direct_write import MANIFEST, MANIFEST_DIR, DirectWriteError, manifest_uris, write_directly
+from deltalite.spark.write.long_values import folder_text, long_values
+
+# The folder of task attempts of Hadoop's committer. An attempt that outlived its job may still write there.
+_ATTEMPTS_DIR = "_temporary"
+_FORMAT_SETTINGS = {
+    # INT96, Spark's default, is deprecated and has no statistics. The protocol requires 64-bit microseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+_OPTIMIZE_SETTINGS = {
+    # Adaptive execution does the rebalancing; the session may have switched it off.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
+}
+# By default (0) Spark sorts the rows of each task by partition, even if they all belong to one partition.
+_OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
+# Spark's committers put the number of the task at the start of a file name.
+_OF_TASK = re.compile(r"part-(\d+)-")
+_RANDOM_PREFIX_LENGTH = 2
+# Long enough that no two writes use the same folder.
+_OWN_PREFIX_LENGTH = 8
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """A written file. `name` is its decoded path relative to the table's root; values are spelled as in the log.
+
+    `folder` is the target folder in the table: empty, or a name that ends with `/`.
+    """
+
+    name: str
+    size_bytes: int
+    modified_ms: int
+    partition_values: Mapping[str, str | None]
+    folder: str = ""
+
+    @property
+    def task(self) -> int | None:
+        """The number of the Spark task that wrote the file; known only before the file is moved."""
+        found = _OF_TASK.match(self.name.rpartition("/")[2])
+        return None if found is None else int(found[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLayout:
+    """The layout of data files. `partition_columns` has the physical names.
+
+    `open_files` is the most files that a task writes at once; with it Spark need not sort the rows. `row_group_bytes`
+    is the approximate size of a row group; by default Spark's.
+    """
+
+    partition_columns: Sequence[str]
+    max_records_per_file: int | None = None
+    optimize: bool = False
+    random_prefixes: bool = False
+    open_files: int | None = None
+    row_group_bytes: int | None = None
+
+
+class StagedWrite:
+    """The files of one operation, from the Spark task to the commit.
+
+    Use it as a context manager. The end of the block without `keep()` removes every file that was written.
+    """
+
+    def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
+        self._folder = folder
+        self._layout = layout
+        self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
+        self._made = folder.missing()
+        self._prefixes: list[str] = []  # folders of files that are not moved
+        self._staged: set[str] = set()
+        self._published: list[str] = []
+        self._keeps_files = False
+        self._keeps_staging = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        folder = self._folder
+        if not self._keeps_staging:
+            folder.remove_tree(self._staging)
+            folder.remove_if_empty(STAGING_DIR)
+        if self._keeps_files:
+            for name in self._staged.difference(self._published):
+                folder.remove(name)
+            return
+        for prefix in self._prefixes:
+            folder.remove_tree(prefix)
+        if not folder.renames:
+            return
+        for name in self._published:
+            folder.remove(name)
+            for parent in PurePosixPath(name).parents[:-1]:
+                folder.remove_if_empty(str(parent))
+        if self._made:
+            folder.remove_if_empty("_delta_log")
+        for made in self._made:
+            folder.remove_if_empty(made)
+
+    def keep(self) -> None:
+        """Keep the files, because they are committed."""
+        self._keeps_files = True
+
+    def leave(self) -> None:
+        """Keep all files, because it is unknown whether they are committed. A killed process leaves the same state."""
+        self._keeps_files = self._keeps_staging = True
+        self._staged.clear()
+
+    def write(
+        self,
+        frame: DataFrame,
+        table: TableSchema,
+        guards: Sequence[Guard],
+        *,
+        folder: str = "",
+        known_values: Iterable[str] = (),
+    ) -> list[DataFile]:
+        """Write the rows if all of them pass the guards. Files without rows are not in the result.
+
+        Args:
+            frame: the rows, with the table's logical columns. Only the guards use additional columns.
+            table: the schema to write with.
+            guards: the checks of each row.
+            folder: the target folder in the table: empty, or a name that ends with `/`.
+            known_values: known partition values, which save a second read of the rows for values that are too long for
+                a folder name.
+
+        Raises:
+            ConstraintViolationError: a row breaks a guard.
+            SourceError: a row cannot be computed, or a second computation returns other rows.
+            StoragePermissionError, StorageError: the table's folder cannot be written.
+        """
+        # Creating the staging folder first gives a short error if the table's folder is not writable. After a killed
+        # write, it shows that the other files are leftovers of this library (`foreign_entry`).
+        self._folder.make(self._staging)
+        if self._folder.renames:
+            target = f"{self._staging}/{uuid.uuid4()}"
+        else:
+            target = f"{folder}{_random_name(_OWN_PREFIX_LENGTH)}"
+            self._prefixes.append(target)
+        with settings(frame.sparkSession, _settings(table, self._layout)):
+            passed = guarded(frame, guards, table.logical.names).select(*stored_columns(table))
+            texts = _partition_texts(table.physical, self._layout)
+            rows = _laid_out(passed, table.physical, texts, self._layout)
+            try:
+                written = self._write(rows, target)
+                called = {value for file in written for value in file.partition_values.values()}
+                values = long_values(called, passed, texts, known_values)
+            except SPARK_ERRORS as error:
+                if (typed := violation(error, guards) or data_error(error)) is None:
+                    raise
+                raise typed from error
+        if not self._folder.renames:
+            self._staged.update(file.name for file in written)
+        return [
+            replace(
+                file,
+                folder=folder,
+                partition_values={name: values.get(v or "", v) for name, v in file.partition_values.items()},
+            )
+            for file in written
+        ]
+
+    def withdraw(self, names: Collection[str]) -> None:
+        """Remove some published files that will not be committed."""
+        for name in names:
+            self._folder.remove(name)
+        self._published = [name for name in self._published if name not in names]
+
+    def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
+        """Move staged files to their final places in the table."""
+        if self._folder.renames:
+            return [self._moved(file) for file in files]
+        self._published += [file.name for file in files]
+        return list(files)
+
+    def _write(self, rows: DataFrame, target: str) -> list[DataFile]:
+        uri = f"{self._folder.uri}/{target}"
+        options = {}
+        if self._layout.max_records_per_file is not None:
+            options["maxRecordsPerFile"] = str(self._layout.max_records_per_file)
+        if self._layout.row_group_bytes is not None:
+            options["parquet.block.size"] = str(self._layout.row_group_bytes)
+        if not self._folder.renames:
+            try:
+                write_directly(rows, uri, partition_columns=self._layout.partition_columns, options=options)
+                return self._in_manifest(target)
+            except DirectWriteError as error:
+                _log.warning("Writing through Spark's public API, which copies each file: %s.", error)
+                self._folder.remove_tree(target)
+        writer = rows.write.options(**options).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        if self._layout.partition_columns:
+            writer = writer.partitionBy(*self._layout.partition_columns)
+        writer.parquet(uri)
+        return self._listed(target)
+
+    def _in_manifest(self, target: str) -> list[DataFile]:
+        """Return the files of successful tasks, and remove the files of failed ones."""
+        manifest = self._folder.read(f"{target}/{MANIFEST}")
+        if manifest is None:
+            raise DirectWriteError("Spark's sink left no manifest")
+        self._folder.remove_tree(f"{target}/{MANIFEST_DIR}")
+        names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in manifest_uris(manifest)}
+        found = {file.name: file for file in self._listed(target)}
+        for stray in found.keys() - names:
+            self._folder.remove(stray)
+        missing = names - found.keys()
+        if missing:
+            raise DirectWriteError(f"Spark's sink names files that are not there, such as {min(missing)}")
+        return [found[name] for name in sorted(names)]
+
+    def _moved(self, file: DataFile) -> DataFile:
+        inside = file.name.split("/", 3)[3]
+        base = inside.rpartition("/")[2]
+        placed = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_own_name(base)}" if self._layout.random_prefixes else inside
+        name = file.folder + placed
+        self._folder.rename(file.name, name)
+        self._published.append(name)
+        return replace(file, name=name)
+
+    def _listed(self, target: str) -> list[DataFile]:
+        found = []
+        for stored in self._folder.files_below(target, but_not_in=_ATTEMPTS_DIR):
+            directory, _, base = stored.name.removeprefix(f"{target}/").rpartition("/")
+            if base.endswith(".parquet") and not base.startswith((".", "_")):
+                found.append(
+                    DataFile(
+                        name=stored.name,
+                        size_bytes=stored.size_bytes,
+                        modified_ms=stored.modified_ms,
+                        partition_values=partition_values_of_dir(directory),
+                    )
+                )
+        return found
+
+
+def _own_name(base: str) -> str:
+    """Return a unique file name. A Spark task uses the same file name in each directory that it writes."""
+    return f"part-{uuid.uuid4()}.{base.partition('.')[2]}"
+
+
+def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
+    # Rows read from a table with column mapping carry its field ids, which are wrong in another table.
+    ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
+    open_files = {} if layout.open_files is None else {_OPEN_FILES_SETTING: str(layout.open_files)}
+    return _FORMAT_SETTINGS | ids | open_files | (_OPTIMIZE_SETTINGS if layout.optimize else {})
+
+
+def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Column]:
+    """Return the partition columns as the text of the log."""
+    return {f.name: partition_text(named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
+
+
+def _laid_out(frame: DataFrame, schema: StructType, texts: Mapping[str, Column], layout: WriteLayout) -> DataFrame:
+    """Return the rows to write: partition columns as folder names, and rows rebalanced if the layout asks for it."""
+    folders = {name: folder_text(text, name).alias(name) for name, text in texts.items()}
+    rows = frame.select(*[folders.get(f.name, named(f.name)) for f in schema])
+    if not layout.optimize:
+        return rows
+    if not layout.partition_columns:
+        return rows.hint("rebalance")
+    return rows.hint("rebalance", *[F.col(quoted(c)) for c in layout.partition_columns])
+
+
+def partition_text(column: Column, data_type: DataType) -> Column:
+    """Return a partition value as the text of the log. Protocol: Partition Value Serialization."""
+    match data_type:
+        case PrimitiveType("timestamp"):
+            moment = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
+            utc = F.timestamp_add("MICROSECOND", F.unix_micros(column), moment)
+            return F.concat(_zoneless_text(utc, between="T"), F.lit("Z"))
+        case PrimitiveType("timestamp_ntz"):
+            return _zoneless_text(column, between=" ")
+        case _:
+            return column.cast("string")
+
+
+def _zoneless_text(column: Column, *, between: str) -> Column:
+    """Return text such as `2026-01-01 00:00:00.000000`.
+
+    `date_format` would use the session's time zone, in which some hours occur twice or never.
+    """
+    text = column.cast("string")  # years above 9999 or below 1 are longer
+    day, clock = F.substring_index(text, " ", 1), F.substring_index(text, " ", -1)
+    fraction = F.rpad(F.substring(clock, 10, 6), 6, "0")
+    return F.concat(day, F.lit(between), F.substring(clock, 1, 8), F.lit("."), fraction)
+
+
+def foreign_entry(folder: TableFolder) -> str | None:
+    """Return a visible file or folder below the root that a table without commits cannot have, or None.
+
+    If there is a staging folder, the other entries are leftovers of a write that was killed before its commit.
+    """
+    names = folder.names()
+    if STAGING_DIR in names:
+        return None
+    return next((name for name in names if not name.startswith(("_", "."))), None)
+
+
+def _random_name(length: int) -> str:
+    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(length))
