@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 LOG = "_delta_log/"
+_SCHEME_AND_HOST = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?|//[^/]+)?")
 _COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
 _CHECKPOINT = re.compile(
     r"_delta_log/(\d{20})\.checkpoint(?:\.(?:(\d{10})\.(\d{10})|([0-9a-fA-F-]{36})))?\.(?:parquet|json)"
@@ -206,7 +207,7 @@ def _key(kind: str, body: dict[str, Any]) -> tuple[Any, ...]:
         path, vector = body.get("path"), body.get("deletionVector")
         if not isinstance(path, str) or not isinstance(vector, dict | None):
             raise UnreadableError("a file without a path")
-        path = unquote(path)
+        path = unquote(_without_dots(path))
         path = "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:/") else path
         parts = [vector.get(k) for k in ("storageType", "pathOrInlineDv", "offset")] if vector else []
         if any(isinstance(part, dict | list) for part in parts):
@@ -245,3 +246,16 @@ def _value(value: Any, wanted: Any) -> Any:
     if not all(isinstance(item, str) or (item is None and isinstance(value, dict)) for item in items):
         raise UnreadableError("not texts")
     return value
+
+
+def _without_dots(path: str) -> str:
+    """Remove empty segments, `.` and `x/..`, as Hadoop does with a path of the log before it uses it."""
+    place = _SCHEME_AND_HOST.match(path)[0]
+    rest = path[len(place) :]
+    rest = re.sub("/{2,}", "/", rest)
+    before = None
+    while before != rest:
+        before = rest
+        rest = re.sub(r"(^|/)\.(?:/|$)", r"\1", rest, count=1)
+        rest = re.sub(r"(^|/)(?!\.\./)[^/]+/\.\.(?:/|$)", r"\1", rest, count=1)
+    return place + rest
