@@ -18,17 +18,17 @@ campaign() { # a family's name, then the arguments for pytest
 }
 
 shopt -s nullglob
-random=(tests/unit/test_fuzz_*.py tests/unit/test_row_model.py tests/unit/test_skipping_properties.py)
-golden=(tests/unit/test_*golden*.py tests/unit/*/test_golden.py tests/spark/test_*golden*.py
-    tests/spark/test_distributed_replay.py)
+random=(tests/unit/test_fuzz_*.py tests/unit/test_row_model.py tests/unit/columnar/test_skipping_properties.py)
+mapfile -t golden < <(find tests/unit tests/spark -name 'test_*golden.py' | sort)
+golden+=(tests/spark/large_tables/test_distributed_replay.py)
+races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.py)
 
 DELTALITE_FUZZ="$FACTOR" campaign random-examples "${random[@]}"
 campaign golden-tables "${golden[@]}"
-campaign kills-and-races tests/faults tests/spark/test_merges_at_once.py tests/spark/test_rows_by_model.py
+campaign kills-and-races tests/faults "${races[@]}"
 campaign other-engines tests/interop tests/storage
 campaign airflow tests/airflow tests/examples tests/system tests/demo
 campaign everything-else tests --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
     --ignore tests/examples --ignore tests/system --ignore tests/demo \
-    $(printf -- '--ignore %s ' "${random[@]}" "${golden[@]}" \
-        tests/spark/test_merges_at_once.py tests/spark/test_rows_by_model.py)
+    $(printf -- '--ignore %s ' "${random[@]}" "${golden[@]}" "${races[@]}")
 exit "$failed"

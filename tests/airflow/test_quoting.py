@@ -1,4 +1,4 @@
-"""The filters keep untrusted values from becoming SQL. tests/spark/test_quoting.py checks them with Spark's parser."""
+"""The filters keep untrusted values from becoming SQL. tests/spark/reader/test_quoting.py uses Spark's parser."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.properties import HOUR_MS
 from tests.support.table_history import TableHistory
 from tests.support.tables import commit, everything
-from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run, short
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run, short
 
 
 def test_a_removed_file_goes_when_the_retention_has_passed_since_its_removal(history):

@@ -8,7 +8,7 @@ import pytest
 
 from deltalite.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.requests import Source
-from tests.spark.test_write_column_rules import empty_table, field, refused
+from tests.spark.write.test_column_rules import empty_table, field, refused
 from tests.support.tables import commit, put, rows, spark_rows
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
 from deltalite.protocol.schema import parse_type
 from deltalite.spark.columns.text_values import text_value
-from tests.spark.test_merge_rules import ON, marks, ruled_table
+from tests.spark.merge.test_rules import ON, marks, ruled_table
 from tests.support.merging import merge_into
 from tests.support.tables import put, update_rows
 from tests.support.tables import rows as rows_of

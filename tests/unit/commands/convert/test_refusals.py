@@ -12,7 +12,7 @@ from deltalite.errors import (
     UnsupportedFeatureError,
 )
 from deltalite.requests import ConvertRequest
-from tests.unit.convert.converting import assert_untouched, converted, put
+from tests.unit.commands.convert.converting import assert_untouched, converted, put
 
 
 def empty(folder):

@@ -16,7 +16,7 @@ from deltalite.inspection.verify import verify
 from deltalite.protocol.features import supported_features
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.unit.convert.converting import assert_untouched, by_delta_rs, converted, put, rows, stats
+from tests.unit.commands.convert.converting import assert_untouched, by_delta_rs, converted, put, rows, stats
 
 
 def test_files_that_were_written_over_time_become_one_schema(folder):

@@ -10,7 +10,7 @@ from deltalite.protocol.identity_columns import IdentityColumn, identity_columns
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import Stands, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
-from tests.unit.test_features import legacy, named
+from tests.unit.protocol.test_features import legacy, named
 
 MOST = 2**63 - 1
 

@@ -14,7 +14,7 @@ from deltalite.errors import (
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit
-from tests.unit.convert.converting import by_delta_rs, converted, put, rows, stats
+from tests.unit.commands.convert.converting import by_delta_rs, converted, put, rows, stats
 
 
 def test_folders_give_partition_values_of_the_types_that_are_asked_for(folder):

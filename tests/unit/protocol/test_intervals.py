@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.protocol.intervals import parse_interval_ms
-from tests.unit.interval_spellings import SPELLINGS
+from tests.unit.protocol.interval_spellings import SPELLINGS
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [(t, ms) for t, ms in SPELLINGS.items() if ms is not None])

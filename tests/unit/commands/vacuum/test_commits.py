@@ -24,7 +24,7 @@ from deltalite.upkeep.vacuum import full_plan
 from deltalite.upkeep.vacuum_rules import retention_of
 from tests.support.table_history import DAYS
 from tests.support.tables import commit, everything
-from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run
 
 
 @pytest.mark.smoke

@@ -11,7 +11,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
 from deltalite.protocol.features import supported_features
 from tests.unit.builders import metadata
-from tests.unit.test_features import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, named, with_field
+from tests.unit.protocol.test_features import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, named, with_field
 
 BASE = ("appendOnly", "invariants")
 CHECKED = metadata({"delta.constraints.positive": "id > 0"})

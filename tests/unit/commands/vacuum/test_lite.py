@@ -12,7 +12,7 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import LAST_VACUUM, commit_name
 from tests.support.tables import everything
-from tests.unit.vacuum.vacuuming import OLD_H, gone, put, run
+from tests.unit.commands.vacuum.vacuuming import OLD_H, gone, put, run
 
 
 def test_a_lite_vacuum_deletes_what_commits_removed_since_the_last_one(history):

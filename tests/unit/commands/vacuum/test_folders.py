@@ -17,7 +17,7 @@ from deltalite.requests import VacuumRequest
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.trees import Deletion
 from tests.support.table_history import DAYS, TableHistory
-from tests.unit.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, put, run, short
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, put, run, short
 
 
 def test_hidden_names_stay_but_for_what_the_reference_sweeps(history):

@@ -10,7 +10,7 @@ from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.column_rules import column_rules
 from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
 from tests.unit.builders import SCHEMA, metadata
-from tests.unit.test_features import legacy, named
+from tests.unit.protocol.test_features import legacy, named
 
 LONG = PrimitiveType("long")
 INVARIANT = json.dumps({"expression": {"expression": "a > 3"}})

@@ -21,7 +21,7 @@ from deltalite.installation.packages import STORAGE_CLIENTS, TESTED, check_stora
 from deltalite.installation.spark import installed_pyspark, pyspark_files
 from tests.support.sound import sound_table
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 MEND = "pip install --force-reinstall --no-deps 'pyspark==4.3.0'"
 
 

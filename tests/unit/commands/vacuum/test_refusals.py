@@ -18,7 +18,7 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import LOG_DIR, commit_name
 from deltalite.requests import VacuumRequest
 from tests.support.tables import everything
-from tests.unit.vacuum.vacuuming import named, put
+from tests.unit.commands.vacuum.vacuuming import named, put
 
 
 def _damaged_commit(history):

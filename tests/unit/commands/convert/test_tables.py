@@ -23,7 +23,7 @@ from deltalite.requests import RunIdentity
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit
 from tests.unit.builders import newest
-from tests.unit.convert.converting import RUN, assert_untouched, by_delta_rs, converted, put, rows, stats
+from tests.unit.commands.convert.converting import RUN, assert_untouched, by_delta_rs, converted, put, rows, stats
 
 
 def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):

@@ -20,7 +20,7 @@ from deltalite.errors import (
     SchemaMismatchError,
     SourceError,
 )
-from tests.spark.test_write_column_rules import empty_table, field
+from tests.spark.write.test_column_rules import empty_table, field
 from tests.support.tables import delete_rows, everything, put, rows, spark_rows, update_rows, values
 
 pytestmark = pytest.mark.spark

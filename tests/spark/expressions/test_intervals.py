@@ -5,7 +5,7 @@ from __future__ import annotations
 from py4j.java_gateway import get_field
 from pyspark.errors import IllegalArgumentException
 
-from tests.unit.interval_spellings import DAY, SPELLINGS
+from tests.unit.protocol.interval_spellings import DAY, SPELLINGS
 
 
 def spark_ms(spark, text: str) -> int | None:

@@ -19,8 +19,8 @@ from deltalite.errors import (
     TableNotFoundError,
 )
 from deltalite.requests import Source
-from tests.spark.test_write_column_rules import empty_table, field, invariant
-from tests.spark.test_write_identity import identity, marks
+from tests.spark.write.test_column_rules import empty_table, field, invariant
+from tests.spark.write.test_identity import identity, marks
 from tests.support.merging import feed, merge_into
 from tests.support.tables import commit, everything, ordered, put, rows, spark_rows, values
 
