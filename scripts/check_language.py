@@ -1,0 +1,98 @@
+"""Checks the words of the project against the tables "Words" and "Openings" and the list "Names" in CONTRIBUTING.md.
+
+It checks each text in backticks: a word anywhere outside CONTRIBUTING.md, an opening at the start of a sentence, a name
+where Python code gives it to a value, an argument or a function. Each finding is one line: file, line, what to write
+instead. The exit code is 1 if there is a finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+RULES = "CONTRIBUTING.md"
+SUFFIXES = frozenset({".py", ".md", ".sh", ".toml", ".yaml"})
+# A sentence begins a line, a comment, a text in quotes, a table cell or a list item, or follows another sentence.
+_SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Patterns with the advice for each, and the names that no code may give."""
+
+    patterns: tuple[tuple[re.Pattern[str], str], ...]
+    names: frozenset[str]
+
+
+def rules_of(page: str) -> Rules:
+    """Read the rules from the text of CONTRIBUTING.md."""
+    patterns = [
+        (re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE), f'"{word}": write "{use}"')
+        for use, word in _pairs(_section(page, "Words"))
+    ]
+    patterns += [
+        (re.compile(_SENTENCE_START + rf"{re.escape(opening)}\b"), f'a sentence opens with "{opening}": {use}')
+        for use, opening in _pairs(_section(page, "Openings"))
+    ]
+    names = re.findall(r"`(\w+)`", _section(page, "Names"))
+    return Rules(patterns=tuple(patterns), names=frozenset(names))
+
+
+def _section(page: str, title: str) -> str:
+    """Return the text below the heading `#### title`, up to the next heading."""
+    match = re.search(rf"^#### {title}\n(.*?)(?=^#)", page, re.MULTILINE | re.DOTALL)
+    if match is None:
+        raise SystemExit(f'{RULES} has no section "#### {title}".')
+    return match[1]
+
+
+def _pairs(table: str) -> Iterator[tuple[str, str]]:
+    """Yield what to write, and the text in backticks instead of which to write it, for each row."""
+    for use, avoid in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
+        for text in re.findall(r"`([^`]+)`", avoid):
+            yield use.strip(), text
+
+
+def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
+    """Yield each finding in a file as one line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, advice in rules.patterns:
+            if pattern.search(line):
+                yield f"{path}:{number}: {advice}"
+    if path.endswith(".py"):
+        for number, name in sorted(set(_given_names(ast.parse(text)))):
+            if name.lstrip("_") in rules.names:
+                yield f'{path}:{number}: the name "{name}" hides its value: name the role'
+
+
+def _given_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield each name that the code gives, with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def main() -> int:
+    """Check the files that git tracks, and print the findings."""
+    rules = rules_of(Path(RULES).read_text(encoding="utf-8"))
+    tracked = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
+    files = [path for path in map(Path, tracked) if path.suffix in SUFFIXES and path.name != RULES and path.is_file()]
+    lines = [line for path in files for line in findings(str(path), path.read_text(encoding="utf-8"), rules)]
+    print("\n".join(lines), end="\n" if lines else "")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
