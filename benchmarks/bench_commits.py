@@ -27,7 +27,7 @@ from deltalite.protocol.actions import AddFile
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
-from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.upkeep.post_commit import after_commit
 
 WRITERS = 16
@@ -54,9 +54,7 @@ def ours(table: str) -> bool:
         stats=json.dumps(stats),
     )
     proposal = Proposal(
-        read_version=base.version,
-        read_protocol=base.protocol,
-        read_metadata=base.metadata,
+        base=BaseState.of(base),
         operation=Operation(name="WRITE"),
         adds=(new,),
     )

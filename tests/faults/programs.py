@@ -27,7 +27,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
 from deltalite.txn.find_run import earlier_result
-from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.merging import merge_into
@@ -52,9 +52,7 @@ def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=
     made = metadata(properties, struct(id="long"))
     removes = base.files if base is not None and replaces else None
     proposal = Proposal(
-        read_version=base.version if base else -1,
-        read_protocol=base.protocol if base else None,
-        read_metadata=base.metadata if base else None,
+        base=BaseState.of(base),
         operation=Operation(name="WRITE", user_metadata=user_metadata(identity, None)),
         protocol=None if base else protocol_for(made),
         metadata=None if base else made,

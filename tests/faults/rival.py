@@ -27,7 +27,7 @@ from deltalite.protocol.actions import AddFile, SetTransaction
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
-from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 
 DAYS = "abcd"
@@ -104,7 +104,7 @@ class Rival:
     def commit(self, app_id, snapshot, said, *, adds=(), removed=None, reads=None, metadata=None, data_change=True):
         gone = [] if removed is None else removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=data_change)
         proposal = Proposal(
-            read_version=snapshot.version, read_protocol=snapshot.protocol, read_metadata=snapshot.metadata,
+            base=BaseState.of(snapshot),
             operation=Operation(name=said["did"].upper(), user_metadata=json.dumps(said)), adds=tuple(adds),
             removes=tuple(gone), reads=reads or ReadSet(), metadata=metadata,
             txn=SetTransaction(app_id=app_id, version=0, last_updated_ms=now_ms()),

@@ -5,6 +5,7 @@ python -m tests.storage.appender <table> <S3A's options as JSON> <name of the fi
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import threading
@@ -15,7 +16,7 @@ from deltalite.protocol.actions import AddFile
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.txn.commit import Committed, commit
-from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 
 
 def append_from_threads(spark, table, first, writers, appends, *, each=lambda: None):
@@ -39,7 +40,7 @@ def append(spark, table, number, appends, each):
             store,
             Proposal(
                 operation=Operation(name="WRITE", user_metadata=f"{number}-{count}"), adds=(add,),
-                read_version=version, read_protocol=base.protocol, read_metadata=base.metadata,
+                base=dataclasses.replace(BaseState.of(base), version=version),
             ),
         )  # fmt: skip
         assert isinstance(done, Committed)

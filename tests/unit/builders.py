@@ -26,7 +26,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.memory import MemoryLogStore
 from deltalite.txn.commit import Committed, DoneByAnotherTry, commit
-from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 NOON_MS = 1_700_000_000_000
 PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
@@ -96,9 +96,10 @@ def proposal(
     def of(kind: type) -> tuple[Any, ...]:
         return tuple(a for a in actions if isinstance(a, kind))
 
+    protocol, table_metadata = rules or (None, None)
     one: Callable[[type], Any] = lambda kind: next(iter(of(kind)), None)
     return Proposal(
-        read_version=read_version,
+        base=BaseState(version=read_version, protocol=protocol, metadata=table_metadata),
         operation=Operation(**{"name": "WRITE", "parameters": {"mode": "Append"}, **operation}),
         adds=of(AddFile),
         removes=of(RemoveFile),
@@ -106,8 +107,6 @@ def proposal(
         metadata=one(Metadata),
         txn=one(SetTransaction),
         reads=reads or ReadSet(),
-        read_protocol=rules[0] if rules else None,
-        read_metadata=rules[1] if rules else None,
     )
 
 

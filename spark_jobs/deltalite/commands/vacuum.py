@@ -32,7 +32,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import readable_store, writable_store
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 from deltalite.upkeep.last_vacuum import advance_last_vacuum
 from deltalite.upkeep.vacuum import Swept, full_plan, lite_plan, protected_since, sweep
@@ -246,9 +246,7 @@ def _check_complete(swept: Swept, table: str) -> None:
 
 def _empty_proposal(base: Snapshot, operation: Operation, txn: SetTransaction | None = None) -> Proposal:
     return Proposal(
+        base=BaseState.of(base),
         operation=operation,
-        read_version=base.version,
-        read_protocol=base.protocol,
-        read_metadata=base.metadata,
         txn=txn,
     )

@@ -74,7 +74,7 @@ def commit(
         CommitStateUnknownError: it is unknown whether the commit is in the log or may still appear there.
         StorageError: storage failed, and the commit is not in the log.
     """
-    _check_base(store, proposal.read_version)
+    _check_base(store, proposal.base.version)
     merger = RowMerger(store)
     try:
         outcome, committed = _put_until_settled(store, proposal, merger, clock_ms, max_attempts, pause)
@@ -99,7 +99,7 @@ def _put_until_settled(
     Returns the outcome and the proposal as committed, which is None if another attempt of the run committed.
     """
     txn_id = str(uuid.uuid4())
-    version = proposal.read_version + 1
+    version = proposal.base.version + 1
     below: Winner | None = None
     earliest = earliest_ms(store, proposal, below)
     for attempt in range(max_attempts):
@@ -208,12 +208,12 @@ def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winn
 
 def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
     """Return the proposal on top of the winner's version, with its read set, protocol and metadata there."""
-    return replace(
-        proposal,
-        reads=reads,
-        read_protocol=winner.protocol or proposal.read_protocol,
-        read_metadata=winner.metadata or proposal.read_metadata,
+    base = replace(
+        proposal.base,
+        protocol=winner.protocol or proposal.base.protocol,
+        metadata=winner.metadata or proposal.base.metadata,
     )
+    return replace(proposal, base=base, reads=reads)
 
 
 def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
@@ -232,8 +232,8 @@ def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str
     info: dict[str, Any] = {"inCommitTimestamp": timestamp_ms} if carries_time(proposal) else {}
     info |= {"timestamp": timestamp_ms, "operation": operation.name}
     info["operationParameters"] = dict(operation.parameters)
-    if proposal.read_version >= 0:
-        info["readVersion"] = proposal.read_version
+    if proposal.base.version >= 0:
+        info["readVersion"] = proposal.base.version
     info["isolationLevel"] = proposal.isolation.value
     info["isBlindAppend"] = proposal.is_blind_append
     info["operationMetrics"] = {name: str(value) for name, value in operation.metrics.items()}

@@ -26,7 +26,7 @@ _FEATURE = "inCommitTimestamp"
 
 def carries_time(proposal: Proposal) -> bool:
     """Whether the commit of the proposal needs an in-commit timestamp."""
-    return _in_force(proposal.protocol or proposal.read_protocol, proposal.metadata or proposal.read_metadata)
+    return _in_force(proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata)
 
 
 def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> int:
@@ -41,10 +41,10 @@ def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> in
         CorruptLogError: the commit below lacks its required in-commit timestamp.
         VersionGapError: the commit below is missing.
     """
-    version = proposal.read_version if below is None else below.version
+    version = proposal.base.version if below is None else below.version
     if not carries_time(proposal) or version < 0:
         return 0
-    began_before = _in_force(proposal.read_protocol, proposal.read_metadata)
+    began_before = _in_force(proposal.base.protocol, proposal.base.metadata)
     if began_before and below is not None:
         return required_time(below.info, commit_name(version)) + 1
     file = commit_file(store, version)
@@ -61,7 +61,7 @@ def dated_metadata(proposal: Proposal, version: int, timestamp_ms: int) -> Metad
     """Return the metadata that the commit sets, with the enablement properties if it enables in-commit timestamps."""
     if proposal.metadata is None or version == 0 or not carries_time(proposal):
         return proposal.metadata
-    if _in_force(proposal.read_protocol, proposal.read_metadata):
+    if _in_force(proposal.base.protocol, proposal.base.metadata):
         return proposal.metadata
     began = {ICT_ENABLEMENT_VERSION: str(version), ICT_ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
     return replace(proposal.metadata, configuration={**proposal.metadata.configuration, **began})

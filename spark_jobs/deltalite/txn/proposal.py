@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol import actions
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Metadata, RemoveFile, SetTransaction
 from deltalite.txn.isolation import IsolationLevel
+
+if TYPE_CHECKING:
+    from deltalite.snapshot import Snapshot
 
 
 class RowTest(Protocol):
@@ -62,18 +65,32 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BaseState:
+    """The table state that an operation read: a version, and its protocol and metadata; -1 and None without a table."""
+
+    version: int = -1
+    protocol: actions.Protocol | None = None
+    metadata: Metadata | None = None
+
+    @classmethod
+    def of(cls, base: Snapshot | None) -> BaseState:
+        """Return the state of a snapshot, or the state without a table."""
+        if base is None:
+            return cls()
+        return cls(version=base.version, protocol=base.protocol, metadata=base.metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """The actions of one commit, and the table state that they are based on.
 
-    - `read_version`: the version that the operation read; -1 if there was no table.
-    - `read_protocol`, `read_metadata`: the protocol and metadata at that version; None if there was no table.
     - `row_level`: the operation decided on each row independently, so removed rows of the same file would not change
       its effect on the other rows. True for some DELETE and UPDATE operations. Never true for a MERGE, because a source
       row may match one row or another.
     - `revives_files`: the commit adds removed files again, which a vacuum may delete.
     """
 
-    read_version: int
+    base: BaseState
     operation: Operation
     adds: Collection[AddFile] = ()
     removes: Collection[RemoveFile] = ()
@@ -83,8 +100,6 @@ class Proposal:
     domains: tuple[DomainMetadata, ...] = ()
     txn: SetTransaction | None = None
     reads: ReadSet = field(default_factory=ReadSet)
-    read_protocol: actions.Protocol | None = None
-    read_metadata: Metadata | None = None
     row_level: bool = False
     revives_files: bool = False
 
@@ -99,9 +114,9 @@ class Proposal:
     @property
     def level(self) -> IsolationLevel:
         """The isolation level that the table's properties require."""
-        if self.read_metadata is None:
+        if self.base.metadata is None:
             return IsolationLevel.SERIALIZABLE
-        return IsolationLevel(props.ISOLATION_LEVEL.of(self.read_metadata.configuration))
+        return IsolationLevel(props.ISOLATION_LEVEL.of(self.base.metadata.configuration))
 
     @property
     def is_blind_append(self) -> bool:

@@ -203,8 +203,8 @@ def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
     if protocol is not None:
         why = (
             "this operation sets it too"
-            if ours.protocol is not None or ours.read_protocol is None or ours.read_metadata is None
-            else conflict_in_protocol(ours.read_protocol, protocol, ours.read_metadata, metadata)
+            if ours.protocol is not None or ours.base.protocol is None or ours.base.metadata is None
+            else conflict_in_protocol(ours.base.protocol, protocol, ours.base.metadata, metadata)
         )
         if why is not None:
             return ProtocolChangedException(
@@ -213,8 +213,8 @@ def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
     if metadata is not None:
         why = (
             "this operation sets it too"
-            if ours.metadata is not None or ours.read_metadata is None
-            else conflict_in_metadata(ours.read_metadata, metadata)
+            if ours.metadata is not None or ours.base.metadata is None
+            else conflict_in_metadata(ours.base.metadata, metadata)
         )
         if why is not None:
             return MetadataChangedException(
@@ -261,7 +261,7 @@ def _append_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationEx
     if added is None:
         return None
     return ConcurrentAppendException(
-        f"{ours.operation.name} read the table at version {ours.read_version}, and the winning commit, {winner}, added "
+        f"{ours.operation.name} read the table at version {ours.base.version}, and the winning commit, {winner}, added "
         f"{_text_of_rows(added)} that it would have read.",
         remedy=_RETRY,
     )
@@ -287,7 +287,7 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
             )
         if remove.data_change and not ours.row_level and (ours.reads.whole_table or key in ours.reads.keys):
             return ConcurrentDeleteReadException(
-                f"{ours.operation.name} read the file {remove.path} at version {ours.read_version}, and the winning "
+                f"{ours.operation.name} read the file {remove.path} at version {ours.base.version}, and the winning "
                 f"commit, {winner}, removed it.",
                 remedy=_RETRY,
             )

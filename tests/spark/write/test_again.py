@@ -11,7 +11,7 @@ from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit as commit_proposal
-from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 from tests.support.tables import commit, data_files, everything, put, rows, values
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,7 @@ def with_properties(**properties):
         commit_proposal(
             store,
             Proposal(
-                read_version=base.version, read_protocol=base.protocol, read_metadata=base.metadata,
+                base=BaseState.of(base),
                 operation=Operation(name="SET TBLPROPERTIES"), metadata=metadata,
             ),
         )  # fmt: skip

@@ -64,14 +64,14 @@ def committed(
                 own.leave()  # any other DeltaLiteError means that the commit is not in the log
         raise
     if isinstance(outcome, DoneByAnotherTry):
-        return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.read_metadata)
+        return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
     result = operation_result(
         store,
         request,
         proposal.operation.name,
         version=outcome.version,
-        read_version=proposal.read_version if proposal.read_version >= 0 else None,
+        read_version=proposal.base.version if proposal.base.version >= 0 else None,
         committed=True,
         timestamp_ms=outcome.timestamp_ms,
         metrics=dict(proposal.operation.metrics),
@@ -79,7 +79,7 @@ def committed(
         txn_version=None if proposal.txn is None else proposal.txn.version,
     )
     provenance = RunProvenance.from_text(proposal.operation.user_metadata)
-    metadata = proposal.metadata or proposal.read_metadata
+    metadata = proposal.metadata or proposal.base.metadata
     partitions = None if metadata is None else changed_partitions(metadata, chain(proposal.adds, proposal.removes))
     return replace(result, out_of_order=provenance.out_of_order, partitions=partitions)
 

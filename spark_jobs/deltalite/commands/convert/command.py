@@ -43,7 +43,7 @@ from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.file_actions import FileActions
-from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,11 +105,9 @@ def _left_alone(
         )
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
+        base=BaseState.of(base),
         operation=_operation(request, base.partition_columns, files=0, size_bytes=0, rows=0),
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        read_version=base.version,
-        read_protocol=base.protocol,
-        read_metadata=base.metadata,
     )
     return committed(spark, store, request, proposal)
 
@@ -133,7 +131,7 @@ def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, par
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
         txn=transaction(request.identity, None, now_ms=now_ms()),
-        read_version=-1,
+        base=BaseState(),
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,9 @@ import pyarrow.compute as pc
 from deltalite.columnar.predicate import Constant, Or, Predicate, conjunction
 from deltalite.columnar.skipping import FileTest, prune
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
-from deltalite.commands.common.write_target import evolved_target
+from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.merge.first_rows import merge_first_rows
-from deltalite.commands.merge.report import described
+from deltalite.commands.merge.report import merge_operation
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows
 from deltalite.log.file_table import key_column
@@ -38,8 +39,8 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
 from deltalite.spark.merge.clauses import MergeActions, evolved, merge_actions
-from deltalite.spark.merge.join_condition import join_condition
-from deltalite.spark.merge.matching import Matches, SourceRows, check_single_matches, matches
+from deltalite.spark.merge.join_condition import JoinCondition, join_condition
+from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
 from deltalite.spark.merge.result_rows import counts_without_match, inserted_rows, merged_rows
 from deltalite.spark.merge.source_keys import by_ranges, source_keys
 from deltalite.spark.reader.sources import query_rows
@@ -72,139 +73,173 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
     """
     if request.create_if_missing:
         refuse_version(request.table)
-        made = merge_first_rows(spark, request)
-        if made is not None:
-            return made
+        first_result = merge_first_rows(spark, request)
+        if first_result is not None:
+            return first_result
     source = _Source(spark, request)
-    return change_rows(spark, request, partial(_plan, spark, request, source), partial(described, request, source))
+    return change_rows(spark, request, partial(_planned, spark, request, source), partial(merge_operation, request))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ComputedSource:
+    """The rows of the source, computed once, and the versions of the Delta tables that they come from, by name."""
+
+    rows: DataFrame
+    versions: Mapping[str, int]
 
 
 class _Source:
-    """The rows of the source. They are kept for the next attempt, unless a source is a self read."""
+    """Computes the source. It keeps the rows for the next attempt, unless a source is a self read."""
 
     def __init__(self, spark: SparkSession, request: MergeRequest) -> None:
         self._spark = spark
         self._request = request
-        self._computed: DataFrame | None = None
-        self.versions: Mapping[str, int] = {}
+        self._computed: _ComputedSource | None = None
 
-    def rows(self, base: Snapshot) -> DataFrame:
+    def computed(self, base: Snapshot) -> _ComputedSource:
+        """Return the source for an attempt on `base`."""
         request = self._request
         if self._computed is None or self_reads(request.sources, request.table):
             sources = pinned_sources(request.sources, request.table, base.version)
-            with query_rows(self._spark, sources, request.query, request.query_params) as given:
-                from_spark(given.frame.schema)  # raises for duplicate column names
-                self._computed, self.versions = computed_once(given.frame), given.source_versions
+            with query_rows(self._spark, sources, request.query, request.query_params) as query:
+                from_spark(query.frame.schema)  # raises for duplicate column names
+                self._computed = _ComputedSource(rows=computed_once(query.frame), versions=query.source_versions)
         return self._computed
 
 
 @contextmanager
-def _plan(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
-    with _Merge(spark, request, base, source.rows(base)).change() as change:
+def _planned(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
+    with plan_merge(spark, request, base, source.computed(base)).change() as change:
         yield change
 
 
-class _Merge:
-    """One merge on one snapshot."""
+def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: _ComputedSource) -> _MergePlan:
+    """Resolve the clauses, number the source rows, and skip the files of `base` that no source row can match."""
+    source_schema = from_spark(source.rows.schema)
+    target = evolved_target(base, evolved(request, base.schema, source_schema))
+    schema = target.schema
+    actions = merge_actions(spark, request, source.rows, have=base.schema, schema=schema, rules=target.rules)
+    on = join_condition(spark, request.on, base.schema, source.rows)
+    keys = source_keys(source.rows, on.keys, base.partition_columns)
+    may_match = conjunction([on.on_target, keys.on_target])
+    candidates = prune(base.files, may_match, base.table_schema)
+    if keys.spread and 1 < candidates.num_rows <= _MOST_FILES_BY_RANGES:
+        may_match = conjunction([may_match, by_ranges(source.rows, keys)])
+        candidates = prune(candidates, may_match, base.table_schema)
+    columns = RowColumns.beside(base.schema, schema, source_schema)
+    return _MergePlan(
+        spark=spark,
+        request=request,
+        base=base,
+        target=target,
+        on=on,
+        merge=MergeRows(
+            source=SourceRows.of(source.rows, keys.size, columns.key),
+            actions=actions,
+            have=base.schema,
+            schema=schema,
+            columns=columns,
+        ),
+        source_versions=source.versions,
+        may_match=may_match,
+        may_lack_match=_by_source_predicate(spark, request, base),
+        candidates=candidates,
+    )
 
-    def __init__(self, spark: SparkSession, request: MergeRequest, base: Snapshot, incoming: DataFrame) -> None:
-        self._spark = spark
-        self._request = request
-        self._base = base
-        given = from_spark(incoming.schema)
-        self._target = evolved_target(base, evolved(request, base.schema, given))
-        schema, rules = self._target.schema, self._target.rules
-        self._actions = merge_actions(spark, request, incoming, have=base.schema, schema=schema, rules=rules)
-        self._on = join_condition(spark, request.on, base.schema, incoming)
-        keys = source_keys(incoming, self._on.keys, base.partition_columns)
-        self._may_match = conjunction([self._on.on_target, keys.on_target])
-        self._candidates = prune(base.files, self._may_match, base.table_schema)
-        if keys.spread and 1 < self._candidates.num_rows <= _MOST_FILES_BY_RANGES:
-            self._may_match = conjunction([self._may_match, by_ranges(incoming, keys)])
-            self._candidates = prune(self._candidates, self._may_match, base.table_schema)
-        self._may_lack_match = self._by_source_predicate()
-        self._columns = RowColumns.beside(base.schema, schema, given)
-        self._source = SourceRows.of(incoming, keys.size, self._columns.key)
+
+def _by_source_predicate(spark: SparkSession, request: MergeRequest, base: Snapshot) -> Predicate:
+    """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
+    conditions = [clause.condition for clause in request.when_not_matched_by_source]
+    parts = [
+        Constant(truth=True)
+        if text is None
+        else parse_predicate(spark, text, base.schema, parameter=f"{_BY_SOURCE}[{n}]")
+        for n, text in enumerate(conditions)
+    ]
+    return Or(tuple(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MergePlan:
+    """One merge on one snapshot, before its rows are matched.
+
+    - `may_match`, `may_lack_match`: true for each target row that a source row may match, and for each one that a
+      `when_not_matched_by_source` clause may change.
+    - `candidates`: the files that may have rows with a match.
+    """
+
+    spark: SparkSession
+    request: MergeRequest
+    base: Snapshot
+    target: WriteTarget
+    on: JoinCondition
+    merge: MergeRows
+    source_versions: Mapping[str, int]
+    may_match: Predicate
+    may_lack_match: Predicate
+    candidates: pa.Table
 
     @contextmanager
     def change(self) -> Iterator[RowChange]:
-        """Yield the row change of the merge."""
-        base, request, actions, columns = self._base, self._request, self._actions, self._columns
-        rows = self._rows_of(self._candidates)
-        with matches(rows.frame, self._source, self._on, request.on, actions.matched, columns, base.store.root) as all_:
-            if not _deletes_whatever_matches(actions):
-                check_single_matches(all_, self._on, columns)
-            pairs = all_.one_for_a_row(columns)
-            counts = {path: Counter(own.by_action) for path, own in rows.by_path(pairs.by_file).items()}
-            for path, own in self._without_match(pairs).items():
-                counts.setdefault(path, Counter()).update(own)
-            test = FileTest(Or((self._may_match, self._may_lack_match)), base.table_schema)
+        """Match the rows, and yield the row change of the merge."""
+        base, merge, columns = self.base, self.merge, self.merge.columns
+        rows = self._rows_of(self.candidates)
+        with find_matches(rows.frame, merge, self.on, on_text=self.request.on, root=base.store.root) as all_matches:
+            if not _deletes_whatever_matches(merge.actions):
+                check_single_matches(all_matches, self.on, columns)
+            matches = all_matches.one_for_each_row(columns)
+            counts = {path: Counter(file.by_action) for path, file in rows.by_path(matches.by_file).items()}
+            for path, by_action in self._without_match(matches).items():
+                counts.setdefault(path, Counter()).update(by_action)
+            test = FileTest(Or((self.may_match, self.may_lack_match)), base.table_schema)
             total: Counter[int] = sum(counts.values(), Counter())
+            changed_paths = [path for path, by_action in counts.items() if by_action.total()]
             yield RowChange(
-                target=self._target,
+                target=self.target,
                 reads=self._reads(list(counts), test),
-                actions=actions.all,
+                actions=merge.actions.all,
                 columns=columns,
                 gone=self._files(()),
-                touched=self._touched(pairs, [path for path, own in counts.items() if own.total()], total.total()),
-                inserts=self._inserts(all_),  # a pair that was not kept still counts as a match of its source row
+                touched=self._touched(matches, changed_paths, total.total()),
+                inserts=self._inserts(all_matches),  # a pair that was dropped still counts as a match of its source row
                 gathers=bool(base.partition_columns),
-                counts=_counted(actions, total, self._source.size.count),
+                counts=_metrics_of_matched_rows(merge.actions, total, merge.source.size.count),
+                source_versions=self.source_versions,
             )
 
     def _reads(self, paths: Sequence[str], test: FileTest) -> ReadSet:
         """Return what the merge has read: the files with matches, and the rows that could match; all in a self read."""
-        if self_reads(self._request.sources, self._request.table):
+        if self_reads(self.request.sources, self.request.table):
             return ReadSet(whole_table=True)
         return ReadSet(keys=frozenset(key_column(self._files(paths)).to_pylist()), rows=(test,))
 
-    def _without_match(self, pairs: Matches) -> dict[str, dict[int, int]]:
+    def _without_match(self, matches: Matches) -> dict[str, dict[int, int]]:
         """Count, by file path and action, the target rows that no source row matches."""
-        if not self._actions.by_source:
+        if not self.merge.actions.by_source:
             return {}
-        rows = self._rows_of(prune(self._base.files, self._may_lack_match, self._base.table_schema))
-        with reading_table(self._base.store.root), computing(_BY_SOURCE, "its conditions"):
-            return rows.by_path(counts_without_match(rows.frame, pairs, self._columns, self._actions.by_source))
+        rows = self._rows_of(prune(self.base.files, self.may_lack_match, self.base.table_schema))
+        with reading_table(self.base.store.root), computing(_BY_SOURCE, "its conditions"):
+            return rows.by_path(counts_without_match(rows.frame, matches, self.merge))
 
-    def _touched(self, pairs: Matches, paths: Sequence[str], changed: int) -> TouchedRows | None:
+    def _touched(self, matches: Matches, paths: Sequence[str], changed: int) -> TouchedRows | None:
         if not paths:
             return None
         rows = self._rows_of(self._files(paths))
-        merged = merged_rows(
-            rows.frame,
-            pairs,
-            self._source,
-            self._columns,
-            have=self._base.schema,
-            schema=self._target.schema,
-            matched=self._actions.matched,
-            by_source=self._actions.by_source,
-        )
+        merged = merged_rows(rows.frame, matches, self.merge)
         return TouchedRows(files=rows.files, rows=merged, numbers=rows.numbers, changed=changed)
 
-    def _inserts(self, pairs: Matches) -> NewRows | None:
-        actions = self._actions.not_matched
-        if not actions or not self._source.size.count:
+    def _inserts(self, matches: Matches) -> NewRows | None:
+        if not self.merge.actions.not_matched or not self.merge.source.size.count:
             return None
-        return inserted_rows(self._source, pairs, self._columns, schema=self._target.schema, not_matched=actions)
+        return inserted_rows(matches, self.merge)
 
     def _rows_of(self, files: pa.Table) -> AddressedRows:
-        return scan_addressed(self._spark, self._base, files, file=self._columns.file, row=self._columns.row)
+        columns = self.merge.columns
+        return scan_addressed(self.spark, self.base, files, file=columns.file, row=columns.row)
 
     def _files(self, paths: Iterable[str]) -> pa.Table:
-        files = self._base.files
+        files = self.base.files
         return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))
-
-    def _by_source_predicate(self) -> Predicate:
-        """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
-        conditions = [clause.condition for clause in self._request.when_not_matched_by_source]
-        parts = [
-            Constant(truth=True)
-            if text is None
-            else parse_predicate(self._spark, text, self._base.schema, parameter=f"{_BY_SOURCE}[{n}]")
-            for n, text in enumerate(conditions)
-        ]
-        return Or(tuple(parts))
 
 
 def _deletes_whatever_matches(actions: MergeActions) -> bool:
@@ -218,11 +253,11 @@ def _deletes_whatever_matches(actions: MergeActions) -> bool:
             return False
 
 
-def _counted(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
+def _metrics_of_matched_rows(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
     """Return Spark's metrics of the matched rows; `rows` counts how often each action applies."""
 
-    def number(found: Mapping[int, RowAction], kind: ActionKind) -> int:
-        return sum(rows.get(n, 0) for n, action in found.items() if action.kind is kind)
+    def number(of_clauses: Mapping[int, RowAction], kind: ActionKind) -> int:
+        return sum(rows.get(n, 0) for n, action in of_clauses.items() if action.kind is kind)
 
     return {
         "numSourceRows": source_rows,

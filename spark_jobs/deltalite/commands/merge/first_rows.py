@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics import parse_column_list
-from deltalite.commands.merge.report import first_rows_described
+from deltalite.commands.merge.report import first_merge_operation
 from deltalite.commands.write import write
 from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError
 from deltalite.log.segment import find_segment
@@ -47,7 +47,7 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
     asked = _as_write(request, incoming.columns)
     _check(spark, request, asked, incoming)
     try:
-        return write(spark, asked, describe=partial(first_rows_described, request))
+        return write(spark, asked, describe=partial(first_merge_operation, request))
     except TableExistsError:
         return None
 

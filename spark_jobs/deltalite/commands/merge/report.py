@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from deltalite.commands.common.kept_rows import StagedRows
 from deltalite.commands.row_changes.plan import CarriedOut, RowChange
@@ -15,19 +14,13 @@ from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
 OPERATION = "MERGE"
 
 
-class Source(Protocol):
-    """The versions of the source's Delta tables, set when the source is computed."""
-
-    versions: Mapping[str, int]
-
-
-def described(request: MergeRequest, source: Source, change: RowChange, done: CarriedOut | None) -> Operation:
+def merge_operation(request: MergeRequest, change: RowChange, done: CarriedOut | None) -> Operation:
     """Return the operation of a merge into an existing table."""
-    parameters = _parameters(request, source.versions)
+    parameters = _parameters(request, change.source_versions)
     return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
 
 
-def first_rows_described(request: MergeRequest, rows: StagedRows) -> Operation:
+def first_merge_operation(request: MergeRequest, rows: StagedRows) -> Operation:
     """Return the operation of a merge that created its table and inserted all rows."""
     files = rows.files
     metrics = {

@@ -41,7 +41,7 @@ from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.runtime.errors import reading_table
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.compatible_changes import files_stay_right
-from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,14 +175,12 @@ class _Run:
     def _proposal(self, base: Snapshot, written: WrittenBins, at_the_end: _Lost | None) -> Proposal:
         """Return the proposal of a batch; the last one of the run also has the `txn` and the number of files left."""
         return Proposal(
+            base=BaseState.of(base),
             operation=self._operation(written.adds, written.removes, at_the_end),
             adds=written.adds,
             removes=written.removes,
             txn=None if at_the_end is None else transaction(self.request.identity, base, now_ms=now_ms()),
             reads=ReadSet(keys=written.keys),
-            read_version=base.version,
-            read_protocol=base.protocol,
-            read_metadata=base.metadata,
         )
 
     def _operation(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], at_the_end: _Lost | None) -> Operation:
@@ -212,10 +210,8 @@ class _Run:
                 metrics=dict(operation.metrics),
             )
         proposal = Proposal(
+            base=BaseState.of(base),
             operation=operation,
             txn=transaction(self.request.identity, base, now_ms=now_ms()),
-            read_version=base.version,
-            read_protocol=base.protocol,
-            read_metadata=base.metadata,
         )
         return committed(self.spark, self.store, self.request, proposal)

@@ -31,7 +31,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import parse_moment_ms, refuse_version
 from deltalite.txn.file_actions import FileActions
-from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,9 +146,7 @@ def _proposal(
         txn=txn,
         reads=ReadSet(whole_table=True),
         revives_files=files.back.num_rows > 0,
-        read_version=base.version,
-        read_protocol=base.protocol,
-        read_metadata=base.metadata,
+        base=BaseState.of(base),
     )
 
 

@@ -26,7 +26,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.proposal import Operation, Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,6 +102,7 @@ def _proposal(
 ) -> Proposal:
     target = change.target if done is None else done.target
     return Proposal(
+        base=BaseState.of(base),
         operation=operation,
         adds=() if done is None else done.adds,
         removes=() if done is None else done.removes,
@@ -110,9 +111,6 @@ def _proposal(
         metadata=target.changed_metadata,
         txn=transaction(request.identity, base, now_ms=now_ms()),
         reads=change.reads,
-        read_version=base.version,
-        read_protocol=base.protocol,
-        read_metadata=base.metadata,
         row_level=change.row_level,
     )
 

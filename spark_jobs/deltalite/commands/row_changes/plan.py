@@ -45,7 +45,8 @@ class RowChange:
     """The plan of an operation. `gone` has the files that are removed whole, without reading their rows.
 
     `gathers` is true if the rows of one partition come from many tasks and have to be shuffled together. `row_level` is
-    that of `Proposal`. `counts` has metrics under Spark's names.
+    that of `Proposal`. `counts` has metrics under Spark's names. `source_versions` has the versions of the Delta tables
+    that the source read, by name.
     """
 
     target: WriteTarget
@@ -58,6 +59,7 @@ class RowChange:
     gathers: bool = False
     row_level: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
+    source_versions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def changes_rows(self) -> bool:

@@ -58,7 +58,7 @@ from deltalite.spark.write.column_defaults import completed, rule_guards
 from deltalite.spark.write.identity_values import numbered
 from deltalite.spark.write.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.proposal import Operation, Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,11 +147,9 @@ def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, ba
         )
     check_writable(base.protocol, base.metadata)
     proposal = Proposal(
+        base=BaseState.of(base),
         operation=write_operation(request, base.partition_columns, {}, {}),
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        read_version=base.version,
-        read_protocol=base.protocol,
-        read_metadata=base.metadata,
     )
     return committed(spark, store, request, proposal)
 
@@ -334,6 +332,7 @@ class _Write:
         )
         operation = self._operation(staged, rows, target) if self._describe is None else self._describe(rows)
         return Proposal(
+            base=BaseState.of(self._base),
             operation=marked(operation, out_of_order=bool(self._out_of_order)),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
@@ -342,9 +341,6 @@ class _Write:
             metadata=target.changed_metadata,
             txn=transaction(request.identity, self._base, now_ms=now_ms()),
             reads=self._reads(staged.replaced),
-            read_version=self._base.version if self._base else -1,
-            read_protocol=self._base.protocol if self._base else None,
-            read_metadata=self._base.metadata if self._base else None,
         )
 
     def _operation(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Operation:

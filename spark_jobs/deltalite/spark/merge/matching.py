@@ -16,10 +16,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import MultipleMatchesError
+from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.names import SOURCE, TARGET, named, quoted
+from deltalite.spark.merge.clauses import MergeActions
 from deltalite.spark.merge.join_condition import JoinCondition
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small
-from deltalite.spark.row_changes.row_actions import RowAction, decided
+from deltalite.spark.row_changes.row_actions import decided
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 
@@ -46,6 +48,21 @@ class SourceRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRows:
+    """What every step of one merge uses: its source rows, its actions, and the columns of its frames.
+
+    - `have`, `schema`: the table's columns before and after the merge.
+    - `columns`: the names of the helper columns.
+    """
+
+    source: SourceRows
+    actions: MergeActions
+    have: StructType
+    schema: StructType
+    columns: RowColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileMatches:
     """The counts of one file: matched rows, pairs, rows with several matches, and rows by action."""
 
@@ -63,49 +80,51 @@ class Matches:
     count: int
     by_file: Mapping[str, FileMatches]
 
-    def one_for_a_row(self, columns: RowColumns) -> Matches:
+    def one_for_each_row(self, columns: RowColumns) -> Matches:
         """Return the matches with one pair for each target row, if the caller may use any of them."""
-        if not any(own.multiple for own in self.by_file.values()):
+        if not any(counts.multiple for counts in self.by_file.values()):
             return self
         return replace(self, pairs=self.pairs.dropDuplicates([columns.pair_file, columns.pair_row]))
 
 
 @contextmanager
-def matches(
-    target: DataFrame,
-    source: SourceRows,
-    on: JoinCondition,
-    text: str,
-    actions: Mapping[int, RowAction],
-    columns: RowColumns,
-    root: str,
+def find_matches(
+    target: DataFrame, merge: MergeRows, on: JoinCondition, *, on_text: str, root: str
 ) -> Iterator[Matches]:
-    """Match addressed target rows with source rows. `text` is the SQL of `on`, for errors.
+    """Match addressed target rows with source rows.
+
+    Args:
+        target: rows of the table, with the columns `file` and `row`.
+        merge: the merge.
+        on: the condition ON.
+        on_text: the SQL of `on`, for errors.
+        root: the address of the table, for errors.
 
     Raises:
         InvalidRequestError: ON, or the condition of a clause, cannot be computed for a row.
         CorruptDataFileError: a file of the table cannot be read.
     """
+    source, columns = merge.source, merge.columns
     right = broadcast_if_small(source.frame, source.size).alias(SOURCE)
     joined = target.alias(TARGET).join(right, on.column, "inner")
     pairs = joined.select(
         *[F.col(f"{SOURCE}.{quoted(name)}") for name in source.columns],
         named(columns.file).alias(columns.pair_file),
         named(columns.row).alias(columns.pair_row),
-        decided(actions).alias(columns.pair_action),
+        decided(merge.actions.matched).alias(columns.pair_action),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        with reading_table(root), computing("on", text):
-            by_file = _by_file(pairs, list(actions), columns)
-        yield Matches(pairs=pairs, count=sum(own.pairs for own in by_file.values()), by_file=by_file)
+        with reading_table(root), computing("on", on_text):
+            by_file = _by_file(pairs, list(merge.actions.matched), columns)
+        yield Matches(pairs=pairs, count=sum(counts.pairs for counts in by_file.values()), by_file=by_file)
     finally:
         pairs.unpersist()
 
 
 def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[str, FileMatches]:
     """Compute the counts of all files in one job."""
-    place = [named(columns.pair_file).alias("file"), named(columns.pair_row).alias("row")]
-    rows = pairs.groupBy(*place).agg(
+    address = [named(columns.pair_file).alias("file"), named(columns.pair_row).alias("row")]
+    rows = pairs.groupBy(*address).agg(
         F.count(F.lit(1)).alias("pairs"), F.first(named(columns.pair_action)).alias("action")
     )
     counts = rows.groupBy("file").agg(
@@ -115,25 +134,27 @@ def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> d
         *[F.count_if(F.col("action") == number) for number in actions],
     )
     return {
-        file: FileMatches(rows=found, pairs=pairs, multiple=multiple, by_action=dict(zip(actions, own, strict=True)))
-        for file, found, pairs, multiple, *own in counts.collect()
+        file: FileMatches(
+            rows=rows, pairs=pairs, multiple=multiple, by_action=dict(zip(actions, of_actions, strict=True))
+        )
+        for file, rows, pairs, multiple, *of_actions in counts.collect()
     }
 
 
-def check_single_matches(found: Matches, on: JoinCondition, columns: RowColumns) -> None:
+def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowColumns) -> None:
     """Refuse a merge in which several source rows match one target row.
 
     Raises:
         MultipleMatchesError: it has the number of such target rows, and the source rows that match one of them.
     """
-    total = sum(own.multiple for own in found.by_file.values())
+    total = sum(counts.multiple for counts in all_matches.by_file.values())
     if total == 0:
         return
-    places = [columns.pair_file, columns.pair_row]
-    one = found.pairs.groupBy(*map(named, places)).count().where("count > 1").limit(1).drop("count")
+    address = [columns.pair_file, columns.pair_row]
+    first = all_matches.pairs.groupBy(*map(named, address)).count().where("count > 1").limit(1).drop("count")
     shown = [named(name) for name in on.source_columns] or [F.lit("no column of the source is in ON")]
     text = F.substring(F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
-    examples = [row[0] for row in found.pairs.join(one, places).select(text).limit(_SHOWN_ROWS).collect()]
+    examples = [row[0] for row in all_matches.pairs.join(first, address).select(text).limit(_SHOWN_ROWS).collect()]
     raise MultipleMatchesError(
         f"Nothing was written: {total} rows of the table match more than one row of the source. One of them matches "
         f"{' and '.join(examples)}.",
