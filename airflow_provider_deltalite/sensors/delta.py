@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.common.compat.sdk import (
     AirflowException,
+    AirflowNotFoundException,
     AirflowSensorTimeout,
     AirflowSkipException,
     BaseSensorOperator,
@@ -235,6 +236,8 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             case {"status": "success", "result": dict() as result}:
                 self._record_result(result)
                 return result
+            case {"status": "error", "kind": "AirflowNotFoundException", "message": str() as message}:
+                raise AirflowNotFoundException(message)  # as the first poll in a worker does
             case {"status": "error", "kind": str() as kind, "message": str() as message}:
                 cls = error_class_named(kind)
                 raise AirflowException(f"{kind}: {message}") if cls is None else failure(cls, message)

@@ -38,7 +38,7 @@ class DeltaVersionTrigger(BaseTrigger):
     """Wait for a commit that satisfies a condition, and fire one event.
 
     The event is ``{"status": "success", "result": {...}}`` or ``{"status": "error", "kind": ..., "message": ...}``,
-    where the kind is the name of an error class of ``deltalite.errors``.
+    where the kind is the name of an error class of ``deltalite.errors``, or ``AirflowNotFoundException``.
 
     :param table: The table's address.
     :param after_version: Only commits after this version count; -1 for any.
@@ -173,7 +173,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
             yield TriggerEvent(_error_event(error))
             return
         position = LogPosition(version=wait.after_version)
-        event = await _event_of(wait, position, self.poke_interval, self.log)
+        event = await _event_of(wait, position, self.poke_interval, self.log, had_connection=False)
         yield TriggerEvent({**event, "request": request})
 
     def _wait(self) -> tuple[VersionWait, dict[str, Any]]:
@@ -202,8 +202,16 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
         return wait, parameters.request()
 
 
-async def _event_of(wait: VersionWait, position: LogPosition, poll_interval: float, log: Any) -> dict[str, Any]:
-    """Poll until a commit satisfies the condition or an error ends the wait, and return the payload of the event."""
+async def _event_of(
+    wait: VersionWait, position: LogPosition, poll_interval: float, log: Any, *, had_connection: bool = True
+) -> dict[str, Any]:
+    """Poll until a commit satisfies the condition or an error ends the wait, and return the payload of the event.
+
+    A connection that was there before is missing because Airflow's connection store failed, so the next poll tries
+    again. If no poll has had it, its name may be misspelled, so the error ends the wait.
+
+    :param had_connection: Whether the connection was there before the first poll.
+    """
     hook = DeltaHook(wait.table, wait.storage_conn_id)  # for all polls, because a new hook requests the connection
     status = WaitStatus(wait)
     failed_polls = 0
@@ -213,9 +221,11 @@ async def _event_of(wait: VersionWait, position: LogPosition, poll_interval: flo
         except DeltaLiteError as error:
             return _error_event(error)
         except AirflowNotFoundException as error:
-            # The sensor got the connection before, so this is a temporary failure of Airflow's connection store.
+            if not had_connection:
+                return _error_event(error)
             log.warning("Could not get the connection of %s; retrying at the next poll: %s", wait.table, error)
             poll = Poll(position=position, answered=False)
+        had_connection = True
         if poll.xcom is not None:
             return {"status": "success", "result": poll.xcom}
         await in_thread(_report, status, hook, poll)
@@ -224,7 +234,7 @@ async def _event_of(wait: VersionWait, position: LogPosition, poll_interval: flo
         await asyncio.sleep(pause_seconds(poll_interval, failed_polls))
 
 
-def _error_event(error: DeltaLiteError) -> dict[str, Any]:
+def _error_event(error: DeltaLiteError | AirflowNotFoundException) -> dict[str, Any]:
     return {"status": "error", "kind": type(error).__name__, "message": str(error)}
 
 

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import DAG
 from airflow.triggers.base import BaseTrigger
 
+from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.sensors import delta as sensors
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.triggers.delta import DeltaVersionStartTrigger
@@ -82,6 +84,35 @@ async def test_parameters_that_render_wrongly_are_an_error_of_the_task(table, pa
     assert event["status"] == "error"
     with pytest.raises(Exception, match=r"table|after_version|made_by"):
         sensor(table=str(table)).execute_complete({}, event)
+
+
+@since_3_3
+async def test_a_connection_that_does_not_exist_is_an_error_of_the_task_at_the_first_poll(table, monkeypatch):
+    def missing(hook):
+        raise AirflowNotFoundException("There is no Airflow connection 'laek'")
+
+    monkeypatch.setattr(DeltaHook, "get_conn", missing)
+    (event,) = await events(trigger_of({"table": str(table)}, {}))
+    assert (event["status"], event["kind"]) == ("error", "AirflowNotFoundException")
+    with pytest.raises(AirflowNotFoundException, match="'laek'"):
+        sensor(table=str(table)).execute_complete({}, event)
+
+
+@since_3_3
+async def test_a_connection_that_a_poll_has_had_may_be_missing_for_a_while(table, monkeypatch):
+    get_conn, asked = DeltaHook.get_conn, []
+
+    def missing_at_the_second_time(hook):
+        asked.append(hook.table)
+        if len(asked) == 2:
+            raise AirflowNotFoundException("There is no Airflow connection 'lake'")
+        if len(asked) == 3:
+            table.create(table.add())
+        return get_conn(hook)
+
+    monkeypatch.setattr(DeltaHook, "get_conn", missing_at_the_second_time)
+    (event,) = await events(trigger_of({"table": str(table)}, {}))
+    assert event["status"] == "success" and len(asked) >= 3
 
 
 @since_3_3
