@@ -95,11 +95,14 @@ def table_of(
         CorruptLogError: a value has the wrong type; `source` names the file.
     """
     schema = pa.schema(list(types.items()))
+    # Arrow reads a list as a map, and `[null]` ends the process: arrow/array/array_nested.cc, MapArray::SetData.
+    maps = [name for name, data_type in types.items() if pa.types.is_map(data_type)]
+    if any(list in {type(body.get(name)) for body in bodies} for name in maps):
+        _check_each(bodies, cls, source)
     try:
         rows = pa.array(bodies, type=pa.struct(list(schema)))
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are some of these
-        for body in bodies:
-            from_json(cls, {**LENIENT, **{key: value for key, value in body.items() if value is not None}}, source)
+        _check_each(bodies, cls, source)
         raise CorruptLogError(
             f"{source} has a malformed {cls.action}: {error}.", remedy="Repair the log with the engine that wrote it."
         ) from error
@@ -108,6 +111,12 @@ def table_of(
         if len(rows)
         else schema.empty_table()
     )
+
+
+def _check_each(bodies: Iterable[Mapping[str, Any]], cls: type[AddFile | RemoveFile], source: str) -> None:
+    """Raise `CorruptLogError` for the first body with a value of the wrong type."""
+    for body in bodies:
+        from_json(cls, {**LENIENT, **{key: value for key, value in body.items() if value is not None}}, source)
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool) -> Iterator[RemoveFile]:

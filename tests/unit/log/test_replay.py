@@ -184,6 +184,16 @@ def test_a_malformed_action_is_a_corrupt_log(body):
         assert load(store).files
 
 
+@pytest.mark.parametrize("values", [[], [{"key": "p", "value": "1"}], [None]])
+@pytest.mark.parametrize("key", ["partitionValues", "tags"])
+def test_a_list_in_the_place_of_a_map_is_a_corrupt_log(key, values):
+    body = {"path": "b", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, key: values}
+    store = table([add("a")])
+    put_raw(store, 1, [{"add": body}])
+    with pytest.raises(CorruptLogError, match=f"add whose `{key}` is .* wrong type"):
+        assert load(store).files
+
+
 def test_an_old_provenance_that_nobody_needs_may_say_anything():
     store = table([{"commitInfo": {"timestamp": "never"}}], [add("a")])
     assert paths(load(store)) == ["a"]
