@@ -55,12 +55,21 @@ class DeltaLiteError(Exception):
     exit_code: ClassVar[int] = 10
 
     def __init__(self, problem: str, *, remedy: str) -> None:
+        problem, remedy = encodable_text(problem), encodable_text(remedy)
         super().__init__(f"{problem} {remedy}")
         self.problem = problem
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.problem, self.remedy)
+
+
+def encodable_text(text: str) -> str:
+    """Return the text with escapes in place of the characters that UTF-8 or a database cannot store.
+
+    These are unpaired surrogates, which JSON may hold, and NUL.
+    """
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _rebuild(cls: type[DeltaLiteError], problem: str, remedy: str) -> DeltaLiteError:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltalite.conditions import CommitCondition, CommitSummary, LogPosition
-from deltalite.errors import DeltaLiteError, TableNotFoundError, VersionGapError
+from deltalite.errors import DeltaLiteError, TableNotFoundError, VersionGapError, encodable_text
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.following import (
     Commit,
@@ -181,7 +181,8 @@ def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
 
 def table_id(store: LogStore) -> str | None:
     """Return the table's id, None if there is no table."""
-    return read_table_id(store)
+    found = read_table_id(store)
+    return None if found is None else encodable_text(found)
 
 
 def touched_partitions(

@@ -32,6 +32,12 @@ def test_a_class_is_found_by_its_code_and_an_instance_survives_a_process(cls):
     )
 
 
+def test_a_message_can_be_encoded_whatever_it_quotes():
+    error = DeltaLiteError("The log names '\ud800\0ü'.", remedy="Write \udfff anew.")
+    assert str(error) == "The log names '\\ud800\\x00ü'. Write \\udfff anew."
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
 @pytest.mark.parametrize("code", [0, 1, 2, 11, 126, 134, 137, 143, -9])
 def test_a_code_of_another_program_is_no_error_of_ours(code):
     assert error_class_for(code) is None

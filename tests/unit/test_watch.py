@@ -40,6 +40,17 @@ def commit_file(version):
     return ("read_start", f"{version:020d}.json")
 
 
+@pytest.mark.parametrize(
+    ("operation", "escaped"), [("W\ud800", "W\\ud800"), ("\0W", "\\x00W"), ("Größe \U0001f600", "Größe \U0001f600")]
+)
+def test_a_summary_has_only_texts_and_numbers_that_airflow_can_encode(operation, escaped):
+    store = create(new_store())
+    put_raw(store, 1, [info(operation=operation, timestamp=10**23), metadata(id=operation)])
+    (step,) = follow(store, position_at(store, 0))
+    assert (step.summary.operation, step.summary.timestamp_ms, step.summary.table_id) == (escaped, 0, escaped)
+    assert table_id(store) == escaped
+
+
 @pytest.mark.parametrize("length", [1, 30])
 def test_a_poll_that_sees_nothing_is_two_requests_whatever_the_length_of_the_log(length):
     store = appended(create(new_store()), length)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from deltalite.conditions import MADE_BY, MADE_BY_TIMES, CommitCondition, CommitSummary, LogPosition
-from deltalite.errors import VersionGapError
+from deltalite.errors import VersionGapError, encodable_text
 from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
 from deltalite.protocol.actions import (
     AddCDCFile,
@@ -209,6 +209,9 @@ def summarize(
     With a condition, the summary holds only the app ids and partitions that the condition names, and is always
     complete. Without one it holds as many as the limits allow.
 
+    A trigger sends texts and numbers of the summary to Airflow. One that Airflow cannot encode would end the triggerer,
+    so unusual characters are escaped, and a time of more than 64 bits counts as missing.
+
     Raises:
         CorruptLogError: an action is malformed.
     """
@@ -233,8 +236,8 @@ def summarize(
                 if touched is not None and (condition is None or condition.names_partition(touched)):
                     length = sum(len(name) + len(value or "") for name, value in touched.items())
                     partitions.add(frozenset(touched.items()), touched, length)
-            case Metadata(id=table_id):
-                pass
+            case Metadata(id=raw_id):
+                table_id = encodable_text(raw_id)
             case Protocol() | DomainMetadata() | None:
                 pass
     return CommitSummary(
@@ -282,10 +285,10 @@ def _run(text: object) -> dict[str, str]:
 
 
 def _when(info: Mapping[str, Any]) -> int:
-    """Return the commit's time, or 0: provenance is free-form, so the time may be missing or of another type."""
+    """Return the commit's time, or 0: provenance is free-form, so it may be missing, of another type or too large."""
     timestamp = info.get("timestamp")
-    return timestamp if isinstance(timestamp, int) else 0
+    return timestamp if type(timestamp) is int and -(2**63) <= timestamp < 2**63 else 0
 
 
 def _text(operation: Any) -> str | None:
-    return operation[:_LONGEST_OPERATION] if isinstance(operation, str) else None
+    return encodable_text(operation[:_LONGEST_OPERATION]) if isinstance(operation, str) else None

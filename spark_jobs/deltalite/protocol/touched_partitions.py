@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from deltalite.errors import DeltaLiteError
+from deltalite.errors import DeltaLiteError, encodable_text
 from deltalite.protocol.actions import AddFile, Metadata, RemoveFile
 from deltalite.protocol.column_mapping import table_schema
 from deltalite.protocol.paths import partition_dir, partition_values_of_dir
@@ -33,8 +33,8 @@ def partition_names(
     """Name partitions, sorted and without repeats; `partitions` are the `partitionValues` of file actions.
 
     The names have the logical column names, in the order of the table's partition columns. The result is empty if the
-    table is not partitioned. It is None if there are more than `MOST_PARTITIONS`, a name is longer than `LONGEST_NAME`,
-    or a value is unknown.
+    table is not partitioned. It is None if there are more than `MOST_PARTITIONS`, a name is longer than `LONGEST_NAME`
+    or cannot be encoded, or a value is unknown.
     """
     if not metadata.partition_columns:
         return None if any(partitions) else ()
@@ -49,7 +49,7 @@ def partition_names(
             return None
         name = partition_dir({column: values[key] for key, column in columns.items()})
         names.add(name)
-        if len(names) > MOST_PARTITIONS or len(name) > LONGEST_NAME:
+        if len(names) > MOST_PARTITIONS or len(name) > LONGEST_NAME or encodable_text(name) != name:
             return None
     return tuple(sorted(names))
 

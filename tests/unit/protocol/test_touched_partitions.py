@@ -51,6 +51,11 @@ def test_a_name_can_be_read_back(values, name):
     assert partition_values_of_name(name) == {column: value or None for column, value in values.items()}
 
 
+@pytest.mark.parametrize("country", ["\ud800", "D\0E"])
+def test_a_name_that_airflow_cannot_encode_leaves_all_names_out(country):
+    assert partition_names(BY_DAY, [MAY, {"day": "2026-05-01", "country": country}]) is None
+
+
 def test_the_number_of_names_is_bounded():
     values = [{"day": "2026-05-01", "country": str(number)} for number in range(MOST_PARTITIONS + 1)]
     assert len(partition_names(BY_DAY, values[:-1])) == MOST_PARTITIONS
