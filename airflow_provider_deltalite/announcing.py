@@ -109,7 +109,7 @@ def advance(
 
 
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
-    """Return the partition values of the commits that change rows; None if the summary of one is not complete.
+    """Return the partition values of the commits that change rows; None if the partitions of one are not all known.
 
     A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
     """
@@ -117,7 +117,7 @@ def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, s
     for commit in commits:
         if not commit.data_changed:
             continue
-        if not commit.is_complete or not commit.partitions:
+        if not (commit.is_complete and commit.knows_partitions and commit.partitions):
             return None
         partitions.update((frozenset(values.items()), values) for values in commit.partitions)
     return list(partitions.values())

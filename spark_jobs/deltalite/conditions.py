@@ -25,6 +25,7 @@ class CommitSummary:
     """The facts of a commit that a condition uses, collected in one pass over its actions.
 
     - `table_id`: set if the commit creates the table or changes its metadata.
+    - `knows_partitions`: False if the commit removes rows of a file whose partition values it does not name.
     - `is_complete`: False if the commit has more app ids or partitions than a summary holds. Then a condition can use
       only a summary that was made for it.
     - `run`: the properties of the DAG run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in UTC.
@@ -37,6 +38,7 @@ class CommitSummary:
     app_ids: frozenset[str]
     partitions: tuple[Mapping[str, str | None], ...]
     table_id: str | None = None
+    knows_partitions: bool = True
     is_complete: bool = True
     run: Mapping[str, str] = field(default_factory=dict)
 

@@ -191,12 +191,13 @@ def touched_partitions(
     """Return the names of partitions from commit summaries; see `partition_names`. None stands for unknown partitions.
 
     The names depend on the table's metadata, which is read in bounded memory. The result is None if it cannot be read.
+    It is empty if the table is not partitioned.
     """
-    if partitions is None:
-        return None
     try:
         metadata = read_bounded_metadata(store)
     except DeltaLiteError as error:
         _log.warning("Could not read the metadata of %s; its events name no partitions: %s", store.root, error)
         return None
-    return None if metadata is None else partition_names(metadata, partitions)
+    if metadata is None or partitions is None:
+        return None if metadata is None or metadata.partition_columns else ()
+    return partition_names(metadata, partitions)

@@ -102,6 +102,17 @@ async def test_an_event_names_the_partitions_whose_rows_changed(table):
         assert (await watching.next())["partitions"] is None
 
 
+@pytest.mark.parametrize(("columns", "partitions"), [([], []), (["day"], None)], ids=["plain", "by day"])
+async def test_an_event_names_no_partitions_if_a_removed_file_has_no_partition_values(table, columns, partitions):
+    table.create(partition_columns=columns)
+    store = Store()
+    async with Watching(trigger(table, store)) as watching:
+        await watching.sees(started(store))
+        added = table.add(partition=dict.fromkeys(columns, "2026-05-01"))
+        table.commit(1, {"remove": {"path": "old.parquet", "dataChange": True}}, added)
+        assert (await watching.next())["partitions"] == partitions
+
+
 async def test_a_table_that_is_not_there_yet_is_waited_for(table):
     store = Store()
     async with Watching(trigger(table, store)) as watching:

@@ -219,6 +219,7 @@ def summarize(
     run: Mapping[str, str] = {}
     table_id: str | None = None
     data_changed = False
+    knows_partitions = True
     app_ids = _Bounded[str](_MOST_APP_IDS)
     partitions = _Bounded[Mapping[str, str | None]](_MOST_PARTITIONS)
     for kind, body in actions:
@@ -233,6 +234,7 @@ def summarize(
             case AddFile() | RemoveFile() | AddCDCFile() as file:
                 data_changed = data_changed or (file.data_change and not isinstance(file, AddCDCFile))
                 touched = file.partition_values
+                knows_partitions = knows_partitions and (touched is not None or not file.data_change)
                 if touched is not None and (condition is None or condition.names_partition(touched)):
                     length = sum(len(name) + len(value or "") for name, value in touched.items())
                     partitions.add(frozenset(touched.items()), touched, length)
@@ -248,6 +250,7 @@ def summarize(
         app_ids=frozenset(app_ids.items.values()),
         partitions=tuple(partitions.items.values()),
         table_id=table_id,
+        knows_partitions=knows_partitions,
         is_complete=condition is not None or (app_ids.is_complete and partitions.is_complete),
         run=run,
     )
