@@ -58,7 +58,8 @@ def raise_for_airflow(
 ) -> Iterator[None]:
     """Raise each `DeltaLiteError` of the block as the exception that Airflow acts on.
 
-    The traceback goes to the log as a folded group first, so that the log ends with the message.
+    The traceback goes to the log as a folded group first, so that the log ends with the message. Secrets in it are
+    hidden.
 
     Args:
         log: The logger of the task.
@@ -67,7 +68,12 @@ def raise_for_airflow(
     try:
         yield
     except DeltaLiteError as error:
-        log_folded(log, "Traceback", "".join(traceback.format_exception(error)))
+        from airflow_provider_deltalite.secrets import hide
+        from deltalite.redaction import redacted
+
+        text = "".join(traceback.format_exception(error))
+        hide(text)  # Airflow logs the exception with its causes, which quote the clients of the storage
+        log_folded(log, "Traceback", redacted(text))
         exception = failure(type(error), error.problem, error.remedy, table=find_table(error))
         raise exception from error.with_traceback(None)
 

@@ -43,6 +43,8 @@ class WatcherHealth:
         self._report("incr", _FAILURES)
         self._failures += 1
         if self._failures & (self._failures - 1) == 0:
+            from deltalite.redaction import redacted
+
             level = logging.WARNING if self._failures == 1 else logging.ERROR
             _log.log(
                 level,
@@ -51,7 +53,7 @@ class WatcherHealth:
                 self._asset,
                 "1 failure" if self._failures == 1 else f"{self._failures} failures",
                 type(error).__name__,
-                error,
+                redacted(str(error)),
             )
         return self._failures
 

@@ -119,6 +119,7 @@ class DeltaHook(BaseHook):
         Airflow raises the same error for a missing connection and for a secrets backend that did not answer, so the
         task may be retried.
         """
+        from deltalite.redaction import redacted
         from deltalite.storage.opening import fsspec_scheme, unreadable
 
         try:
@@ -130,10 +131,10 @@ class DeltaHook(BaseHook):
                 "not answer. Create the connection if it is missing."
             ) from error
         except (ImportError, ValueError) as error:
-            raise unreadable(location, str(error)) from error
+            raise unreadable(location, redacted(str(error))) from error
         except Exception as error:  # clients log in here, and their errors have no common class
             raise StorageError(
                 f"The connection '{conn_id}' did not open the storage of {location.path}: "
-                f"{type(error).__name__}: {error}.",
+                f"{type(error).__name__}: {redacted(str(error))}.",
                 remedy="Check the connection and the network, then retry the task.",
             ) from error

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from airflow_provider_deltalite import secrets
 from airflow_provider_deltalite.failures import (
     DeltaConflictError,
     DeltaJobError,
@@ -22,6 +23,7 @@ from airflow_provider_deltalite.outcome import after_failure, after_success
 from deltalite import errors
 from deltalite.errors import CorruptLogError, InvalidTableAddressError, StorageError
 from deltalite.results import JobError, OperationResult
+from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.version import DOCUMENTATION
 
 RAISED = AirflowException("Cannot execute: spark-submit")
@@ -192,6 +194,21 @@ def test_an_error_of_the_worker_ends_the_log_after_its_folded_traceback(caplog):
     assert any("test_outcome.py" in line for line in lines)
     cause = caught.value.__cause__
     assert isinstance(cause, CorruptLogError) and cause.__traceback__ is None
+
+
+def test_a_secret_that_a_storage_client_quotes_is_hidden_in_messages_and_from_airflow(caplog, monkeypatch):
+    def times_out(path):
+        raise OSError(f"No answer from https://lake.blob.core.windows.net/{path}?sv=1&sig=planted-1")
+
+    hidden = []
+    monkeypatch.setattr(secrets, "mask_secret", hidden.append)
+    store = FsspecLogStore("az://lake/t", SimpleNamespace(_strip_protocol=str, cat_file=times_out))
+    with pytest.raises(DeltaStorageError) as caught, raise_for_airflow(logging.getLogger("a.task")):
+        store.read("_delta_log/x")
+    error = caught.value.__cause__
+    assert "sig=***" in str(error)
+    assert "planted" not in caplog.text + str(error)
+    assert "planted-1" in str(error.__cause__) and "planted-1" in hidden, "Airflow logs the causes too"
 
 
 def test_every_class_of_error_has_its_section_in_the_documentation():

@@ -74,3 +74,8 @@ def test_metrics_that_fail_do_not_end_a_watcher(monkeypatch):
 def test_the_metrics_are_those_that_the_triggerer_sets_up():
     for method in ("incr", "gauge"):
         watcher_health._metrics(method)("deltalite.test", 1, tags={"asset": "a"})
+
+
+def test_an_error_is_logged_without_the_secrets_that_it_quotes(caplog, metrics):
+    WatcherHealth("orders").failed("read the log", RuntimeError("https://lake/x?sv=1&sig=planted-1"))
+    assert "sig=***" in caplog.text and "planted" not in caplog.text

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError, UnsupportedStorageError
+from deltalite.redaction import redacted
 from deltalite.storage.locations import resolved
 from deltalite.storage.log_store import StoredFile
 
@@ -167,8 +168,8 @@ def _status(error: Exception) -> int | None:
 
 
 def _said(error: Exception) -> str:
-    """Return the text of an error for use within a sentence."""
-    return str(error).rstrip(".")
+    """Return the text of an error for use within a sentence, with secrets redacted: it may quote a signed address."""
+    return redacted(str(error)).rstrip(".")
 
 
 class _Reader:
