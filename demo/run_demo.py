@@ -51,9 +51,10 @@ class DemoError(Exception):
 class Demo:
     """The folders, the terminal and the start time, which all steps use."""
 
-    def __init__(self, home: Path, orders: int) -> None:
+    def __init__(self, home: Path, orders: int, days: int) -> None:
         self.home = home
         self.orders = orders
+        self.days = DAYS[:days]
         self.landing = home / "landing"
         self.lake = home / "lake"
         self.logs = home / "logs" / "demo"
@@ -155,7 +156,7 @@ def prepare(demo: Demo) -> None:
             raise DemoError(f"Airflow could not create its database in {demo.home}.\n{_tail(log)}")
         version_file.write_text(installed)
         demo.print_step("airflow", f"created the database {demo.database}")
-    for day in DAYS:
+    for day in demo.days:
         file = write_feed(demo.landing, day, orders=demo.orders)
         demo.print_step(f"{day} feed", f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
 
@@ -218,7 +219,7 @@ def run(demo: Demo) -> None:
     prepare(demo)
     loads, reports = [], []
     with DagRuns(demo, "orders_report") as report, DagRuns(demo, "orders_ingest") as ingest:
-        for day in DAYS:
+        for day in demo.days:
             load, summary = run_day(demo, day, ingest, report)
             loads.append(load)
             reports.append(summary)
@@ -239,8 +240,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the example DAGs on a real Airflow and show the table.")
     parser.add_argument("--home", type=Path, default=CHECKOUT / ".airflow", help="the folder for all files")
     parser.add_argument("--orders", type=int, default=ORDERS_A_DAY, help="the number of orders a day")
+    days = len(DAYS)
+    parser.add_argument("--days", type=int, choices=range(1, days + 1), default=days, help="the number of days")
     arguments = parser.parse_args()
-    demo = Demo(arguments.home.resolve(), arguments.orders)
+    demo = Demo(arguments.home.resolve(), arguments.orders, arguments.days)
     try:
         run(demo)
     except (DemoError, DeltaLiteError, OSError) as error:

@@ -16,11 +16,23 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 PROGRAM = Path(__file__).resolve().parents[2] / "demo" / "run_demo.py"
 
 
-def demonstrate(home: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(PROGRAM), "--home", str(home), "--orders", "300"]
+def demonstrate(home: Path, *options: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(PROGRAM), "--home", str(home), "--orders", "300", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
+def test_a_demonstration_of_one_day_shows_the_waiting_sensor_the_commit_and_the_table(tmp_path):
+    done = demonstrate(tmp_path / "home of the demo", "--days", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"orders_report +its sensor is deferred", done.stdout)) == 1
+    assert re.findall(r"orders_ingest +committed version (\d)", done.stdout) == ["0"]
+    table = DeltaTable(str(tmp_path / "home of the demo" / "lake" / "orders"))
+    assert table.version == 0 and table.to_arrow().num_rows > 0
+    for title in ("History of", "Partitions of version 0", "A few rows", "Results of orders_report"):
+        assert title in done.stdout
+
+
+@pytest.mark.campaign
 def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path):
     home = tmp_path / "home of the demo"
     first = demonstrate(home)
