@@ -8,16 +8,16 @@ from tests.faults.crash_site import CrashSite
 
 
 @pytest.fixture(scope="module")
-def site():
+def site(pytestconfig):
     """Runs what needs no Spark."""
-    site = CrashSite()
+    site = CrashSite(is_campaign=pytestconfig.getoption("--campaign"))
     yield site
     site.close()
 
 
 @pytest.fixture(scope="module")
-def spark_site(spark):
+def spark_site(spark, pytestconfig):
     """Runs what needs Spark, which is that of the tests."""
-    site = CrashSite(spark)
+    site = CrashSite(spark, is_campaign=pytestconfig.getoption("--campaign"))
     yield site
     site.close()

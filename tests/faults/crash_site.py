@@ -37,15 +37,16 @@ class Steps:
     """Counts the steps of its kinds, and kills this process at the one that it is told."""
 
     def __init__(self, table: str, kinds, kill_at: int | None, told: int) -> None:
-        self._table, self._kinds, self._kill_at, self._told, self._count = table, kinds, kill_at, told, 0
+        self._table, self._kinds, self._kill_at, self._told = table, kinds, kill_at, told
+        self.taken: list[str] = []
 
     def __call__(self, kind: str, name: str) -> None:
         if kind not in self._kinds:
             return
-        if self._count == self._kill_at:
+        if len(self.taken) == self._kill_at:
             os.write(self._told, f"{kind} {name}".encode())
             os.kill(os.getpid(), signal.SIGKILL)
-        self._count += 1
+        self.taken.append(f"{kind} {name}")
 
     def watch(self) -> None:
         for method in SEAM:
@@ -104,7 +105,7 @@ def main() -> None:
 
 
 def _tried(programs, trial):
-    """Run a trial to its end: what it was doing when it was killed, None where it was not."""
+    """Run a trial to its end: the step at which it was killed, or None and all its steps."""
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -118,10 +119,11 @@ def _tried(programs, trial):
         return {"killed": said}
     if status != 0:
         return {"error": said or f"it ended with {status}"}
-    for name in said.split():  # what the trial had to import, the next ones find here
+    ended = json.loads(said)
+    for name in ended["imported"]:  # what the trial had to import, the next ones find here
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    return {"killed": None}
+    return {"killed": None, "steps": ended["steps"]}
 
 
 def _child(programs, trial, tell):
@@ -133,7 +135,9 @@ def _child(programs, trial, tell):
         steps.watch()
         getattr(programs, trial["program"])(spark, trial["table"], **trial["arguments"])
         steps("end", "")
-        os.write(tell, " ".join(set(sys.modules) - known).encode())
+        ended = {"imported": sorted(set(sys.modules) - known), "steps": steps.taken}
+        with os.fdopen(tell, "w") as pipe:
+            json.dump(ended, pipe)
     except BaseException:  # noqa: BLE001  for the other side to raise
         os.write(tell, traceback.format_exc()[-3000:].encode())
         return _FAILED
@@ -141,9 +145,14 @@ def _child(programs, trial, tell):
 
 
 class CrashSite:
-    """The tests' side: a process that forks trials. `spark` is a session whose JVM they may use."""
+    """The tests' side: a process that forks trials. `spark` is a session whose JVM they may use.
 
-    def __init__(self, spark=None) -> None:
+    `is_campaign` says whether a program is killed at each of its steps, and not at a sample of them.
+    """
+
+    def __init__(self, spark=None, *, is_campaign: bool) -> None:
+        self.is_campaign = is_campaign
+        self.steps: list[str] = []  # those of the last trial that came to its end
         environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
         if spark is not None:
             gateway = spark.sparkContext._gateway.gateway_parameters
@@ -170,6 +179,7 @@ class CrashSite:
         assert line, f"the trial {trial} did not come to an end"
         answer = json.loads(line)
         assert "error" not in answer, answer["error"]
+        self.steps = answer.get("steps", self.steps)
         return answer["killed"]
 
     def close(self):

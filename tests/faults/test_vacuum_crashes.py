@@ -12,7 +12,7 @@ import pytest
 
 from deltalite import DeltaTable
 from tests.faults.crash_site import CHANGES, EVERYTHING
-from tests.faults.killing import aged, check_whole, rows_by_us, times_in_log
+from tests.faults.killing import aged, check_whole, kill_points, rows_by_us, times_in_log
 from tests.support.tables import commit, data_files
 
 RUN = "airflow/dag/vacuum/-1/manual"
@@ -60,18 +60,23 @@ def undated(table, versions):
 def test_a_vacuum_is_killed_at_every_step(site, tmp_path, template, mode, kinds):
     rows = [(4,)]
     inside = {3: [(3,)], 4: rows}
-    steps = []
-    while True:
-        table = tmp_path / f"killed {len(steps)}"
+    whole = shutil.copytree(template, tmp_path / "whole")
+    assert site.run("vacuum", whole, kinds=kinds, run=RUN, mode=mode, hours=None) is None
+    check_whole(whole, rows)
+    for version, expected in inside.items():
+        assert rows_by_us(f"{whole}@v{version}") == expected
+    # Folders that an earlier try has emptied are young, and go another day.
+    assert mode == "lite" or not ((whole / "a").exists() or (whole / "_deltalite_staging").exists())
+    steps = site.steps
+    for number in kill_points(site, steps, "vacuum"):
+        table = tmp_path / f"killed {number}"
         shutil.copytree(template, table)
         dead = data_files(table)
-        step = site.run("vacuum", table, kill_at=len(steps), kinds=kinds, run=RUN, mode=mode, hours=None)
+        step = site.run("vacuum", table, kill_at=number, kinds=kinds, run=RUN, mode=mode, hours=None)
+        assert step is not None
         check_whole(table, rows)
         for version, expected in inside.items():
             assert rows_by_us(f"{table}@v{version}") == expected, f"killed at {step}"
-        if step is None:  # folders that an earlier try has emptied are young, and go another day
-            assert mode == "lite" or not ((table / "a").exists() or (table / "_deltalite_staging").exists())
-            break
         assert site.run("vacuum", table, kinds=kinds, run=RUN, mode=mode, hours=None) is None
         check_whole(table, rows)
         for version, expected in inside.items():
@@ -82,6 +87,5 @@ def test_a_vacuum_is_killed_at_every_step(site, tmp_path, template, mode, kinds)
         assert times_in_log(table, RUN) == 1, f"killed at {step}"
         assert DeltaTable(str(table)).history(limit=1)[0]["operation"] == "VACUUM END"
         shutil.rmtree(table)
-        steps.append(step)
     assert sum(step.startswith("os.remove") for step in steps) >= 3, "no file was deleted"
     assert mode == "lite" or sum(step.startswith("os.rmdir") for step in steps) >= 5
