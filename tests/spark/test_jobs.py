@@ -96,6 +96,7 @@ def test_an_error_that_nobody_foresaw_may_be_tried_again(spark, tmp_path, capfd)
     assert marker.kind == "ZeroDivisionError" and "Traceback" in errors
 
 
+@pytest.mark.campaign
 def test_killed_right_after_the_commit_and_run_again(tmp_path):
     table = tmp_path / "t"
     wanted = request(table, TWO, run=RUN, partition_by=("day",))

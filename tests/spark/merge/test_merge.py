@@ -97,7 +97,16 @@ def by_other(table):
     return ordered(tuple(row.values()) for row in pa.table(found.read_all()).to_pylist())
 
 
-@pytest.mark.parametrize(("kind", "partition_by"), list(zip(KINDS, [("day",), (), (), ("day",)], strict=True)), ids=str)
+@pytest.mark.parametrize(
+    ("kind", "partition_by"),
+    [
+        ("plain", ("day",)),
+        ("vectors and feed", ()),
+        pytest.param("named, vectors", (), marks=pytest.mark.campaign),
+        pytest.param("by id, feed", ("day",), marks=pytest.mark.campaign),
+    ],
+    ids=str,
+)
 def test_rows_become_what_the_clauses_make_of_them(spark, tmp_path, kind, partition_by):
     table = tmp_path / "t"
     now = [(key, *row) for key, row in START.items()]

@@ -10,6 +10,7 @@ from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
+from tests.support.loops import sampled
 from tests.support.merging import merge_into
 from tests.support.tables import commit, data_files, everything, ordered, put, rows, values
 
@@ -70,7 +71,9 @@ READS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("reads", READS)
+@pytest.mark.parametrize(
+    "reads", sampled(list(READS), {"the source's partitions and keys", "null-safe, of another type"})
+)
 def test_a_file_that_cannot_match_is_not_read(spark, table, reads):
     on, *kept = READS[reads]
     lost(table, *kept)
@@ -132,7 +135,7 @@ def test_a_merge_of_the_table_into_itself_stands_on_no_winner(spark, table, riva
     assert [row for row in rows(table) if row[1] == "m"] == [(7001, "m", "mine")]
 
 
-@pytest.mark.parametrize("vectors", [False, True], ids=["files", "vectors"])
+@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["files", "vectors"])
 def test_the_source_is_read_once_also_when_the_merge_is_planned_again(spark, table, rival, tmp_path, vectors):
     """The input is gone when the winner has written one of its keys, and each of its rows has been computed once."""
     if vectors:

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.spark
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
+# With and without a feed, vectors and partitions. The campaign has each pair.
+SAMPLE = {("plain", ("day",)), ("feed", ()), ("vectors and feed", ("day",))}
 OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
 
@@ -66,8 +68,15 @@ STEPS = [
 """Conditions one after the other, and the ids that each of them takes."""
 
 
-@pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "partition_by"),
+    [
+        pytest.param(kind, columns, marks=[] if (kind, columns) in SAMPLE else pytest.mark.campaign)
+        for kind in KINDS
+        for columns in ((), ("day",))
+    ],
+    ids=str,
+)
 def test_only_rows_for_which_the_condition_is_true_go(spark, tmp_path, kind, partition_by):
     table = made(spark, tmp_path / "t", KINDS[kind], partition_by=partition_by)
     left = {row[0]: row for row in OLD}

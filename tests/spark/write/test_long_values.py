@@ -31,8 +31,16 @@ def partitions(table):
     return {text for values in DeltaTable(str(table)).files()["partition_values"].to_pylist() for _, text in values}
 
 
-@pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
-@pytest.mark.parametrize("order", [[], ["id"]], ids=["packed", "ordered"])
+@pytest.mark.parametrize(
+    ("order", "properties"),
+    [
+        ([], {}),
+        (["id"], {"delta.columnMapping.mode": "name"}),
+        pytest.param([], {"delta.columnMapping.mode": "name"}, marks=pytest.mark.campaign),
+        pytest.param(["id"], {}, marks=pytest.mark.campaign),
+    ],
+    ids=["packed-plain", "ordered-mapped", "packed-mapped", "ordered-plain"],
+)
 def test_long_values_are_written_and_packed_like_all_others(spark, table, monkeypatch, order, properties):
     query = f"SELECT {{}} AS id, explode(array({VALUES})) AS p"
     for number in range(2):
