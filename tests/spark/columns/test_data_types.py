@@ -17,6 +17,7 @@ from deltalite import DeltaTable
 from deltalite.columnar.file_facts import facts_from_stats, parse_stats
 from deltalite.protocol.schema import parse_schema
 from deltalite.requests import Source
+from tests.support.loops import sampled
 from tests.support.tables import commit, put, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -191,7 +192,11 @@ def test_statistics_never_exclude_a_value_that_is_there(table):
 
 
 @pytest.mark.parametrize(
-    "name", ["tiny", "big", "double", "special", "narrow", "wide", "text", "flag", "day", "at", "local"]
+    "name",
+    sampled(
+        ["tiny", "big", "double", "special", "narrow", "wide", "text", "flag", "day", "at", "local"],
+        {"big", "special", "wide", "text", "at"},
+    ),
 )
 def test_every_simple_type_can_partition(spark, table, tmp_path, name):
     """Only what a partition value cannot say is changed: the empty string is null."""

@@ -21,6 +21,7 @@ from deltalite.errors import (
     SourceError,
 )
 from tests.spark.write.test_column_rules import empty_table, field
+from tests.support.loops import sampled
 from tests.support.tables import delete_rows, everything, put, rows, spark_rows, update_rows, values
 
 pytestmark = pytest.mark.spark
@@ -36,6 +37,8 @@ KINDS = {
     "named, vectors and feed": {**VECTORS, **FEED, **NAMED},
     "by id, feed": {**FEED, **BY_ID},
 }
+# With and without a feed, vectors, mapped columns and partitions. The campaign has each pair.
+SAMPLE = {("plain", ("day",)), ("named, vectors and feed", ("day",)), ("by id, feed", ())}
 OLD = """SELECT * FROM VALUES
     (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
     (2, NULL, 'a', NULL, 2.25BD),
@@ -99,8 +102,15 @@ STEPS = [
 """Updates one after the other, and what becomes of the rows that each of them touches."""
 
 
-@pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "partition_by"),
+    [
+        pytest.param(kind, columns, marks=[] if (kind, columns) in SAMPLE else pytest.mark.campaign)
+        for kind in KINDS
+        for columns in ((), ("day",))
+    ],
+    ids=str,
+)
 def test_rows_get_the_values_that_were_asked_for(spark, tmp_path, kind, partition_by):
     table, now = tmp_path / "t", dict(START)
     put(spark, table, OLD, properties=KINDS[kind], partition_by=partition_by)
@@ -169,7 +179,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-@pytest.mark.parametrize("kind", ["plain", "vectors and feed"])
+@pytest.mark.parametrize("kind", sampled(["plain", "vectors and feed"], {"vectors and feed"}))
 def test_a_value_that_a_column_cannot_hold_is_refused_and_nothing_is_left(spark, tables, kind, why):
     table, (assignments, condition, error, match) = tables[kind], REFUSED[why]
     before = everything(table)
@@ -186,7 +196,7 @@ def tables(spark, tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(list(KINDS), {"feed", "named, vectors and feed"}))
 def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, kind):
     spark.udf.register("deltalite_twice", lambda x: None if x is None else x * 2, "int")
     table = tmp_path / "t"
@@ -228,7 +238,7 @@ def ruled_table(folder, *, vectors):
     return table
 
 
-@pytest.mark.parametrize("vectors", [False, True], ids=["plain", "vectors"])
+@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["plain", "vectors"])
 def test_the_rules_of_columns_hold_for_rows_that_change(spark, tmp_path, vectors):
     table = ruled_table(tmp_path / "t", vectors=vectors)
     put(spark, table, "SELECT id AS x, TIMESTAMP'2026-01-01 05:00:00' AS at FROM VALUES (1), (2) AS r(id)")
