@@ -123,7 +123,17 @@ def fails(spark, drawn):
 
 
 @pytest.mark.parametrize("features", KINDS)
-@pytest.mark.parametrize(("operations", "count"), [(deletions, 15), (updates, 15), (mergings, 75)])
+@pytest.mark.parametrize(
+    ("operations", "count"),
+    [
+        (deletions, 6),
+        (updates, 6),
+        (mergings, 12),
+        pytest.param(deletions, 15, marks=pytest.mark.campaign),
+        pytest.param(updates, 15, marks=pytest.mark.campaign),
+        pytest.param(mergings, 75, marks=pytest.mark.campaign),
+    ],
+)
 def test_an_operation_does_what_the_model_says(spark, operations, count, features):
     @random_cases(count)
     @given(cases(operations, features))
@@ -134,8 +144,9 @@ def test_an_operation_does_what_the_model_says(spark, operations, count, feature
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_the_feed_of_any_operations_leads_from_each_version_to_the_next(spark, vectors):
-    @random_cases(8)
+@pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.campaign)])
+def test_the_feed_of_any_operations_leads_from_each_version_to_the_next(spark, vectors, count):
+    @random_cases(count)
     @given(histories(Features(vectors=vectors, feed=True)))
     def holds(drawn):
         table, operations = drawn
