@@ -1,4 +1,4 @@
-"""Eight merges at the same time on one table: what keeps their read sets apart keeps them out of each other's way.
+"""Merges at the same time on one table: what keeps their read sets apart keeps them out of each other's way.
 
 Each is a thread with a session and a partition of its own, as each mapped task is a process. None commits before all of
 them have planned on the same version; so whatever would stand in the way does, in every run. How often a merge was
@@ -33,6 +33,14 @@ CLAUSES = {
 }
 
 
+CONDITIONS = {
+    "a literal": "target.day = DATE'{day}' AND target.id = source.id",
+    "the source's days": "target.day = source.day AND target.id = source.id",
+    "the source's keys": "target.id = source.id",
+}
+SAMPLE = {("the source's days", "vectors"), ("the source's keys", "files")}
+
+
 def ids_of(number: int) -> range:
     """The ids of a day lie together, and apart from those of other days."""
     return range(1000 * number, 1000 * number + ROWS)
@@ -62,7 +70,7 @@ def expected_of(number: int, ids) -> list[tuple]:
 @pytest.fixture
 def together(monkeypatch):
     """No thread's first commit is put before every thread has come that far."""
-    here, planned = threading.local(), threading.Barrier(TASKS, timeout=120)
+    here, barriers = threading.local(), []
     original = LocalLogStore.write_if_absent
 
     def after_all_others(store, name, data):
@@ -70,18 +78,20 @@ def together(monkeypatch):
         is_commit = parsed is not None and parsed.kind is LogFileKind.COMMIT
         if is_commit and not getattr(here, "planned", False):
             here.planned = True
-            planned.wait()
+            barriers[0].wait()
         return original(store, name, data)
 
-    def start():
+    def start(tasks=TASKS):
+        barriers.append(threading.Barrier(tasks, timeout=120))
         monkeypatch.setattr(LocalLogStore, "write_if_absent", after_all_others)
 
     yield start
-    planned.abort()
+    for barrier in barriers:
+        barrier.abort()
 
 
-def merge_all(spark, table, on, ids):
-    """Merge the changes of every day at once; the results, in the order of the days."""
+def merge_all(spark, table, on, ids, tasks=TASKS):
+    """Merge the changes of every day, or of the first ones, at once; the results, in the order of the days."""
 
     def one(number):
         return merge(
@@ -97,8 +107,8 @@ def merge_all(spark, table, on, ids):
             ),
         )
 
-    with ThreadPoolExecutor(TASKS) as pool:
-        return list(pool.map(one, range(TASKS)))
+    with ThreadPoolExecutor(tasks) as pool:
+        return list(pool.map(one, range(tasks)))
 
 
 def make(spark, table, ids, **options):
@@ -113,15 +123,13 @@ def planned_again(caplog) -> int:
     return sum("It is planned again" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize("vectors", [False, True], ids=["files", "vectors"])
 @pytest.mark.parametrize(
-    "on",
+    ("on", "vectors"),
     [
-        "target.day = DATE'{day}' AND target.id = source.id",
-        "target.day = source.day AND target.id = source.id",
-        "target.id = source.id",
+        pytest.param(on, vectors, id=f"{name}-{kind}", marks=[] if (name, kind) in SAMPLE else pytest.mark.campaign)
+        for name, on in CONDITIONS.items()
+        for kind, vectors in {"files": False, "vectors": True}.items()
     ],
-    ids=["a literal", "the source's days", "the source's keys"],
 )
 def test_merges_of_partitions_of_their_own_all_commit_what_they_planned_at_first(
     spark, tmp_path, together, caplog, on, vectors
@@ -140,12 +148,14 @@ def test_merges_of_partitions_of_their_own_all_commit_what_they_planned_at_first
         assert {file["partitionValues"]["day"] for file in actions["add"] + actions["remove"]} == {str(day)}
 
 
-def test_merges_that_nothing_keeps_apart_are_planned_again_and_lose_nothing(spark, tmp_path, together, caplog):
+@pytest.mark.parametrize("tasks", [4, pytest.param(TASKS, marks=pytest.mark.campaign)])
+def test_merges_that_nothing_keeps_apart_are_planned_again_and_lose_nothing(spark, tmp_path, together, caplog, tasks):
     table = tmp_path / "t"
     make(spark, table, interleaved)
-    together()
-    results = merge_all(spark, table, "target.id = source.id", interleaved)
-    assert sorted(result.version for result in results) == list(range(1, TASKS + 1))
-    assert planned_again(caplog) >= TASKS - 1
-    found = sorted((row for n in range(TASKS) for row in expected_of(n, interleaved(n))), key=repr)
-    assert rows(table) == found
+    together(tasks)
+    results = merge_all(spark, table, "target.id = source.id", interleaved, tasks)
+    assert sorted(result.version for result in results) == list(range(1, tasks + 1))
+    assert planned_again(caplog) >= tasks - 1
+    merged = [row for n in range(tasks) for row in expected_of(n, interleaved(n))]
+    others = [(key, DAYS[n], 1) for n in range(tasks, TASKS) for key in interleaved(n)]
+    assert rows(table) == sorted(merged + others, key=repr)
