@@ -24,8 +24,9 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
 
-# A file of tests stays on one worker. Files go out in the order of their names, not by their number of tests: the files of
-# a whole Airflow have few tests that take minutes, and would come last, one worker waiting for the other.
+# A file of tests stays on one worker, and so does a folder that shares a whole Airflow (tests/support/loops.py). Files go
+# out in the order of their names, not by their number of tests: the files of a whole Airflow have few tests that take
+# minutes, and would come last, one worker waiting for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup java hadoop reference classes quick smoke test test-oldest campaign lint format pages docs bench demo clean

@@ -1,4 +1,4 @@
-"""Which tests run in which loop, and the markers that no test has to set by hand.
+"""Which tests run in which loop, the markers that no test has to set by hand, and which tests share a worker.
 
 `make quick` runs what needs neither Spark nor a server, `make smoke` what is marked `smoke`, `make test` everything but
 what is marked `campaign`, and `make campaign` everything. The markers `spark` and `server` follow from fixtures and
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).resolve().parents[1]
 # Folders whose tests use Spark, or start servers, by fixtures of several names.
 SPARK_FOLDERS = frozenset({"interop"})
 SERVER_FOLDERS = frozenset({"storage", "system"})
+# Folders whose files share a fixture of the session that takes a minute: a whole Airflow, and runs of example DAGs.
+SHARED_FOLDERS = ("tests/examples/", "tests/system/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,6 +48,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+
+
+class FileOrFolderScheduling(LoadFileScheduling):
+    """Give a file to one worker, and a folder of `SHARED_FOLDERS` too."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in SHARED_FOLDERS if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Replace xdist's own scheduler for `--dist loadfile`."""
+    return FileOrFolderScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
