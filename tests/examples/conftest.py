@@ -66,8 +66,11 @@ def upserted(base) -> dict[date, Run]:
 
 
 @pytest.fixture
-def lake(base, ingested, totals, upserted, tmp_path, monkeypatch) -> Path:
-    """A copy of the tables for a test that changes them. Airflow Variables name it to the DAGs."""
+def lake(base, ingested, upserted, tmp_path, monkeypatch) -> Path:
+    """A copy of the tables for a test that changes them. Airflow Variables name it to the DAGs.
+
+    A test that needs the totals asks for `totals` too.
+    """
     copy = shutil.copytree(base / "lake", tmp_path / "lake")
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(copy))
     return copy

@@ -12,15 +12,20 @@ from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, example, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
-NAMES = ("a b", "orders")
 STEPS = ("optimize", "checkpoint", "vacuum")
 
 
+@pytest.fixture(params=[["a b"], pytest.param(["a b", "orders"], marks=pytest.mark.campaign)], ids=len)
+def names(request):
+    """The names of the tables. Each step of each table starts a JVM, so the campaign has the second table."""
+    return request.param
+
+
 @pytest.fixture
-def small_lake(tmp_path, monkeypatch):
-    """Two tables with four small files and an old orphaned file each, and a folder that is not a table."""
+def small_lake(tmp_path, monkeypatch, names):
+    """Tables with four small files and an old orphaned file each, and a folder that is not a table."""
     lake = tmp_path / "lake"
-    for name in NAMES:
+    for name in names:
         for number in range(4):
             deltalake.write_deltalake(str(lake / name), pa.table({"id": [number]}), mode="append")
         (lake / name / "dead.parquet").write_bytes(b"x")
@@ -30,13 +35,13 @@ def small_lake(tmp_path, monkeypatch):
     return lake
 
 
-def test_each_table_of_the_lake_is_packed_checkpointed_and_vacuumed(airflow_db, small_lake):
+def test_each_table_of_the_lake_is_packed_checkpointed_and_vacuumed(airflow_db, small_lake, names):
     done = run(example("lake_maintenance"), FIRST)
     assert done.state == "success"
-    assert done.returned["tables"] == [str(small_lake / name) for name in NAMES]
+    assert done.returned["tables"] == [str(small_lake / name) for name in names]
     versions = {step: [one["version"] for one in done.returned[f"maintenance.{step}"]] for step in STEPS}
-    assert versions == {"optimize": [4, 4], "checkpoint": [4, 4], "vacuum": [6, 6]}
-    for name in NAMES:
+    assert versions == {step: [version] * len(names) for step, version in zip(STEPS, (4, 4, 6), strict=True)}
+    for name in names:
         table = DeltaTable(str(small_lake / name))
         assert [commit["operation"] for commit in table.history(limit=3)] == ["VACUUM END", "VACUUM START", "OPTIMIZE"]
         assert table.files().num_rows == 1

@@ -10,7 +10,13 @@ import pytest
 from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, example, run
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.campaign,
+    pytest.mark.usefixtures("totals"),
+]
 
 
 def test_one_mapped_task_writes_the_checkpoint_of_each_table(lake):

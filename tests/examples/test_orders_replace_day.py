@@ -11,7 +11,7 @@ from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, SECOND, example, run
 from tests.examples.feeds import expected_totals
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 def test_a_day_of_totals_is_replaced_and_other_days_stay(base, totals):
