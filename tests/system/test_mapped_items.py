@@ -10,7 +10,7 @@ from deltalite import DeltaTable
 from tests.faults.programs import plain
 from tests.system.stand_in import commit_instead_of_spark
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
 DAG = """
 import json
