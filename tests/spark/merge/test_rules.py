@@ -295,3 +295,22 @@ def test_only_the_columns_that_are_asked_for_are_added(spark, tmp_path):
         spark, table, "SELECT 1 AS id, DATE'2026-01-01' AS e WHERE false", ON, merge_schema=True, run="r", **ALL
     )
     assert nothing.committed and json.loads(DeltaTable(str(table)).metadata.schema_string)
+
+
+def test_inserts_without_the_partition_column_are_announced(spark, tmp_path, caplog):
+    def warnings():
+        return [record.getMessage() for record in caplog.records if "partition column" in record.getMessage()]
+
+    table = tmp_path / "t"
+    put(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
+    new = "SELECT id, 'b' AS Day FROM VALUES (1), (2), (3) AS rows(id)"
+    merge_into(spark, table, new, ON, matched=[{"update": {"id": "source.id"}}], inserts=[{"insert": "*"}])
+    lacking = [{"insert": {"id": "source.id"}}]
+    merge_into(spark, table, new, ON, inserts=lacking)
+    assert not warnings(), "no row was inserted"
+    merge_into(spark, table, "SELECT id FROM VALUES (4), (5) AS rows(id)", ON, inserts=lacking)
+    (message,) = warnings()
+    assert "2 rows" in message and "day" in message and str(table) in message
+    merge_into(spark, table, "SELECT 6 AS id", ON, inserts=[{"insert": "*"}], merge_schema=True)
+    assert len(warnings()) == 2
+    assert ordered(rows(table)) == ordered([(1, "a"), (2, "b"), (3, "b"), (4, None), (5, None), (6, None)])

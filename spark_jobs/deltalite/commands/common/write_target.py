@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
@@ -75,6 +75,13 @@ class WriteTarget:
     def partition_columns(self) -> tuple[str, ...]:
         """The partition columns in the table's spelling."""
         return self.metadata.partition_columns
+
+    def null_partition_columns(self, columns: Collection[str]) -> list[str]:
+        """Return the partition columns that are NULL in a new row which has values for `columns` alone."""
+        rules = self.rules
+        computed = (*rules.generated, *rules.defaults, *(column.name for column in rules.identities))
+        has_value = {name.lower() for name in (*computed, *columns)}
+        return [name for name in self.partition_columns if name.lower() not in has_value]
 
 
 def write_target(request: WriteRequest, base: Snapshot | None, data: StructType, *, now_ms: int) -> WriteTarget:

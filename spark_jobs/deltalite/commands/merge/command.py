@@ -14,6 +14,7 @@ delta-spark: MergeIntoCommand.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.merge.first_rows import merge_first_rows
 from deltalite.commands.merge.report import merge_operation
 from deltalite.commands.row_changes.execute import change_rows
-from deltalite.commands.row_changes.plan import RowChange, TouchedRows
+from deltalite.commands.row_changes.plan import CarriedOut, RowChange, TouchedRows
 from deltalite.log.file_table import key_column
 from deltalite.requests import MergeRequest
 from deltalite.results import OperationResult
@@ -50,11 +51,12 @@ from deltalite.spark.runtime.computed_once import computed_once
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, scan_addressed
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.proposal import ReadSet
+from deltalite.txn.proposal import Operation, ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger(__name__)
 _BY_SOURCE = "when_not_matched_by_source"
 # A test of one file against many ranges takes a millisecond.
 _MOST_FILES_BY_RANGES = 5_000
@@ -77,7 +79,7 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         if first_result is not None:
             return first_result
     source = _Source(spark, request)
-    return change_rows(spark, request, partial(_planned, spark, request, source), partial(merge_operation, request))
+    return change_rows(spark, request, partial(_planned, spark, request, source), partial(_operation, request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +242,24 @@ class _MergePlan:
     def _files(self, paths: Iterable[str]) -> pa.Table:
         files = self.base.files
         return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))
+
+
+def _operation(request: MergeRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+    """Return the operation, and log a warning if an inserted row has no value for a partition column."""
+    operation = merge_operation(request, change, done)
+    inserts = [action for action in change.actions.values() if action.kind is ActionKind.INSERT]
+    missing = dict.fromkeys(name for action in inserts for name in change.target.null_partition_columns(action.named))
+    inserted_rows_count = operation.metrics["numTargetRowsInserted"]
+    if missing and inserted_rows_count:
+        _log.warning(
+            "Inserting %s rows into %s: an insert clause has no value for the partition column %s, so its rows go to "
+            "the NULL partition. If that is a mistake, add the column to the clause, or to `query` if the clause is "
+            "'*'.",
+            inserted_rows_count,
+            request.table,
+            ", ".join(missing),
+        )
+    return operation
 
 
 def _deletes_whatever_matches(actions: MergeActions) -> bool:

@@ -358,9 +358,7 @@ class _Write:
 
 def _warn_of_null_partitions(store: LogStore, target: WriteTarget, data: StructType, count: int) -> None:
     """Log a warning if the rows lack a partition column whose values the table does not generate."""
-    rules = target.rules
-    made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
-    missing = [name for name in target.partition_columns if data.find(name) is None and name not in made]
+    missing = target.null_partition_columns([name for name in target.partition_columns if data.find(name) is not None])
     if missing and count:
         _log.warning(
             "Writing %s rows to the NULL partition of %s: they lack the partition column %s. If that is a mistake, add "
