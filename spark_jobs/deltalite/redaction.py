@@ -64,7 +64,7 @@ _TOKEN = rf"token(?!{_COUNTED}|({_MANY})s$)"
 _OTHERS = (
     rf"secret|passw(or)?d|passphrase|passcode|pwd|{_TOKEN}|jaas|authorization|signature|credentials$|cookie$",
     r"(^|[._-]|key|store|user|db)pass$",
-    r"(access|account|api|private|shared|encryption|signing|session|master|storage|subscription|hmac)[._-]?key",
+    r"(access|account|api|private|shared|encryption|signing|session|master|storage|subscription|hmac|fernet)[._-]?key",
     r"[._-]sas[._-]|[._-]sas$|^sas$|^sig$|connection[._-]?string|(^|[._-])(dsn|jwt|pat)$",
     r"auth[._-]user[._-]info$|redis[._-]auth$|^bearer$",
 )
@@ -93,11 +93,30 @@ _ENCLOSING = ('""', "''", "{}")
 _JAVA_VALUE = _Pattern(rf"{_QUOTED}|\S+")
 # `"name": "value"` in JSON and in printed Python dictionaries.
 _MEMBER = _Pattern(rf"""["']([\w.-]+)["']\s*:\s*({_QUOTED})""")
-_HEADER = _Pattern(rf"{_BEGIN}([\w.-]+)\s*:[ \t]+(?:(?:Bearer|Basic)[ \t]+)?(\S+)")
+_HEADER = _Pattern(rf"{_BEGIN}([\w.-]+)\s*:[ \t]+(?:(?:Bearer|Basic|Digest|Token|ApiKey)[ \t]+)?(\S+)")
 _BEARER = _Pattern(r"\b(?:Bearer|Basic)\s+([\w.~+/=-]{8,})")
 # `name = "value"` of a JAAS login module; white space may surround the equals sign.
 _JAAS_OPTION = _Pattern(rf"{_BEGIN}([\w.-]+)\s*=\s*({_QUOTED}|[^\s;]+)")
 _LOGIN_MODULE = "LoginModule"
+# `name 'value'`, `name = 'value'`, `name => 'value'` in SQL and in programs.
+_QUOTED_OPTION = _Pattern(rf"{_BEGIN}([\w.-]+)['\"`]?\s{{0,9}}(?:(?:=>|:=|=)\s{{0,9}})?({_QUOTED})")
+# A line `name = value` of a properties file or of an INI file, with a blank before the equals sign.
+_PROPERTY_LINE = _Pattern(r"^[ \t]*([\w.-]+)[ \t]+=[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+# A line `a.name value` of spark-defaults.conf.
+_CONFIGURATION_LINE = _Pattern(r"^[ \t]*([\w-]+\.[\w.-]+)[ \t]+(\S+)[ \t]*$", re.MULTILINE)
+_COMMAND_OPTION = _Pattern(r"(?<!\S)--([\w.-]+)[ \t]+(\S+)")
+_ELEMENT = _Pattern(rf"<([\w.-]+)>([^<]{{1,{_LONGEST_PASSWORD}}})</")
+_HADOOP_PROPERTY = _Pattern(rf"<name>([\w.-]+)</name>\s{{0,99}}<value>([^<]{{1,{_LONGEST_PASSWORD}}})</value>")
+_NAMED = (
+    _MEMBER,
+    _HEADER,
+    _QUOTED_OPTION,
+    _PROPERTY_LINE,
+    _CONFIGURATION_LINE,
+    _COMMAND_OPTION,
+    _ELEMENT,
+    _HADOOP_PROPERTY,
+)
 _SHARED_ACCESS_SIGNATURE = _Pattern(r"SharedAccessSignature[=\s]\s*([^;\s\"']+)", re.IGNORECASE)
 _WITHOUT_NAME = (
     _Pattern(rf"{_BEGIN}[A-Za-z][\w+.-]*://[^/\s:@]*:([^/\s]+)@"),
@@ -106,6 +125,7 @@ _WITHOUT_NAME = (
     _Pattern(r"https?://([^/\s:@]{16,})@"),  # a token in the place of the user
     _Pattern(rf"oracle:\w+:[^/\s@:]+/({_QUOTED}|[^\s\"']{{1,{_LONGEST_PASSWORD}}})@", re.IGNORECASE),
     _Pattern(rf"(?<![\w/.])\w+/({_QUOTED}|[^\s/@\"']+)@(?://|\()"),
+    _Pattern(rf"\bIDENTIFIED\s{{1,9}}BY\s{{1,9}}(?:PASSWORD\s{{1,9}})?({_QUOTED}|[^\s;]+)", re.IGNORECASE),
     _Pattern(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----BEGIN).)+?-----END [A-Z ]*PRIVATE KEY-----)", re.DOTALL),
 )
 
@@ -194,8 +214,8 @@ def _named_in(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values in a text that may be secrets."""
     yield from _assigned_in(text, _ASSIGNED.compiled, _ASSIGNED_VALUE.compiled)
     yield from _assigned_in(text, _JAVA_PROPERTY.compiled, _JAVA_VALUE.compiled)
-    yield from _MEMBER.compiled.findall(text)
-    yield from _HEADER.compiled.findall(text)
+    for pattern in _NAMED:
+        yield from pattern.compiled.findall(text)
     if _LOGIN_MODULE in text:
         yield from _JAAS_OPTION.compiled.findall(text)
 

@@ -9,6 +9,7 @@ from deltalite.redaction import redacted, secret_values, shows_secret
 REPEATED = [
     "a=", "token=", "token={", 'token="', 'token="\\"', "-Da=", "-Dtoken=", "a://:/", "oracle:a:", "oracle:a:b/",
     "-----BEGIN PRIVATE KEY-----", '"token": "', "Basic ", "a: ", "a@", '{"a":',
+    "token ", "token   ", "token = ", "a.b ", "--token ", "<token>", "<name>token</name>", "IDENTIFIED BY ", "token 'x",
 ]  # fmt: skip
 
 
@@ -36,6 +37,29 @@ def test_a_condition_on_columns_with_names_like_secrets_is_shown(text):
 def test_an_expression_that_takes_a_column_of_its_name_is_shown():
     assert list(secret_values({"set": {"token": "source.token"}})) == []
     assert shows_secret("db.password", "password"), "a password may be this word"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "aws_secret_access_key = planted", "a = 1\n  password = planted words \nb = 2", "OPTIONS (password 'planted')",
+        "OPTIONS ('password' = 'planted')", "connect(password => 'planted')", "CREATE USER u IDENTIFIED BY 'planted'",
+        "ALTER USER u IDENTIFIED BY planted", "load --password planted --verbose", "Authorization: Token planted",
+        "<password>planted</password>", "spark.hadoop.fs.s3a.secret.key planted", "fernet_key=planted",
+        "<name>fs.s3a.secret.key</name>\n  <value>planted</value>",
+    ],
+)  # fmt: skip
+def test_a_secret_is_hidden_in_each_common_notation(text):
+    assert "planted" not in redacted(text)
+    assert "***" in redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The password is missing.", "a token 17", "t.day = s.day", "WHERE note = 'the token'", "max_tokens = '4096'"],
+)
+def test_a_text_that_only_mentions_a_secret_is_shown(text):
+    assert redacted(text) == text
 
 
 @pytest.mark.parametrize(
