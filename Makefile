@@ -29,7 +29,7 @@ FACTOR ?= 50
 # minutes, and would come last, one worker waiting for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup java hadoop reference classes quick smoke test test-oldest campaign lint format pages docs bench demo clean
+.PHONY: help setup java hadoop reference classes quick smoke test test-oldest campaign lint format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -83,6 +83,9 @@ format: $(STAMP) ## Format, and fix what ruff can fix
 
 pages: $(STAMP) ## Refresh the generated parts of the pages in docs/
 	.venv/bin/python docs/_generate/pages.py
+
+pictures: setup ## Make the pictures in docs/ from a real run (needs Chromium)
+	.venv/bin/python scripts/make_pictures.py
 
 docs: pages ## Refresh the pages, and build the site into docs/_build/html
 	.venv/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet docs docs/_build/html $(ARGS)

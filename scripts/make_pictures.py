@@ -1,0 +1,158 @@
+"""Makes the pictures of the documentation from a real run: `make pictures`.
+
+A whole Airflow runs the example DAG `orders_ingest` for three days, and the task of the first day is cleared. Chromium
+then takes a picture of the Grid with the log of the second attempt, which was skipped. `deltalite history` draws the
+table's history as on a terminal. The pictures are written to docs/_static/pictures. The program needs Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
+from rich.text import Text
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "demo")]
+
+from feed import write_feed  # noqa: E402  a module of demo/
+
+from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importable from the checkout only
+
+PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
+DAG, TASK = "orders_ingest", "load"
+DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC))
+_ORDERS_A_DAY = 2_000
+_TERMINAL_COLUMNS = 170
+_JOB_SECONDS = 300.0
+# The page fetches its data after it has loaded. Chromium's virtual clock runs on while no request is open.
+_PAGE_MILLISECONDS = 20_000
+# An SVG that fetches no font.
+_SVG = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: monospace; font-size: {char_height}px; line-height: {line_height}px; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+</clipPath>{lines}</defs>
+<rect fill="#1d1f21" width="{terminal_width}" height="{terminal_height}" rx="6"/>
+<g transform="translate(8, 8)" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">{matrix}</g></g></svg>
+"""
+
+
+def main() -> int:
+    """Make all pictures, and print where they are."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("The pictures need Chromium. On Debian: apt-get install chromium", file=sys.stderr)
+        return 1
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        landing, lake = home / "landing", home / "lake"
+        # The scheduler itself starts the run of yesterday.
+        for day in (*DAYS, datetime.now(UTC) - timedelta(days=1)):
+            write_feed(landing, day.date(), orders=_ORDERS_A_DAY)
+        variables = {"AIRFLOW_VAR_LANDING": str(landing), "AIRFLOW_VAR_LAKE": str(lake)}
+        with WholeAirflow(home / "airflow", variables=variables) as airflow:
+            run_id = load_three_days(airflow)
+            page = f"http://127.0.0.1:{airflow.port}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
+            photograph(chromium, page, PICTURES / "skipped-attempt.png", size=(1700, 620))
+        draw_terminal(["history", str(lake / "orders")], PICTURES / "history.svg")
+    for picture in sorted(PICTURES.iterdir()):
+        print(picture.relative_to(CHECKOUT))
+    return 0
+
+
+def load_three_days(airflow: WholeAirflow) -> str:
+    """Run the DAG for three days, clear the task of the first, and return that run's id."""
+    airflow.add_dag(DAG, CHECKOUT / "example_dags" / f"{DAG}.py")
+    first, _ = [airflow.run(DAG, logical_date=day, timeout=_JOB_SECONDS) for day in DAYS]
+    for run in airflow.wait_for_runs(DAG, len(DAYS) + 1):
+        airflow.wait_for_run(DAG, run["dag_run_id"], timeout=_JOB_SECONDS)
+    airflow.clear(DAG, first, TASK)
+    airflow.wait_for_run(DAG, first, timeout=_JOB_SECONDS)
+    result = airflow.xcom(DAG, first, TASK)
+    if not result["skipped"]:
+        raise SystemExit(f"The second attempt was expected to be skipped; its result is {result}.")
+    return first
+
+
+def photograph(chromium: str, url: str, picture: Path, *, size: tuple[int, int]) -> None:
+    """Have Chromium load a page and write a picture of it. `size` is width and height in pixels."""
+    with tempfile.TemporaryDirectory() as profile:
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1",
+        ]
+        command = [
+            chromium,
+            *options,
+            f"--user-data-dir={profile}",
+            f"--window-size={size[0]},{size[1]}",
+            f"--virtual-time-budget={_PAGE_MILLISECONDS}",
+            f"--screenshot={picture}",
+            url,
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def draw_terminal(arguments: list[str], picture: Path) -> None:
+    """Run `deltalite` on a terminal, and draw what it shows as an SVG."""
+    command = [str(CHECKOUT / ".venv" / "bin" / "deltalite"), *arguments]
+    console = Console(record=True, width=_TERMINAL_COLUMNS + 4, file=open(os.devnull, "w"))  # noqa: SIM115  for one call
+    console.print(Text.assemble(("$ ", "bold green"), " ".join(["deltalite", *arguments[:-1], "/lake/orders"])))
+    console.print(Text.from_ansi(_on_terminal(command)))
+    picture.write_text(
+        console.export_svg(title="", theme=DIMMED_MONOKAI, code_format=_SVG, unique_id="terminal"), encoding="utf-8"
+    )
+
+
+def _on_terminal(command: list[str]) -> str:
+    """Run a command with a terminal of its own as standard output, and return what it wrote."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 60, _TERMINAL_COLUMNS, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(_TERMINAL_COLUMNS)}
+    with subprocess.Popen(command, stdout=slave, env=environment) as process:
+        os.close(slave)
+        written = bytearray()
+        while True:
+            try:
+                part = os.read(master, 65_536)
+            except OSError:  # on Linux the end of a terminal
+                break
+            if not part:
+                break
+            written += part
+        process.wait()
+    os.close(master)
+    return written.decode("utf-8").replace("\r\n", "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
