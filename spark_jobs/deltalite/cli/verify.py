@@ -26,12 +26,14 @@ from deltalite.cli.progress import shown_progress
 from deltalite.inspection.findings import Finding, Severity
 from deltalite.inspection.report import VerifyReport
 from deltalite.inspection.verify import verify
-from deltalite.inspection.versions import spelled
+from deltalite.inspection.versions import format_ranges
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--no-footers", action="store_true", help="look for data files without opening them: faster, and finds less"
+        "--no-footers",
+        action="store_true",
+        help="check only existence and size of data files; faster, but finds fewer errors",
     )
 
 
@@ -73,7 +75,7 @@ def _record(report: VerifyReport) -> dict[str, Any]:
 
 def _show(out: Output, report: VerifyReport) -> None:
     checked = report.checked
-    looked = [
+    amounts = [
         (checked.commits, "commits"),
         (checked.checkpoints, "checkpoints"),
         (checked.compactions, "compactions"),
@@ -82,20 +84,20 @@ def _show(out: Output, report: VerifyReport) -> None:
         (checked.footers, "footers"),
         (checked.deletion_vectors, "deletion vectors"),
     ]
-    readable = spelled(report.readable)
+    readable = format_ranges(report.readable)
     if report.readable != report.rebuildable:
-        readable += f" (the log leads to {spelled(report.rebuildable)})"
+        readable += f" (the log can rebuild {format_ranges(report.rebuildable)})"
     out.facts(
         {
             "table": report.root,
             "newest version": report.newest_version,
             "readable versions": readable,
-            "checked": ", ".join(f"{count} {what}" for count, what in looked if count),
+            "checked": ", ".join(f"{count} {noun}" for count, noun in amounts if count),
         }
     )
     out.line()
     if not report.findings:
-        out.line("nothing is wrong", style="green")
+        out.line("no findings", style="green")
         return
     for finding in report.findings:
         out.line(_headline(finding), style="bold red" if finding.kind.severity is Severity.ERROR else "bold yellow")
@@ -108,15 +110,15 @@ def _show(out: Output, report: VerifyReport) -> None:
 
 def _headline(finding: Finding) -> str:
     """Format the first line of a finding: `error wrong-size, versions 3-5: part-0.parquet`."""
-    one = len(finding.versions) == 1 and finding.versions[0][0] == finding.versions[0][1]
-    versions = f", version{'s' * (not one)} {spelled(finding.versions)}" if finding.versions else ""
+    is_one_version = len(finding.versions) == 1 and finding.versions[0][0] == finding.versions[0][1]
+    versions = f", version{'s' * (not is_one_version)} {format_ranges(finding.versions)}" if finding.versions else ""
     file = f": {finding.file}" if finding.file is not None else ""
     return f"{finding.kind.severity.value} {finding.kind.value}{versions}{file}"
 
 
 COMMAND = Command(
     name="verify",
-    summary="what is wrong with the log and the files, and which versions can be read",
+    summary="errors in the log and the files, and the readable versions",
     description=__doc__,
     at_version=False,
     add_arguments=_add_arguments,

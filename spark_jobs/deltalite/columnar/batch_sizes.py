@@ -54,8 +54,8 @@ def first_rows(limits: BatchLimits, footer: pq.FileMetaData, run: RowGroups, lea
             least += max(stored, count * (width or 0))
             # A text is at most as long as the stored column.
             most += stored * count if width is None else max(stored, count * width)
-    fitting, surely = (limits.bytes * len(run.rows) // max(size, 1) for size in (least, most))
-    return max(min(limits.rows, max(surely, min(fitting, _FIRST_ROWS))), 1)
+    rows_of_least, rows_of_most = (limits.bytes * len(run.rows) // max(size, 1) for size in (least, most))
+    return max(min(limits.rows, max(rows_of_most, min(rows_of_least, _FIRST_ROWS))), 1)
 
 
 def next_rows(limits: BatchLimits, batch: pa.RecordBatch, filler: int) -> int:

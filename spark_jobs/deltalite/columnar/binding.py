@@ -43,7 +43,7 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
         case Constant():
             return predicate
         case Unknown(columns):
-            return Unknown(frozenset(_spelled(column, schema) for column in columns))
+            return Unknown(frozenset(_schema_path(column, schema) for column in columns))
         case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
             return _bind_leaf(predicate, schema)
         case _:
@@ -73,28 +73,28 @@ def physical(predicate: Predicate, table: TableSchema) -> Predicate:
 
 def find_path(column: Path, schema: StructType) -> tuple[Path, DataType] | None:
     """Return the column's path in the schema's spelling, and its type; None if the schema has no such column."""
-    spelled: Path = ()
+    schema_path: Path = ()
     data_type: DataType = schema
     for name in column:
         member = data_type.find(name) if isinstance(data_type, StructType) else None
         if member is None:
             return None
-        spelled, data_type = (*spelled, member.name), member.type
-    return spelled, data_type
+        schema_path, data_type = (*schema_path, member.name), member.type
+    return schema_path, data_type
 
 
 def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: StructType) -> Predicate:
-    found = find_path(leaf.column, schema)
-    if found is None:
+    resolved = find_path(leaf.column, schema)
+    if resolved is None:
         return Unknown(frozenset((leaf.column,)))
-    column, data_type = found
+    column, data_type = resolved
     misfit = Unknown(frozenset((column,)))
     match leaf:
         case Comparison(operator=operator, literal=literal):
             fits = _fits(literal, data_type)
             return Comparison(column=column, operator=operator, literal=literal) if fits else misfit
         case In(values=values):
-            return In(column, _in_order(values)) if all(_fits(value, data_type) for value in values) else misfit
+            return In(column, _sorted_values(values)) if all(_fits(value, data_type) for value in values) else misfit
         case StartsWith(prefix=prefix):
             return StartsWith(column, prefix) if data_type == PrimitiveType("string") else misfit
         case IsNull():
@@ -105,7 +105,7 @@ def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: 
             assert_never(leaf)
 
 
-def _in_order(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _sorted_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the distinct values: ascending, then NaN, then None."""
     numbers = sorted(dict.fromkeys(value for value in values if value is not None and not is_nan(value)))
     nan = next(((value,) for value in values if is_nan(value)), ())
@@ -116,6 +116,6 @@ def _fits(literal: Any, data_type: DataType) -> bool:
     return literal is None or literal_fits(literal, data_type)
 
 
-def _spelled(column: Path, schema: StructType) -> Path:
-    found = find_path(column, schema)
-    return column if found is None else found[0]
+def _schema_path(column: Path, schema: StructType) -> Path:
+    resolved = find_path(column, schema)
+    return column if resolved is None else resolved[0]

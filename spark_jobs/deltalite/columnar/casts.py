@@ -56,7 +56,7 @@ def is_list(data_type: pa.DataType) -> bool:
 
 # The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. If the table has
 # instants, a timestamp without a zone counts as UTC, because int96 and old writers do not store the zone.
-_HOLDS: tuple[tuple[_IsKind, tuple[_IsKind, ...]], ...] = (
+_ACCEPTED_TYPES: tuple[tuple[_IsKind, tuple[_IsKind, ...]], ...] = (
     (types.is_integer, (types.is_integer,)),
     (types.is_float64, (types.is_floating, types.is_integer)),
     (types.is_float32, (types.is_float32, types.is_float16, types.is_integer)),
@@ -94,8 +94,8 @@ def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one ar
         return convert_map(array, target, partial(fit, target=target.key_type), partial(fit, target=target.item_type))
     if types.is_list(target) and is_list(array.type):
         return convert_list(array, target, partial(fit, target=target.value_type))
-    if not _holds(target, array.type):
-        raise LossyCastError(f"{array.type} is not read as {target}")
+    if not _can_hold(target, array.type):
+        raise LossyCastError(f"{array.type} cannot be converted to {target}")
     try:
         if types.is_decimal(target) and types.is_integer(array.type):
             # Arrow requires room for every value of the integer type; only the actual values must fit.
@@ -105,19 +105,19 @@ def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one ar
         raise LossyCastError(str(error)) from error
 
 
-def _holds(target: pa.DataType, source: pa.DataType) -> bool:
-    sources = next((held for is_kind, held in _HOLDS if is_kind(target)), ())
+def _can_hold(target: pa.DataType, source: pa.DataType) -> bool:
+    sources = next((accepted for is_kind, accepted in _ACCEPTED_TYPES if is_kind(target)), ())
     return any(is_kind(source) for is_kind in sources)
 
 
 def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequence[Member]) -> pa.Array:
     """Convert a struct array to `target`; each field comes from a field of the array, or is null."""
-    places = {array.type.field(place).name: place for place in reversed(range(array.type.num_fields))}
-    parts = [
-        pa.nulls(len(array), f.type) if member is None else member[1](array.field(places[member[0]]))
+    positions = {array.type.field(position).name: position for position in reversed(range(array.type.num_fields))}
+    children = [
+        pa.nulls(len(array), f.type) if member is None else member[1](array.field(positions[member[0]]))
         for f, member in zip(target, members, strict=True)
     ]
-    return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null() if array.null_count else None)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
 def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from deltalite.columnar.predicate import And, Comparison, In, Leaf, Operator, Path, Predicate, StartsWith, Unknown
 
-_MOST_VARIANTS = 20_000
+_MAX_VARIANTS = 20_000
 
 
 def on_stored_texts(leaf: Leaf) -> Predicate:
@@ -23,8 +23,8 @@ def on_stored_texts(leaf: Leaf) -> Predicate:
 
 def least_stored_text(filled: str) -> str:
     """Return a lower bound of the stored texts whose padded form is at or above `filled`."""
-    kept = next((n for n, character in enumerate(filled) if character < " "), len(filled))
-    return filled[:kept].rstrip(" ")
+    length = next((n for n, character in enumerate(filled) if character < " "), len(filled))
+    return filled[:length].rstrip(" ")
 
 
 def _stored(leaf: Leaf) -> Predicate | None:
@@ -46,7 +46,7 @@ def _stored(leaf: Leaf) -> Predicate | None:
 
 def _one_of(column: Path, texts: tuple[str, ...]) -> Predicate | None:
     """Return the predicate that the stored text is one of `texts`, with all, some or none of its trailing blanks."""
-    if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MOST_VARIANTS:
+    if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MAX_VARIANTS:
         return None
     variants = (text[:end] for text in texts for end in range(len(text.rstrip(" ")), len(text) + 1))
     return In(column, tuple(dict.fromkeys(variants)))

@@ -22,7 +22,7 @@ Descriptor = Mapping[str, Any]
 # The number of files that become Python objects at a time.
 _FILES_AT_A_TIME = 1_024
 # Limits the parts if the log has a wrong size for a file.
-_MOST_PARTS = 1_024
+_MAX_PARTS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ def data_files(files: pa.Table) -> Iterator[DataFile]:
     """
     has_vectors = "deletionVector" in files.column_names
     columns = ["path", "partitionValues", *(["deletionVector"] if has_vectors else [])]
-    for some in files.select(columns).to_batches(max_chunksize=_FILES_AT_A_TIME):
-        for row in some.to_pylist():
+    for batch in files.select(columns).to_batches(max_chunksize=_FILES_AT_A_TIME):
+        for row in batch.to_pylist():
             yield DataFile(
                 path=row["path"],
                 partition_values=dict(row["partitionValues"] or ()),
@@ -67,7 +67,7 @@ def data_files(files: pa.Table) -> Iterator[DataFile]:
 
 def split(file: DataFile, size_bytes: int, part_bytes: int) -> Iterator[DataFile]:
     """Split a file into ranges of about `part_bytes`; the last has no end, because the size in the log may be wrong."""
-    part_bytes = max(part_bytes, size_bytes // _MOST_PARTS)
+    part_bytes = max(part_bytes, size_bytes // _MAX_PARTS)
     starts = range(0, max(size_bytes, 1), part_bytes)
     for start in starts:
         yield replace(file, start=start, length=part_bytes if start + part_bytes < size_bytes else None)

@@ -49,17 +49,17 @@ def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Arra
     where = f"{where} of the table {store.root}"
     cardinality, size = _count(descriptor, "cardinality", where), _count(descriptor, "sizeInBytes", where)
     if name is None:
-        data = _inline(descriptor["pathOrInlineDv"], size, where)
+        data = _decode_inline(descriptor["pathOrInlineDv"], size, where)
     else:
         offset = _offset(descriptor, where)
         where = f"at byte {offset} {where}"
-        data = _stored(store, name, offset, size, where)
+        data = _read_stored(store, name, offset, size, where)
     if not data and not cardinality:
         return pa.array([], pa.int64())
     try:
         return roaring.decode(data, cardinality)
     except roaring.MalformedBitmapError as error:
-        raise _corrupt(where, f"is malformed: {error}") from error
+        raise _corrupt_vector(where, f"is malformed: {error}") from error
 
 
 def kept_rows(deleted: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
@@ -68,11 +68,11 @@ def kept_rows(deleted: pa.Int64Array, start: int, count: int) -> pa.BooleanArray
     `deleted` is the result of `deleted_rows`. Returns None if no row is deleted, so that no filter is needed.
     """
     first = bisect_left(deleted, start, key=lambda position: position.as_py())
-    behind = bisect_left(deleted, start + count, lo=first, key=lambda position: position.as_py())
-    if first == behind:
+    end = bisect_left(deleted, start + count, lo=first, key=lambda position: position.as_py())
+    if first == end:
         return None
     flags = bytearray(b"\x01") * count
-    for position in pc.subtract(deleted.slice(first, behind - first), start).to_pylist():
+    for position in pc.subtract(deleted.slice(first, end - first), start).to_pylist():
         flags[position] = 0
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
@@ -105,20 +105,20 @@ def file_name(descriptor: Mapping[str, Any]) -> str | None:
             raise _bad_descriptor(descriptor, "has a storage type other than 'u', 'i' and 'p'")
 
 
-def _inline(text: str, size: int, where: str) -> bytes:
+def _decode_inline(text: str, size: int, where: str) -> bytes:
     try:
         data = z85.decode(text)
     except ValueError as error:
-        raise _corrupt(where, f"is no text in Z85: {error}") from error
+        raise _corrupt_vector(where, f"is not valid Z85: {error}") from error
     if size > len(data):
-        raise _corrupt(where, f"has {len(data)} bytes where the log says {size}")
+        raise _corrupt_vector(where, f"has {len(data)} bytes where the log says {size}")
     return data[:size]  # encoders pad to a multiple of four
 
 
-def _stored(store: LogStore, name: str, offset: int, size: int, where: str) -> bytes:
+def _read_stored(store: LogStore, name: str, offset: int, size: int, where: str) -> bytes:
     try:
         with store.open(name) as handle:
-            return _framed(handle, offset, size, where)
+            return _read_frame(handle, offset, size, where)
     except FileNotFoundError as error:
         raise CorruptDataFileError(
             f"The deletion vector file '{name}' of the table {store.root} does not exist.", remedy=_REMEDY
@@ -130,22 +130,24 @@ def _stored(store: LogStore, name: str, offset: int, size: int, where: str) -> b
         ) from error
 
 
-def _framed(handle: pa.NativeFile, offset: int, size: int, where: str) -> bytes:
+def _read_frame(handle: pa.NativeFile, offset: int, size: int, where: str) -> bytes:
     """Read the bytes of one vector and check its frame: the size before it, and the checksum after it (big-endian)."""
     length = handle.size()
     if offset + FRAME_BYTES + size + FRAME_BYTES > length:
-        raise _corrupt(where, f"needs {size} bytes and two numbers around them, but the file ends after {length} bytes")
+        raise _corrupt_vector(
+            where, f"needs {size} bytes and two numbers around them, but the file ends after {length} bytes"
+        )
     version = handle.read(1)[0]
     if version != FILE_VERSION:
-        raise _corrupt(where, f"is in a file of version {version} where {FILE_VERSION} is expected")
+        raise _corrupt_vector(where, f"is in a file of version {version} where {FILE_VERSION} is expected")
     handle.seek(offset)
     frame: bytes = handle.read(FRAME_BYTES + size + FRAME_BYTES)
     stated, data = int.from_bytes(frame[:FRAME_BYTES], "big"), frame[FRAME_BYTES:-FRAME_BYTES]
     if stated != size:
-        raise _corrupt(where, f"has {stated} bytes where the log says {size}")
+        raise _corrupt_vector(where, f"has {stated} bytes where the log says {size}")
     checksum, expected = zlib.crc32(data), int.from_bytes(frame[-FRAME_BYTES:], "big")
     if checksum != expected:
-        raise _corrupt(where, f"has the checksum {checksum:08x} where {expected:08x} is expected")
+        raise _corrupt_vector(where, f"has the checksum {checksum:08x} where {expected:08x} is expected")
     return data
 
 
@@ -170,9 +172,9 @@ def _count(descriptor: Mapping[str, Any], field: str, where: str) -> int:
     return number
 
 
-def _corrupt(where: str, what: str) -> CorruptDataFileError:
-    return CorruptDataFileError(f"The deletion vector {where} {what}.", remedy=_REMEDY)
+def _corrupt_vector(where: str, problem: str) -> CorruptDataFileError:
+    return CorruptDataFileError(f"The deletion vector {where} {problem}.", remedy=_REMEDY)
 
 
-def _bad_descriptor(descriptor: Mapping[str, Any], what: str) -> CorruptDataFileError:
-    return CorruptDataFileError(f"The deletion vector {dict(descriptor)!r:.300} {what}.", remedy=_LOG_REMEDY)
+def _bad_descriptor(descriptor: Mapping[str, Any], problem: str) -> CorruptDataFileError:
+    return CorruptDataFileError(f"The deletion vector {dict(descriptor)!r:.300} {problem}.", remedy=_LOG_REMEDY)

@@ -37,9 +37,9 @@ class EqualityDeletes:
     def __post_init__(self) -> None:
         missing = [name for name in self.columns if self.keys.column_names.count(name) != 1]
         if not self.columns or missing:
-            said = f"have no column '{missing[0]}', or have it twice" if missing else "name no column"
+            problem = f"have no column '{missing[0]}', or have it twice" if missing else "name no column"
             raise InvalidRequestError(
-                f"The keys of the equality deletes {said}.",
+                f"The keys of the equality deletes {problem}.",
                 remedy="Give a table with one column for each of `columns`, by the same name.",
             )
 
@@ -64,14 +64,14 @@ class BoundDeletes:
         """The columns of a row's key, spelled as in the schema."""
         return tuple(step.path for step in self.steps)
 
-    def matched(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+    def deleted_mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return a mask of the rows with a deleted key, without nulls. The batch has the table's types."""
         if len(self.steps) == 1:
             return pc.is_in(column_values(batch, self.steps[0].path), value_set=self.steps[0].values)
         number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
         for step in self.steps:
-            place = pc.index_in(column_values(batch, step.path), value_set=step.values).cast(pa.int64())
-            joined = pc.add(pc.multiply(number, len(step.values)), place)
+            index = pc.index_in(column_values(batch, step.path), value_set=step.values).cast(pa.int64())
+            joined = pc.add(pc.multiply(number, len(step.values)), index)
             number = pc.index_in(joined, value_set=step.prefixes).cast(pa.int64())
         return pc.is_valid(number)
 
@@ -90,24 +90,24 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
         if types.is_nested(target):
             raise InvalidRequestError(
                 f"Rows cannot be deleted by the column '{name}' of type {data_type}.",
-                remedy="Name columns of plain types, or a member of the struct.",
+                remedy="Name columns of primitive types, or a field of the struct.",
             )
-        keys = _fitted(deletes.keys.column(name), target, name)
+        keys = _cast_keys(deletes.keys.column(name), target, name)
         distinct = pc.unique(keys)
-        place = pc.index_in(keys, value_set=distinct).cast(pa.int64())
-        joined = pc.add(pc.multiply(number, len(distinct)), place)
+        index = pc.index_in(keys, value_set=distinct).cast(pa.int64())
+        joined = pc.add(pc.multiply(number, len(distinct)), index)
         prefixes = pc.unique(joined)
         number = pc.index_in(joined, value_set=prefixes).cast(pa.int64())
         steps.append(_Step(path, distinct, prefixes))
     return BoundDeletes(tuple(steps))
 
 
-def matched_by_any(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> pa.BooleanArray:
+def any_deleted_mask(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows that any of the deletes removes; `deletes` is not empty."""
-    return reduce(pc.or_, (each.matched(batch) for each in deletes))
+    return reduce(pc.or_, (bound.deleted_mask(batch) for bound in deletes))
 
 
-def _fitted(keys: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Array:
+def _cast_keys(keys: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Array:
     try:
         return fit(keys.combine_chunks(), target)
     except LossyCastError as error:

@@ -41,7 +41,7 @@ class FactColumn:
     def relations(self, literal: Any) -> Relations:
         """Return how the values may compare with a literal that is not null."""
         if is_nan(literal):
-            no_maximum = _answer(pc.is_null(self.high))
+            no_maximum = _mask_where(pc.is_null(self.high))
             return ANY, ANY if self.may_be_nan else no_maximum, no_maximum
         [exact] = self._exact([literal])
         return self._relations(exact)
@@ -79,7 +79,7 @@ class FactColumn:
             extended = _begin_with(literals, self.high, pc.and_kleene(self.high_may_be_cut, pc.invert(greater)))
             greater, to_high = pc.or_kleene(greater, extended), pc.or_kleene(to_high, extended)
         equal = pc.and_kleene(pc.is_valid(literals), pc.and_kleene(from_low, to_high))
-        return _answer(less), _answer(equal), ANY if self.may_be_nan else _answer(greater)
+        return _mask_where(less), _mask_where(equal), ANY if self.may_be_nan else _mask_where(greater)
 
 
 def can_compare(leaf: Leaf, data_type: pa.DataType) -> bool:
@@ -103,32 +103,39 @@ def _first_not_below(ordered: pa.Array, bounds: pa.Array) -> pa.Array:
     The index is 0 for a null bound.
     """
     count = len(ordered)
-    place = pa.repeat(pa.scalar(0, pa.int64()), len(bounds))
+    index = pa.repeat(pa.scalar(0, pa.int64()), len(bounds))
     step = 1 << (count.bit_length() - 1)
     while step:
-        further = pc.add(place, step)
-        before = ordered.take(pc.subtract(pc.min_element_wise(further, count), 1))
-        below = pc.and_(pc.less_equal(further, count), pc.fill_null(pc.less(before, bounds), False))
-        place = pc.if_else(below, further, place)
+        probe = pc.add(index, step)
+        before = ordered.take(pc.subtract(pc.min_element_wise(probe, count), 1))
+        below = pc.and_(pc.less_equal(probe, count), pc.fill_null(pc.less(before, bounds), False))
+        index = pc.if_else(below, probe, index)
         step >>= 1
-    return pc.if_else(pc.less(place, count), place, pa.scalar(None, pa.int64()))
+    return pc.if_else(pc.less(index, count), index, pa.scalar(None, pa.int64()))
 
 
-def _begin_with(literals: pa.Scalar | pa.Array, beginnings: pa.Array, asked: pa.BooleanArray) -> pa.BooleanArray:
-    """Return whether the literal begins with the other string, if `asked` is true; otherwise False.
+def _begin_with(literals: pa.Scalar | pa.Array, beginnings: pa.Array, candidates: pa.BooleanArray) -> pa.BooleanArray:
+    """Return whether the literal begins with the other string, if `candidates` is true; otherwise False.
 
     Python compares only the strings whose first characters are equal.
     """
     heads = [pc.utf8_slice_codeunits(texts, 0, _HEAD) for texts in (literals, beginnings)]
     same_head = pc.or_(pc.less(pc.utf8_length(beginnings), _HEAD), pc.equal(*heads))
-    asked = pc.fill_null(pc.and_(asked, same_head), False)
-    places = pc.indices_nonzero(asked)
-    some = beginnings.take(places).to_pylist()
-    texts = literals.take(places).to_pylist() if isinstance(literals, pa.Array) else [literals.as_py()] * len(some)
-    begins = [text is not None and text.startswith(other) for text, other in zip(texts, some, strict=True)]
-    nowhere = pa.repeat(pa.scalar(False), len(beginnings))
-    return pc.replace_with_mask(nowhere, asked, pa.array(begins, pa.bool_()))
+    candidates = pc.fill_null(pc.and_(candidates, same_head), False)
+    indexes = pc.indices_nonzero(candidates)
+    candidate_beginnings = beginnings.take(indexes).to_pylist()
+    texts = (
+        literals.take(indexes).to_pylist()
+        if isinstance(literals, pa.Array)
+        else [literals.as_py()] * len(candidate_beginnings)
+    )
+    begins = [
+        text is not None and text.startswith(beginning)
+        for text, beginning in zip(texts, candidate_beginnings, strict=True)
+    ]
+    all_false = pa.repeat(pa.scalar(False), len(beginnings))
+    return pc.replace_with_mask(all_false, candidates, pa.array(begins, pa.bool_()))
 
 
-def _answer(flags: pa.BooleanArray) -> Masks:
+def _mask_where(flags: pa.BooleanArray) -> Masks:
     return Masks.where(flags, ANY)

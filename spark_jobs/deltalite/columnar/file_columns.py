@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from deltalite.columnar.casts import Convert, Member, convert_list, convert_map, convert_struct, fit, is_list
-from deltalite.columnar.shredded_variants import TYPED_VALUE, rebuilding
+from deltalite.columnar.shredded_variants import TYPED_VALUE, variant_conversion
 from deltalite.columnar.variant_encoding import BrokenVariantError
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.arrow_schema import type_to_arrow
@@ -47,7 +47,7 @@ class FileField:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundColumn:
+class MappedColumn:
     """The Parquet leaves of a column of the table, or of a part of one, and the conversion of their array.
 
     With `by_name`, all names are the table's and no leaf needs its own conversion, so an array that has the table's
@@ -63,26 +63,26 @@ class FoundColumn:
 def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
     """Return the columns of a file, from the Arrow form of its Parquet schema."""
     first = 0
-    found = []
+    columns = []
     for f in schema:
-        found.append(_file_field(f, first))
-        first = found[-1].leaves.stop
-    return tuple(found)
+        columns.append(_file_field(f, first))
+        first = columns[-1].leaves.stop
+    return tuple(columns)
 
 
 def _file_field(f: pa.Field, first: int) -> FileField:
     stored = f.type.storage_type if isinstance(f.type, pa.BaseExtensionType) else f.type
     parts: list[FileField] = []
-    behind = first
+    end = first
     for part in _parts_of(stored):
-        parts.append(_file_field(part, behind))
-        behind = parts[-1].leaves.stop
+        parts.append(_file_field(part, end))
+        end = parts[-1].leaves.stop
     text = (f.metadata or {}).get(_FIELD_ID)
     return FileField(
         name=f.name,
         field_id=None if text is None else int(text),
         type=stored,
-        leaves=range(first, behind if parts else first + 1),
+        leaves=range(first, end if parts else first + 1),
         parts=tuple(parts),
     )
 
@@ -171,7 +171,7 @@ class FileColumns:
     file: str
     leaf: Callable[[FileField, pa.DataType], Convert | None]
 
-    def find(self, logical: StructField, physical: StructField) -> FoundColumn | None:
+    def find(self, logical: StructField, physical: StructField) -> MappedColumn | None:
         """Find a column of the table; return None if the file does not have it.
 
         Args:
@@ -185,17 +185,17 @@ class FileColumns:
         field = self.member(physical, self.layout.top, logical.name)
         if field is None or logical.type == VOID:
             return None
-        return self._within(logical.type, physical.type, field, logical.name)
+        return self._map_column(logical.type, physical.type, field, logical.name)
 
-    def member(self, wanted: StructField, among: Level, path: str) -> FileField | None:
-        """Find the field of a level that is `wanted` (of the physical schema); `path` is its name in errors."""
-        number = field_id(wanted.metadata) if self.mode is MappingMode.ID else None
+    def member(self, physical: StructField, level: Level, path: str) -> FileField | None:
+        """Find the field of a level that stores `physical` (of the physical schema); `path` is its name in errors."""
+        number = field_id(physical.metadata) if self.mode is MappingMode.ID else None
         if number is not None:
             self._check_has_ids()
-            candidates = among.by_id.get(number, ())
+            candidates = level.by_id.get(number, ())
         else:
-            alike = among.by_name.get(wanted.name.lower(), ())
-            candidates = [f for f in alike if f.name == wanted.name] or alike
+            same_names = level.by_name.get(physical.name.lower(), ())
+            candidates = [f for f in same_names if f.name == physical.name] or same_names
         if len(candidates) > 1:
             raise CorruptDataFileError(
                 f"The data file '{self.file}' has {len(candidates)} columns that could be '{path}': "
@@ -212,23 +212,25 @@ class FileColumns:
                 remedy="Rewrite the file with the engine that wrote it.",
             )
 
-    def _within(self, logical: DataType, physical: DataType, field: FileField, path: str) -> FoundColumn:
+    def _map_column(self, logical: DataType, physical: DataType, field: FileField, path: str) -> MappedColumn:
         target = type_to_arrow(logical)
         if logical == VARIANT and types.is_struct(field.type):
             if any(part.name == TYPED_VALUE for part in field.parts):
-                return self._shredded(field, path)
+                return self._map_shredded(field, path)
             unmapped = FileColumns(layout=Layout(fields=()), mode=MappingMode.NONE, file=self.file, leaf=self.leaf)
-            return unmapped._struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
+            return unmapped._map_struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
         match logical, physical:
             case StructType(), StructType() if types.is_struct(field.type):
-                return self._struct(logical, physical, field, target, path)
-            case ArrayType(element), ArrayType(stored) if is_list(field.type):
-                below = self._within(element, stored, field.parts[0], f"{path}.element")
-                return _found(field, target, [below], lambda array: convert_list(array, target, below.convert))
+                return self._map_struct(logical, physical, field, target, path)
+            case ArrayType(element), ArrayType(physical_element) if is_list(field.type):
+                elements = self._map_column(element, physical_element, field.parts[0], f"{path}.element")
+                return _nested_column(
+                    field, target, [elements], lambda array: convert_list(array, target, elements.convert)
+                )
             case MapType(key, value), MapType(stored_key, stored_value) if types.is_map(field.type):
-                keys = self._within(key, stored_key, field.parts[0], f"{path}.key")
-                values = self._within(value, stored_value, field.parts[1], f"{path}.value")
-                return _found(
+                keys = self._map_column(key, stored_key, field.parts[0], f"{path}.key")
+                values = self._map_column(value, stored_value, field.parts[1], f"{path}.value")
+                return _nested_column(
                     field,
                     target,
                     [keys, values],
@@ -236,51 +238,55 @@ class FileColumns:
                 )
             case _:
                 convert = self.leaf(field, target)
-                return FoundColumn(
+                return MappedColumn(
                     name_in_file=field.name,
                     leaves=tuple(field.leaves),
                     convert=convert or partial(fit, target=target),
                     by_name=convert is None,
                 )
 
-    def _shredded(self, field: FileField, path: str) -> FoundColumn:
+    def _map_shredded(self, field: FileField, path: str) -> MappedColumn:
         try:
-            convert = rebuilding(field, lambda part: self.leaf(part, part.type))
+            convert = variant_conversion(field, lambda part: self.leaf(part, part.type))
         except BrokenVariantError as error:
             raise CorruptDataFileError(
-                f"The data file '{self.file}' has no variant that can be rebuilt in the column '{path}': {error}.",
+                f"The variants in the column '{path}' of the data file '{self.file}' cannot be rebuilt: {error}.",
                 remedy="Rewrite the file with the engine that wrote it.",
             ) from error
-        return FoundColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, by_name=False)
+        return MappedColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, by_name=False)
 
-    def _struct(
+    def _map_struct(
         self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
-    ) -> FoundColumn:
-        among = Level.of(field.parts)
-        found: list[FoundColumn | None] = []
-        for own, stored in zip(logical, physical, strict=True):
-            part = self.member(stored, among, f"{path}.{own.name}")
-            if part is None or own.type == VOID:
-                found.append(None)
+    ) -> MappedColumn:
+        level = Level.of(field.parts)
+        columns: list[MappedColumn | None] = []
+        for logical_field, physical_field in zip(logical, physical, strict=True):
+            part = self.member(physical_field, level, f"{path}.{logical_field.name}")
+            if part is None or logical_field.type == VOID:
+                columns.append(None)
             else:
-                found.append(self._within(own.type, stored.type, part, f"{path}.{own.name}"))
-        members: list[Member] = [None if each is None else (each.name_in_file, each.convert) for each in found]
-        names = [None if each is None else each.name_in_file for each in found]
-        return _found(
+                columns.append(
+                    self._map_column(logical_field.type, physical_field.type, part, f"{path}.{logical_field.name}")
+                )
+        members: list[Member] = [
+            None if column is None else (column.name_in_file, column.convert) for column in columns
+        ]
+        names = [None if column is None else column.name_in_file for column in columns]
+        return _nested_column(
             field,
             target,
-            [each for each in found if each is not None],
+            [column for column in columns if column is not None],
             lambda array: convert_struct(array, target, members),
             same_names=names == list(logical.names),
         )
 
 
-def _found(
-    field: FileField, target: pa.DataType, parts: list[FoundColumn], rebuild: Convert, *, same_names: bool = True
-) -> FoundColumn:
+def _nested_column(
+    field: FileField, target: pa.DataType, parts: list[MappedColumn], rebuild: Convert, *, same_names: bool = True
+) -> MappedColumn:
     """Return a nested column; its arrays are rebuilt unless they already have the table's form."""
     by_name = same_names and all(part.by_name for part in parts)
-    return FoundColumn(
+    return MappedColumn(
         name_in_file=field.name,
         leaves=tuple(leaf for part in parts for leaf in part.leaves) or (field.leaves.start,),
         convert=lambda array: array if by_name and array.type == target else rebuild(_storage(array)),

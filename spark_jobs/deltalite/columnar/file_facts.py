@@ -232,7 +232,7 @@ def _object(raw: Any) -> Mapping[str, Any]:
 
 def value_at(values: Mapping[str, Any], path: Path) -> Any:
     """Return a column's JSON value in statistics of one kind; None if it is missing."""
-    found: Any = values
+    value: Any = values
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

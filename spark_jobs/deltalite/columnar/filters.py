@@ -80,24 +80,24 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
 
 def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
     """Return the path and type of the column `name`. Raises `InvalidRequestError` if it does not exist."""
-    found = _find(name, schema)
-    if found is None:
+    resolved = _find(name, schema)
+    if resolved is None:
         raise InvalidRequestError(
             f"There is no column '{name}' in the table.", remedy=f"Its columns are: {', '.join(schema.names)}."
         )
-    return found
+    return resolved
 
 
 def _find(name: str, schema: StructType) -> tuple[Path, DataType] | None:
-    whole = schema.find(name)
-    if whole is not None:
-        return (whole.name,), whole.type
+    field = schema.find(name)
+    if field is not None:
+        return (field.name,), field.type
     for at, character in enumerate(name):
         parent = schema.find(name[:at]) if character == "." else None
         if parent is not None and isinstance(parent.type, StructType):
-            below = _find(name[at + 1 :], parent.type)
-            if below is not None:
-                return (parent.name, *below[0]), below[1]
+            nested = _find(name[at + 1 :], parent.type)
+            if nested is not None:
+                return (parent.name, *nested[0]), nested[1]
     return None
 
 
@@ -135,7 +135,7 @@ def _term(term: Any, schema: StructType) -> Predicate:
 def _values(name: str, values: Any, data_type: DataType) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple | set | frozenset):
         raise InvalidRequestError(
-            f"The filter on column '{name}' has {values!r:.80} where it needs a list.",
+            f"The filter on column '{name}' has the value {values!r:.80}, but its operator needs a list.",
             remedy="Give a list of values.",
         )
     return tuple(_literal(name, value, data_type) for value in values)
@@ -147,7 +147,7 @@ def _literal(name: str, value: Any, data_type: DataType) -> Any:
     ):
         raise InvalidRequestError(
             f"Column '{name}' has the type {data_type}, which cannot be compared.",
-            remedy="Use 'is null' or 'is not null', or name a member of the struct.",
+            remedy="Use 'is null' or 'is not null', or name a field of the struct.",
         )
     if value is None:
         raise InvalidRequestError(

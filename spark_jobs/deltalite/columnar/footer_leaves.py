@@ -27,7 +27,7 @@ class NoLeaf(Enum):
     """The reason for a path without a leaf: the file lacks the column, or the column is nested."""
 
     ABSENT = "absent"
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,22 +44,24 @@ class FooterLeaves:
         Raises:
             CorruptDataFileError: two columns of the file match, or it lacks the ids that its table uses.
         """
-        among = self.columns.layout.top
+        level = self.columns.layout.top
         for depth, name in enumerate(path, 1):
-            place = logical.place_of(name)
-            if place is None:
+            index = logical.place_of(name)
+            if index is None:
                 break
-            own, stored = logical.fields[place], physical.fields[place]
-            field = self.columns.member(stored, among, ".".join(path[:depth]))
-            if field is None or own.type == VOID:
+            logical_field, physical_field = logical.fields[index], physical.fields[index]
+            field = self.columns.member(physical_field, level, ".".join(path[:depth]))
+            if field is None or logical_field.type == VOID:
                 return NoLeaf.ABSENT
             if depth == len(path) and not field.parts:
                 trusted = not is_julian(field, self.calendar, self.footer)
-                return LeafColumn(position=field.leaves.start, stored=field.type, type=own.type, has_bounds=trusted)
-            if not (isinstance(own.type, StructType) and isinstance(stored.type, StructType)):
+                return LeafColumn(
+                    position=field.leaves.start, stored=field.type, type=logical_field.type, has_bounds=trusted
+                )
+            if not (isinstance(logical_field.type, StructType) and isinstance(physical_field.type, StructType)):
                 break
-            logical, physical, among = own.type, stored.type, Level.of(field.parts)
-        return NoLeaf.UNTOLD
+            logical, physical, level = logical_field.type, physical_field.type, Level.of(field.parts)
+        return NoLeaf.UNKNOWN
 
 
 def is_julian(field: FileField, calendar: Calendar, footer: pq.FileMetaData) -> bool:

@@ -52,15 +52,15 @@ class Calendar:
 
 def calendar_of(metadata: Mapping[bytes, bytes] | None) -> Calendar:
     """Return the calendar of a file, from its footer's key-value metadata; files of other writers are Gregorian."""
-    found = metadata or {}
-    match = _LEADING_NUMBERS.match(found.get(_VERSION, b""))
+    entries = metadata or {}
+    match = _LEADING_NUMBERS.match(entries.get(_VERSION, b""))
     if match is None:
         return Calendar()
     version = (int(match[1]), int(match[2]))
     return Calendar(
-        julian_datetime=version < _DATETIME_FIXED or _LEGACY_DATETIME in found,
-        julian_int96=version < _INT96_FIXED or _LEGACY_INT96 in found,
-        time_zone=found.get(_TIME_ZONE, b"").decode("utf-8", "replace"),
+        julian_datetime=version < _DATETIME_FIXED or _LEGACY_DATETIME in entries,
+        julian_int96=version < _INT96_FIXED or _LEGACY_INT96 in entries,
+        time_zone=entries.get(_TIME_ZONE, b"").decode("utf-8", "replace"),
     )
 
 

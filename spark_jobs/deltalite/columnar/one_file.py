@@ -26,8 +26,8 @@ from pyarrow import types
 from deltalite.columnar.batch_sizes import first_rows, next_rows
 from deltalite.columnar.casts import Convert, LossyCastError, fit
 from deltalite.columnar.data_file import DataFile
-from deltalite.columnar.equality_deletes import matched_by_any
-from deltalite.columnar.file_columns import FileColumns, FileField, FoundColumn, Layout
+from deltalite.columnar.equality_deletes import any_deleted_mask
+from deltalite.columnar.file_columns import FileColumns, FileField, Layout, MappedColumn
 from deltalite.columnar.file_facts import facts_from_partition
 from deltalite.columnar.footer_leaves import FooterLeaves, NoLeaf, is_julian
 from deltalite.columnar.legacy_calendar import (
@@ -46,12 +46,12 @@ from deltalite.columnar.row_filter import truths
 from deltalite.columnar.row_groups import (
     RowGroups,
     facts_of_leaf,
-    in_range,
-    joined,
+    join_adjacent,
     row_groups,
-    that_may_match,
+    select_by_predicate,
+    select_by_range,
 )
-from deltalite.columnar.row_marks import RowMarks, load_marks
+from deltalite.columnar.row_marks import RowSelection, load_selection
 from deltalite.columnar.variant_encoding import BrokenVariantError
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import in_file, partition_scalar, partition_text
@@ -79,11 +79,11 @@ def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.
     constants = _constants(file, reading)
     with open_data_file(store, name) as opened:
         source = _Source.of(opened, name if is_absolute(name) else f"{store.root}/{name}", reading, constants)
-        marks = load_marks(store, file, source.footer.num_rows, source.where)
-        for run in joined(source.chosen(file, marks)):
+        selection = load_selection(store, file, source.footer.num_rows, source.where)
+        for run in join_adjacent(source.groups_to_read(file, selection)):
             first_row = run.rows.start
             for batch in source.batches(run):
-                rows = source.rows_of(batch, first_row, marks, name)
+                rows = source.rows_of(batch, first_row, selection, name)
                 first_row += batch.num_rows
                 if rows.num_rows:
                     yield rows
@@ -107,8 +107,8 @@ class _Constant:
 class _Source:
     """An open file with the locations of the columns to read.
 
-    Each column of `reading.read` is in `found` or in `constants`. `places` has the index of each column of `found` in a
-    raw batch.
+    Each column of `reading.read` is in `mapped` or in `constants`. `positions` has the index of each column of `mapped`
+    in a raw batch.
     """
 
     parquet: pq.ParquetFile
@@ -117,8 +117,8 @@ class _Source:
     where: str
     reading: Reading
     columns: FileColumns
-    found: tuple[FoundColumn | None, ...]
-    places: tuple[int | None, ...]
+    mapped: tuple[MappedColumn | None, ...]
+    positions: tuple[int | None, ...]
     constants: Mapping[str, _Constant]
     calendar: Calendar
 
@@ -130,9 +130,9 @@ class _Source:
             layout=reading.layouts.of(opened.parquet.schema_arrow),
             mode=reading.table.mode,
             file=where,
-            leaf=lambda field, target: _leaf(field, target, calendar, footer),
+            leaf=lambda field, target: _calendar_conversion(field, target, calendar, footer),
         )
-        found = tuple(
+        mapped = tuple(
             None if logical.name in constants else columns.find(logical, physical)
             for logical, physical in zip(reading.read, reading.read_physical, strict=True)
         )
@@ -143,27 +143,29 @@ class _Source:
             where=where,
             reading=reading,
             columns=columns,
-            found=found,
-            places=_places(columns.layout, found),
+            mapped=mapped,
+            positions=_batch_positions(columns.layout, mapped),
             constants=constants,
             calendar=calendar,
         )
 
-    def chosen(self, file: DataFile, marks: RowMarks) -> list[RowGroups]:
+    def groups_to_read(self, file: DataFile, selection: RowSelection) -> list[RowGroups]:
         """Return the row groups to read."""
-        groups = in_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
+        groups = select_by_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
         if self.reading.predicate != EVERYTHING:
-            groups = that_may_match(groups, self.reading.predicate, self._facts)
-        return [each for each in groups if marks.may_have_rows(each.rows, with_deleted=self.reading.keeps_deleted)]
+            groups = select_by_predicate(groups, self.reading.predicate, self._facts)
+        return [
+            group for group in groups if selection.may_have_rows(group.rows, with_deleted=self.reading.keeps_deleted)
+        ]
 
     def batches(self, run: RowGroups) -> Iterator[pa.RecordBatch]:
         """Yield raw batches of adjacent row groups, with only the required leaves.
 
         The bytes of one batch determine the rows of the next, because the reader takes its batch size before each.
         """
-        leaves = sorted({leaf for column in self.found if column is not None for leaf in column.leaves})
+        leaves = sorted({leaf for column in self.mapped if column is not None for leaf in column.leaves})
         reader = self.parquet.reader
-        filler = sum(self._filler(index, 1).nbytes for index, column in enumerate(self.found) if column is None)
+        filler = sum(self._filler(index, 1).nbytes for index, column in enumerate(self.mapped) if column is None)
         # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
         batches = reader.iter_batches(
             first_rows(self.reading.limits, self.footer, run, leaves, filler),
@@ -175,39 +177,41 @@ class _Source:
             reader.set_batch_size(next_rows(self.reading.limits, batch, filler))
             yield batch
 
-    def rows_of(self, batch: pa.RecordBatch, first_row: int, marks: RowMarks, name: str) -> pa.RecordBatch:
+    def rows_of(self, batch: pa.RecordBatch, first_row: int, selection: RowSelection, name: str) -> pa.RecordBatch:
         """Return the result's rows of a raw batch whose first row has the position `first_row`."""
         reading, count = self.reading, batch.num_rows
-        whole = assembled([self._column(batch, index) for index in range(len(self.found))], reading.read_arrow, count)
-        not_deleted = marks.kept(first_row, count)
+        converted = assemble_batch(
+            [self._column(batch, index) for index in range(len(self.mapped))], reading.read_arrow, count
+        )
+        not_deleted = selection.not_deleted_mask(first_row, count)
         if reading.deletes:
-            kept = pc.invert(matched_by_any(reading.deletes, whole))
-            not_deleted = kept if not_deleted is None else pc.and_(not_deleted, kept)
-        masks = [marks.looked_at(first_row, count), None if reading.keeps_deleted else not_deleted]
+            not_deleted_mask = pc.invert(any_deleted_mask(reading.deletes, converted))
+            not_deleted = not_deleted_mask if not_deleted is None else pc.and_(not_deleted, not_deleted_mask)
+        masks = [selection.requested_mask(first_row, count), None if reading.keeps_deleted else not_deleted]
         if reading.predicate != EVERYTHING:
-            masks.append(truths(whole, reading.predicate))
-        result = whole if reading.is_whole else self._result(whole, first_row, name, not_deleted)
-        given = [mask for mask in masks if mask is not None]
-        return result.filter(reduce(pc.and_kleene, given)) if given else result
+            masks.append(truths(converted, reading.predicate))
+        result = converted if reading.is_whole else self._result(converted, first_row, name, not_deleted)
+        present_masks = [mask for mask in masks if mask is not None]
+        return result.filter(reduce(pc.and_kleene, present_masks)) if present_masks else result
 
     def _result(
-        self, whole: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
+        self, converted: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
     ) -> pa.RecordBatch:
         """Return the result's columns, in order, of all rows of a batch."""
         items = zip(self.reading.projection.items, self.reading.result, strict=True)
         arrays = [
-            _fact(item, first_row, whole.num_rows, name, not_deleted)
+            _metadata_values(item, first_row, converted.num_rows, name, not_deleted)
             if isinstance(item, MetadataColumn)
-            else fit(whole.column(item.name), target.type)
+            else fit(converted.column(item.name), target.type)
             for item, target in items
         ]
-        return assembled(arrays, self.reading.result, whole.num_rows)
+        return assemble_batch(arrays, self.reading.result, converted.num_rows)
 
     def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
-        f, column, place = self.reading.read_arrow.field(index), self.found[index], self.places[index]
-        if column is None or place is None:
+        f, column, position = self.reading.read_arrow.field(index), self.mapped[index], self.positions[index]
+        if column is None or position is None:
             return self._filler(index, batch.num_rows)
-        stored = batch.column(place)
+        stored = batch.column(position)
         try:
             return column.convert(stored)
         except LossyCastError as error:
@@ -243,23 +247,23 @@ class _Source:
         match leaves.find(path, self.reading.read, self.reading.read_physical):
             case NoLeaf.ABSENT:
                 return _NO_VALUE
-            case NoLeaf.UNTOLD:
+            case NoLeaf.UNKNOWN:
                 return UNKNOWN_COLUMN
             case leaf:
                 return facts_of_leaf(self.footer, group, leaf)
 
 
-def assembled(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+def assemble_batch(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
     """Assemble a record batch, which has `num_rows` rows even without columns."""
     if arrays:
         return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
     return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
 
 
-def _places(layout: Layout, found: Sequence[FoundColumn | None]) -> tuple[int | None, ...]:
+def _batch_positions(layout: Layout, mapped: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
     """Return the index of each column in a raw batch, which has the columns to read in the order of the file."""
-    owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in found]
-    ranks = {owner: rank for rank, owner in enumerate(sorted({each for each in owners if each is not None}))}
+    owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in mapped]
+    ranks = {owner: rank for rank, owner in enumerate(sorted({owner for owner in owners if owner is not None}))}
     return tuple(None if owner is None else ranks[owner] for owner in owners)
 
 
@@ -278,7 +282,9 @@ def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
     return constants
 
 
-def _fact(item: MetadataColumn, first_row: int, count: int, name: str, not_deleted: pa.BooleanArray | None) -> pa.Array:
+def _metadata_values(
+    item: MetadataColumn, first_row: int, count: int, name: str, not_deleted: pa.BooleanArray | None
+) -> pa.Array:
     match item:
         case MetadataColumn.ROW_INDEX:
             return pa.array(range(first_row, first_row + count), pa.int64())
@@ -290,7 +296,9 @@ def _fact(item: MetadataColumn, first_row: int, count: int, name: str, not_delet
             assert_never(item)
 
 
-def _leaf(field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData) -> Convert | None:
+def _calendar_conversion(
+    field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData
+) -> Convert | None:
     """Return the conversion of a leaf from the file's calendar; None if it is Gregorian."""
     if types.is_date(field.type) and calendar.julian_datetime:
         return lambda array: fit(gregorian_dates(array), target)

@@ -156,12 +156,12 @@ _TRUE_FOR = {
 
 def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:
     """Return the truth values that a bound predicate may have in a file; `facts_of` returns a column's facts."""
-    possible = combined(predicate, lambda leaf: leaf_outcomes(leaf, facts_of(leaf.column)))
+    possible = combine_outcomes(predicate, lambda leaf: leaf_outcomes(leaf, facts_of(leaf.column)))
     assert isinstance(possible, int)  # noqa: S101  the facts are those of one file
     return possible
 
 
-def combined(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
+def combine_outcomes(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
     """Return the truth values that a predicate may have, from those of its leaves."""
     match predicate:
         case Constant(truth):
@@ -169,11 +169,11 @@ def combined(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
         case Unknown():
             return ANY
         case Not(child):
-            return _negation(combined(child, of_leaf))
+            return _negation(combine_outcomes(child, of_leaf))
         case And(children):
-            return _conjunction(combined(child, of_leaf) for child in children)
+            return _conjunction(combine_outcomes(child, of_leaf) for child in children)
         case Or(children):
-            return _negation(_conjunction(_negation(combined(child, of_leaf)) for child in children))
+            return _negation(_conjunction(_negation(combine_outcomes(child, of_leaf)) for child in children))
         case IsNull() | IsNotNull() | Comparison() | In() | StartsWith():
             return of_leaf(predicate)
         case _:
@@ -219,15 +219,15 @@ def _comparison(facts: Facts, operator: Operator, literal: Any) -> Mask:
     null_safe = operator is Operator.NULL_SAFE_EQ
     if literal is None:
         return _null_test(facts) if null_safe else NULL
-    wanted: Mask = 0
-    unwanted: Mask = 0
+    true_relations: Mask = 0
+    false_relations: Mask = 0
     for relation, makes_true in zip(facts.relations(literal), _TRUE_FOR[operator], strict=True):
         if makes_true:
-            wanted = wanted | relation
+            true_relations = true_relations | relation
         else:
-            unwanted = unwanted | relation
+            false_relations = false_relations | relation
     of_nulls = facts.nulls & (FALSE if null_safe else NULL)
-    return facts.values & (wanted & TRUE | unwanted & FALSE) | of_nulls
+    return facts.values & (true_relations & TRUE | false_relations & FALSE) | of_nulls
 
 
 def _membership(facts: Facts, values: tuple[Any, ...]) -> Mask:
@@ -235,15 +235,15 @@ def _membership(facts: Facts, values: tuple[Any, ...]) -> Mask:
         return FALSE
     literals = values[:-1] if values[-1] is None else values
     if_unequal = FALSE if len(literals) == len(values) else NULL
-    some: Mask = 0
-    always: Mask = 0
+    may_equal: Mask = 0
+    surely_equals: Mask = 0
     for less, equal, greater in facts.nearest(literals):
-        some = some | equal
-        always = always | equal & _no(less | greater)
-    return facts.values & (some & TRUE | _no(always) & if_unequal) | facts.nulls & NULL
+        may_equal = may_equal | equal
+        surely_equals = surely_equals | equal & _inverse(less | greater)
+    return facts.values & (may_equal & TRUE | _inverse(surely_equals) & if_unequal) | facts.nulls & NULL
 
 
-def _no(answer: Mask) -> Mask:
+def _inverse(answer: Mask) -> Mask:
     """Return the opposite answer: 0 for `ANY`, and `ANY` for 0."""
     return answer ^ ANY
 

@@ -33,9 +33,9 @@ def schema_of_file(footer: pq.FileMetaData) -> StructType:
     """
     leaves = iter(range(footer.num_columns))
     fields = [_field(field, footer, leaves, field.name) for field in footer.schema.to_arrow_schema()]
-    found = type_from_arrow(pa.struct(fields), "")
-    assert isinstance(found, StructType)  # noqa: S101  a struct is one
-    return new_table_schema(found)
+    struct = type_from_arrow(pa.struct(fields), "")
+    assert isinstance(struct, StructType)  # noqa: S101  a struct is one
+    return new_table_schema(struct)
 
 
 def int96_leaves(footer: pq.FileMetaData) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def _type(data_type: pa.DataType, footer: pq.FileMetaData, leaves: Iterator[int]
         return _INSTANT
     if types.is_timestamp(stored) and json.loads(column.logical_type.to_json()).get("timeUnit") == "nanoseconds":
         raise SchemaMismatchError(
-            f"Column '{path}' holds times in nanoseconds, which Delta Lake cannot store.",
+            f"Column '{path}' has timestamps in nanoseconds, which Delta Lake cannot store.",
             remedy="Rewrite the files with microseconds.",
         )
     return stored

@@ -170,7 +170,7 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 
 def conjunction(parts: Iterable[Predicate]) -> Predicate:
     """Return the AND of all parts; the inverse of `conjuncts`."""
-    flat = tuple(part for each in parts for part in conjuncts(each))
+    flat = tuple(part for predicate in parts for part in conjuncts(predicate))
     match flat:
         case ():
             return EVERYTHING

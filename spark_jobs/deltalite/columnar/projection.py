@@ -69,41 +69,43 @@ def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
     if isinstance(columns, str):
         raise InvalidRequestError(f"columns is the text {columns!r}, not a list.", remedy=f"Write [{columns!r}].")
     paths: dict[str, list[Path]] = {}
-    facts: dict[str, MetadataColumn] = {}
+    metadata_columns: dict[str, MetadataColumn] = {}
     order: dict[str, None] = {}
     for name in columns:
-        fact = _as_fact(name, schema)
-        if fact is not None:
-            facts[fact.value] = fact
-            order[fact.value] = None
+        metadata_column = _metadata_column(name, schema)
+        if metadata_column is not None:
+            metadata_columns[metadata_column.value] = metadata_column
+            order[metadata_column.value] = None
         else:
             path, _ = resolve_column(name, schema)
             paths.setdefault(path[0], []).append(path)
             order[path[0]] = None
-    both = [name for name in facts if name in paths]
-    if both:
+    ambiguous_names = [name for name in metadata_columns if name in paths]
+    if ambiguous_names:
         raise InvalidRequestError(
-            f"The result would have two columns '{both[0]}': the table's own, and what the reader knows of a row.",
-            remedy="Ask for one of them; MetadataColumn's member means the reader's, the plain name the table's.",
+            f"The result would have two columns '{ambiguous_names[0]}': one of the table, and a metadata column.",
+            remedy="Ask for one of them: a member of MetadataColumn, or the name as a text for the table's column.",
         )
-    pruned = {f.name: f for f in restrict(schema, [path for some in paths.values() for path in some])}
-    return Projection(items=tuple(facts[name] if name in facts else pruned[name] for name in order))
+    fields = {f.name: f for f in restrict(schema, [path for column_paths in paths.values() for path in column_paths])}
+    return Projection(
+        items=tuple(metadata_columns[name] if name in metadata_columns else fields[name] for name in order)
+    )
 
 
 def restrict(schema: StructType, paths: Iterable[Path]) -> StructType:
     """Return the part of a schema that the paths select, in its order; a path to a struct selects the whole struct."""
-    below: dict[str, list[Path]] = {}
+    paths_by_name: dict[str, list[Path]] = {}
     for path in paths:
-        below.setdefault(path[0], []).append(path[1:])
-    kept = []
+        paths_by_name.setdefault(path[0], []).append(path[1:])
+    fields = []
     for f in schema:
-        if f.name in below:
-            rest = below[f.name]
+        if f.name in paths_by_name:
+            rest = paths_by_name[f.name]
             if isinstance(f.type, StructType) and () not in rest:
-                kept.append(StructField(f.name, restrict(f.type, rest), f.nullable, f.metadata))
+                fields.append(StructField(f.name, restrict(f.type, rest), f.nullable, f.metadata))
             else:
-                kept.append(f)
-    return StructType(tuple(kept))
+                fields.append(f)
+    return StructType(tuple(fields))
 
 
 def leaf_paths(schema: StructType, prefix: Path = ()) -> Iterable[Path]:
@@ -115,13 +117,13 @@ def leaf_paths(schema: StructType, prefix: Path = ()) -> Iterable[Path]:
             yield (*prefix, f.name)
 
 
-def _as_fact(name: str, schema: StructType) -> MetadataColumn | None:
+def _metadata_column(name: str, schema: StructType) -> MetadataColumn | None:
     if isinstance(name, MetadataColumn):
         return name
     if not isinstance(name, str):
         raise InvalidRequestError(f"Invalid column name {name!r}.", remedy="Give names of columns.")
-    known = name.lower() in set(MetadataColumn) and schema.find(name) is None
-    return MetadataColumn(name.lower()) if known else None
+    is_metadata = name.lower() in set(MetadataColumn) and schema.find(name) is None
+    return MetadataColumn(name.lower()) if is_metadata else None
 
 
 def _arrow_field(item: StructField | MetadataColumn) -> pa.Field:

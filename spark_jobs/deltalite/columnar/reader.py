@@ -92,8 +92,8 @@ def read_table(
 
     It reads as many files at a time as there are processors, in threads, because pyarrow releases Python's GIL.
     """
-    several = list(files)
-    workers = min(pa.cpu_count(), len(several))
+    all_files = list(files)
+    workers = min(pa.cpu_count(), len(all_files))
     reading = plan_reading(
         table,
         columns=columns,
@@ -109,10 +109,10 @@ def read_table(
 
     if workers > 1:
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="read") as pool:
-            found = list(pool.map(batches_of, several))
+            batches_by_file = list(pool.map(batches_of, all_files))
     else:
-        found = [batches_of(file) for file in several]
-    return pa.Table.from_batches([batch for batches in found for batch in batches], schema=reading.result)
+        batches_by_file = [batches_of(file) for file in all_files]
+    return pa.Table.from_batches([batch for batches in batches_by_file for batch in batches], schema=reading.result)
 
 
 def _read(store: LogStore, files: Iterable[DataFile], reading: Reading) -> Iterator[pa.RecordBatch]:

@@ -79,8 +79,8 @@ def plan_reading(
     schema = table.logical
     projection = project(columns, schema)
     bound = EVERYTHING if predicate is None else bind(predicate, schema)
-    deletes = tuple(bind_deletes(each, schema) for each in equality_deletes if each.keys.num_rows)
-    paths = [*leaf_paths(projection.fields), *columns_of(bound), *(path for each in deletes for path in each.paths)]
+    deletes = tuple(bind_deletes(delete, schema) for delete in equality_deletes if delete.keys.num_rows)
+    paths = [*leaf_paths(projection.fields), *columns_of(bound), *(path for delete in deletes for path in delete.paths)]
     read = restrict(schema, paths)
     arrow = schema_to_arrow(read)
     # Evaluating an empty batch rejects an unsupported predicate before any file is open.

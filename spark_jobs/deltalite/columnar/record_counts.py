@@ -18,13 +18,15 @@ _PREFIX_BYTES = 40
 def num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return `numRecords` of each statistics text as int64; null if it is missing."""
     prefix = pc.binary_slice(stats.cast(pa.binary()), 0, _PREFIX_BYTES).cast(pa.string(), safe=False)
-    found = pc.struct_field(pc.extract_regex(prefix, _NUM_RECORDS_FIRST), "count").cast(pa.int64())
-    if found.null_count == stats.null_count:
-        return found
-    pairs = zip(found.to_pylist(), stats.to_pylist(), strict=True)
-    return pa.chunked_array([pa.array([_parsed(text) if n is None else n for n, text in pairs], pa.int64())])
+    counts = pc.struct_field(pc.extract_regex(prefix, _NUM_RECORDS_FIRST), "count").cast(pa.int64())
+    if counts.null_count == stats.null_count:
+        return counts
+    pairs = zip(counts.to_pylist(), stats.to_pylist(), strict=True)
+    return pa.chunked_array(
+        [pa.array([_parsed_count(text) if count is None else count for count, text in pairs], pa.int64())]
+    )
 
 
-def _parsed(text: str | None) -> int | None:
+def _parsed_count(text: str | None) -> int | None:
     stats = parse_stats(text)
     return None if stats is None else stats.num_records

@@ -66,9 +66,9 @@ def decode(data: bytes | memoryview, cardinality: int) -> pa.Int64Array:
         MalformedBitmapError: the bytes are not valid, or do not have exactly `cardinality` values.
     """
     containers = list(_containers(_Reader(memoryview(data))))
-    held = sum(container.cardinality for container in containers)
-    if held != cardinality:
-        raise MalformedBitmapError(f"it holds {held} rows where {cardinality} are expected")
+    num_rows = sum(container.cardinality for container in containers)
+    if num_rows != cardinality:
+        raise MalformedBitmapError(f"it holds {num_rows} rows where {cardinality} are expected")
     if not containers:
         return pa.array([], pa.int64())
     values = pa.concat_arrays([_values(container) for container in containers])
@@ -92,8 +92,8 @@ class _Reader:
         return taken
 
     def number(self, layout: str) -> int:
-        (found,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
-        return int(found)
+        (value,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
+        return int(value)
 
 
 def _containers(reader: _Reader) -> Iterator[_Container]:
@@ -154,7 +154,7 @@ def _values(container: _Container) -> pa.Int64Array:
         case _Kind.BITMAP:
             low = pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, container.data))
         case _Kind.RUNS:
-            low = _of_runs(container)
+            low = _run_values(container)
         case _:
             assert_never(container.kind)
     if len(low) != container.cardinality:
@@ -162,25 +162,27 @@ def _values(container: _Container) -> pa.Int64Array:
     return pc.add(low.cast(pa.int64()), pa.scalar(container.base, pa.int64()))
 
 
-def _of_runs(container: _Container) -> pa.Array:
+def _run_values(container: _Container) -> pa.Array:
     """Decode runs. A run is a 32-bit number: the first value in the lower 16 bits, the length less one in the upper."""
     runs = _array(pa.uint32(), len(container.data) // 4, container.data).cast(pa.int64())
     firsts, less_one = pc.bit_wise_and(runs, 0xFFFF), pc.shift_right(runs, 16)
     lengths = pc.add(less_one, 1)
     ends = pc.cumulative_sum(lengths)
-    held = ends[-1].as_py() if len(ends) else 0
-    if held != container.cardinality:
-        raise MalformedBitmapError(f"a container's runs hold {held} rows where its header says {container.cardinality}")
+    num_rows = ends[-1].as_py() if len(ends) else 0
+    if num_rows != container.cardinality:
+        raise MalformedBitmapError(
+            f"a container's runs hold {num_rows} rows where its header says {container.cardinality}"
+        )
     if pc.max(pc.add(firsts, less_one)).as_py() >= CONTAINER_SIZE:
-        raise MalformedBitmapError("a run goes on beyond its container")
+        raise MalformedBitmapError("a run extends beyond its container")
     # The value at index i of a run that begins at index b is its first value plus i - b.
-    ahead = pc.subtract(firsts, pc.subtract(ends, lengths))
-    spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), ahead))
-    return pc.add(spread, places().slice(0, held))
+    shifts = pc.subtract(firsts, pc.subtract(ends, lengths))
+    spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), shifts))
+    return pc.add(spread, all_values().slice(0, num_rows))
 
 
 @cache
-def places() -> pa.Int64Array:
+def all_values() -> pa.Int64Array:
     """Return 0, 1, 2, ... up to the size of a container."""
     return pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
 

@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.roaring import CONTAINER_SIZE, COOKIE_WITHOUT_RUNS, MAX_IN_ARRAY, PORTABLE_MAGIC, places
+from deltalite.columnar.roaring import CONTAINER_SIZE, COOKIE_WITHOUT_RUNS, MAX_IN_ARRAY, PORTABLE_MAGIC, all_values
 
 # The bytes of each number in the header of a bitmap, including the offset of each container.
 _HEADER_BYTES = 4
@@ -53,7 +53,7 @@ def _bitmap32(containers: list[tuple[int, pa.Int64Array]]) -> bytes:
 def _container(values: pa.Int64Array) -> bytes:
     if len(values) <= MAX_IN_ARRAY:
         return _bytes_of(values.cast(pa.uint16()), 2 * len(values))
-    flags = pc.is_in(places(), value_set=values)
+    flags = pc.is_in(all_values(), value_set=values)
     return _bytes_of(flags, CONTAINER_SIZE // 8)
 
 

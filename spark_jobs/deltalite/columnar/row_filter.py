@@ -72,10 +72,10 @@ def truths(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C9
         case StartsWith(column, prefix):
             return pc.starts_with(column_values(batch, column), prefix)
         case Unknown(columns):
-            named = ", ".join(sorted(".".join(path) for path in columns)) or "no column"
+            column_names = ", ".join(sorted(".".join(path) for path in columns)) or "no column"
             raise InvalidRequestError(
-                f"A part of the filter, on {named}, cannot be evaluated without Spark.",
-                remedy="Compare columns of the table with values of their own types.",
+                f"A part of the filter, on {column_names}, cannot be evaluated without Spark.",
+                remedy="Compare each column of the table with values of its type.",
             )
         case _:
             assert_never(predicate)
@@ -96,14 +96,14 @@ def column_values(batch: pa.RecordBatch, column: Path) -> pa.Array:
 def _is_among(array: pa.Array, values: tuple[Any, ...]) -> pa.Array:
     """Return whether each value equals one of `values`, as `In` defines it."""
     literals = [value for value in values if value is not None]
-    known = None if types.is_floating(array.type) else exact_values(literals, array.type)
-    if known is None:
+    value_set = None if types.is_floating(array.type) else exact_values(literals, array.type)
+    if value_set is None:
         equals = (_compare(array, Operator.EQ, value) for value in values)
         return reduce(pc.or_kleene, equals, _constant(False, len(array)))
-    found = pc.is_in(array, value_set=known)
+    is_member = pc.is_in(array, value_set=value_set)
     # If no value is equal, a null on either side makes the answer NULL. An empty list is FALSE, also for a null.
-    certain = len(literals) == len(values) and (pc.is_valid(array) if values else True)
-    return pc.if_else(pc.or_(found, certain), found, pa.scalar(None, pa.bool_()))
+    is_certain = len(literals) == len(values) and (pc.is_valid(array) if values else True)
+    return pc.if_else(pc.or_(is_member, is_certain), is_member, pa.scalar(None, pa.bool_()))
 
 
 def exact_values(literals: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:

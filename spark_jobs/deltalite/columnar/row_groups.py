@@ -59,43 +59,43 @@ FactsOfGroup = Callable[[int, Path], ColumnFacts]
 
 def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
     """Return the row groups of a file that have rows, each by itself."""
-    found = []
+    groups = []
     first_row = 0
     for group in range(footer.num_row_groups):
-        behind = first_row + footer.row_group(group).num_rows
-        if behind > first_row:
-            found.append(RowGroups(groups=range(group, group + 1), rows=range(first_row, behind)))
-        first_row = behind
-    return found
+        end_row = first_row + footer.row_group(group).num_rows
+        if end_row > first_row:
+            groups.append(RowGroups(groups=range(group, group + 1), rows=range(first_row, end_row)))
+        first_row = end_row
+    return groups
 
 
-def in_range(
+def select_by_range(
     groups: list[RowGroups], footer: pq.FileMetaData, start: int, length: int | None, file_bytes: int
 ) -> list[RowGroups]:
     """Return the row groups whose middle byte is in the range; one after the file end counts as the last byte."""
     if start == 0 and length is None:
         return groups
     last = max(file_bytes - 1, 0)
-    middles = [min(max(_middle(footer.row_group(each.groups.start)), 0), last) for each in groups]
-    behind = last + 1 if length is None else start + length
-    return [each for each, middle in zip(groups, middles, strict=True) if start <= middle < behind]
+    middles = [min(max(_middle(footer.row_group(group.groups.start)), 0), last) for group in groups]
+    end = last + 1 if length is None else start + length
+    return [group for group, middle in zip(groups, middles, strict=True) if start <= middle < end]
 
 
-def that_may_match(groups: list[RowGroups], predicate: Predicate, facts_of: FactsOfGroup) -> list[RowGroups]:
+def select_by_predicate(groups: list[RowGroups], predicate: Predicate, facts_of: FactsOfGroup) -> list[RowGroups]:
     """Return the row groups with a row for which a bound predicate may be TRUE; `facts_of` returns a column's facts."""
-    return [each for each in groups if outcomes(predicate, partial(facts_of, each.groups.start)) & TRUE]
+    return [group for group in groups if outcomes(predicate, partial(facts_of, group.groups.start)) & TRUE]
 
 
-def joined(groups: list[RowGroups]) -> list[RowGroups]:
+def join_adjacent(groups: list[RowGroups]) -> list[RowGroups]:
     """Join adjacent row groups, which are in the file's order."""
     runs: list[RowGroups] = []
-    for each in groups:
-        if runs and runs[-1].rows.stop == each.rows.start:
-            before = runs.pop()
-            each = RowGroups(  # noqa: PLW2901  the run grows
-                groups=range(before.groups.start, each.groups.stop), rows=range(before.rows.start, each.rows.stop)
+    for group in groups:
+        if runs and runs[-1].rows.stop == group.rows.start:
+            previous = runs.pop()
+            group = RowGroups(  # noqa: PLW2901  the run grows
+                groups=range(previous.groups.start, group.groups.stop), rows=range(previous.rows.start, group.rows.stop)
             )
-        runs.append(each)
+        runs.append(group)
     return runs
 
 
@@ -131,36 +131,36 @@ def _bounds(statistics: pq.Statistics, leaf: LeafColumn) -> tuple[Any, Any]:
 
 def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
     """Return the bound as a Python value that is comparable with literals of the column; None if it is not certain."""
-    stored, wanted = leaf.stored, leaf.type
+    stored, table_type = leaf.stored, leaf.type
     if types.is_timestamp(stored):
         raw = statistics.max_raw if upper else statistics.min_raw
-        return _moment(raw, stored, wanted, upper=upper) if isinstance(raw, int) else None
+        return _moment(raw, stored, table_type, upper=upper) if isinstance(raw, int) else None
     value = statistics.max if upper else statistics.min
-    if types.is_signed_integer(stored) and (wanted in _INTEGERS or isinstance(wanted, DecimalType)):
+    if types.is_signed_integer(stored) and (table_type in _INTEGERS or isinstance(table_type, DecimalType)):
         return value if isinstance(value, int) else None
     if types.is_float32(stored) or types.is_float64(stored):
         # NaN is not a bound.
-        return value if wanted in _FLOATING and isinstance(value, float) and value == value else None  # noqa: PLR0124
-    if types.is_decimal(stored) and isinstance(wanted, DecimalType):
+        return value if table_type in _FLOATING and isinstance(value, float) and value == value else None  # noqa: PLR0124
+    if types.is_decimal(stored) and isinstance(table_type, DecimalType):
         return value if isinstance(value, Decimal) else None
-    if types.is_boolean(stored) and wanted == PrimitiveType("boolean"):
+    if types.is_boolean(stored) and table_type == PrimitiveType("boolean"):
         return value if isinstance(value, bool) else None
-    if types.is_date(stored) and wanted == PrimitiveType("date"):
+    if types.is_date(stored) and table_type == PrimitiveType("date"):
         return value if isinstance(value, date) and not isinstance(value, datetime) else None
-    if (types.is_string(stored) or types.is_large_string(stored)) and wanted == PrimitiveType("string"):
+    if (types.is_string(stored) or types.is_large_string(stored)) and table_type == PrimitiveType("string"):
         return value if isinstance(value, str) else None
     return None
 
 
-def _moment(raw: int, stored: pa.TimestampType, wanted: DataType, *, upper: bool) -> datetime | None:
-    if wanted not in _MOMENTS:
+def _moment(raw: int, stored: pa.TimestampType, table_type: DataType, *, upper: bool) -> datetime | None:
+    if table_type not in _MOMENTS:
         return None
     if stored.unit == "ns":
         microseconds = -(-raw // _NANOSECONDS_IN_ONE) if upper else raw // _NANOSECONDS_IN_ONE
     else:
         microseconds = raw * _MICROSECONDS[stored.unit]
     moment = _EPOCH + timedelta(microseconds=microseconds)
-    return moment if wanted == PrimitiveType("timestamp") else moment.replace(tzinfo=None)
+    return moment if table_type == PrimitiveType("timestamp") else moment.replace(tzinfo=None)
 
 
 def _middle(group: pq.RowGroupMetaData) -> int:

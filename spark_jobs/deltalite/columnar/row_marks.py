@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowMarks:
+class RowSelection:
     """The positions of deleted rows (None for none), and of the only rows to read (None for all)."""
 
     deleted: pa.Int64Array | None = None
@@ -34,20 +34,20 @@ class RowMarks:
             return False
         return with_deleted or self.deleted is None or _count_within(self.deleted, rows) < len(rows)
 
-    def looked_at(self, first_row: int, count: int) -> pa.BooleanArray | None:
+    def requested_mask(self, first_row: int, count: int) -> pa.BooleanArray | None:
         """Return a mask of the `count` rows from `first_row` on that are to be read; None for all."""
         if self.only is None:
             return None
-        others = kept_rows(self.only, first_row, count)
-        return pa.repeat(pa.scalar(False), count) if others is None else pc.invert(others)
+        unrequested_mask = kept_rows(self.only, first_row, count)
+        return pa.repeat(pa.scalar(False), count) if unrequested_mask is None else pc.invert(unrequested_mask)
 
-    def kept(self, first_row: int, count: int) -> pa.BooleanArray | None:
+    def not_deleted_mask(self, first_row: int, count: int) -> pa.BooleanArray | None:
         """Return a mask of the `count` rows from `first_row` on that are not deleted; None for all."""
         return None if self.deleted is None else kept_rows(self.deleted, first_row, count)
 
 
-def load_marks(store: LogStore, file: DataFile, num_rows: int, where: str) -> RowMarks:
-    """Load the marks of a file of `num_rows` rows; `where` is the file's name in errors.
+def load_selection(store: LogStore, file: DataFile, num_rows: int, where: str) -> RowSelection:
+    """Load the selection for a file of `num_rows` rows; `where` is the file's name in errors.
 
     Raises:
         CorruptDataFileError: a vector is missing or damaged, or has positions that the file does not have.
@@ -60,13 +60,13 @@ def load_marks(store: LogStore, file: DataFile, num_rows: int, where: str) -> Ro
         rows = deleted_rows(store, descriptor)
         if len(rows) and rows[-1].as_py() >= num_rows:
             raise CorruptDataFileError(
-                f"A deletion vector marks the row {rows[-1].as_py()} of the data file '{where}', which has "
+                f"A deletion vector selects the row {rows[-1].as_py()} of the data file '{where}', which has "
                 f"{num_rows} rows.",
                 remedy="Repair the log with the engine that wrote it, or run RESTORE to an earlier version.",
             )
         return rows
 
-    return RowMarks(deleted=load(file.deletion_vector), only=load(file.only))
+    return RowSelection(deleted=load(file.deletion_vector), only=load(file.only))
 
 
 def _count_within(positions: pa.Int64Array, rows: range) -> int:

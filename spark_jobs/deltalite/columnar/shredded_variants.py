@@ -37,7 +37,7 @@ LeafConvert = Callable[["FileField"], Convert | None]
 """Returns the conversion of a leaf from the file's calendar; None if the leaf needs none."""
 
 
-def rebuilding(field: FileField, leaf: LeafConvert) -> Convert:
+def variant_conversion(field: FileField, leaf: LeafConvert) -> Convert:
     """Return the conversion of arrays of a shredded variant to arrays of a struct with its two binaries.
 
     Raises:
@@ -46,10 +46,10 @@ def rebuilding(field: FileField, leaf: LeafConvert) -> Convert:
     group = _group(field, leaf, is_top=True)
     if not any(part.name == _METADATA and _is_bytes(part.type) for part in field.parts):
         raise BrokenVariantError("it has no binary column 'metadata'")
-    return partial(_rebuilt, group)
+    return partial(_rebuild, group)
 
 
-def _rebuilt(group: _Group, array: pa.Array) -> pa.Array:
+def _rebuild(group: _Group, array: pa.Array) -> pa.Array:
     array = _storage(array)
     nulls = array.is_null()
     metadata = _child(array, _METADATA).cast(pa.binary())
@@ -58,8 +58,8 @@ def _rebuilt(group: _Group, array: pa.Array) -> pa.Array:
     dictionaries = _Dictionaries(metadata.to_pylist())
     values = group.encoded(array, list(range(len(array))), dictionaries)
     is_null = nulls.to_pylist()
-    whole = [None if null else value or NULL for value, null in zip(values, is_null, strict=True)]
-    return pa.StructArray.from_arrays([metadata, pa.array(whole, pa.binary())], fields=list(VARIANT), mask=nulls)
+    complete = [None if null else value or NULL for value, null in zip(values, is_null, strict=True)]
+    return pa.StructArray.from_arrays([metadata, pa.array(complete, pa.binary())], fields=list(VARIANT), mask=nulls)
 
 
 class _Dictionaries:
@@ -101,28 +101,34 @@ class _Group:
         column = _child(array, TYPED_VALUE)
         if column.null_count == len(column):
             return values
-        found = self.typed(column, rows, dictionaries)
+        typed_values = self.typed(column, rows, dictionaries)
         if self.is_object:
             return [
                 value if members is None else _object(members, value, *dictionaries.of(row))
-                for members, value, row in zip(found, values, rows, strict=True)
+                for members, value, row in zip(typed_values, values, rows, strict=True)
             ]
-        if any(one is not None and value is not None for one, value in zip(found, values, strict=True)):
-            raise BrokenVariantError("it has two values in one place")
-        return [value if one is None else one for one, value in zip(found, values, strict=True)]
+        if any(
+            typed_value is not None and value is not None
+            for typed_value, value in zip(typed_values, values, strict=True)
+        ):
+            raise BrokenVariantError("it has both 'value' and 'typed_value' for one element")
+        return [
+            value if typed_value is None else typed_value
+            for typed_value, value in zip(typed_values, values, strict=True)
+        ]
 
 
 def _object(
-    members: Mapping[bytes, bytes | None], others: bytes | None, names: Sequence[bytes], ids: Mapping[bytes, int]
+    members: Mapping[bytes, bytes | None], remainder: bytes | None, names: Sequence[bytes], ids: Mapping[bytes, int]
 ) -> bytes:
-    """Encode an object from its shredded fields (None if missing) and those of the encoded object `others`."""
-    whole = {name: value for name, value in members.items() if value is not None}
-    if others is not None:
-        for name, value in encoding.members_of(others, names):
-            if name in members or name in whole:
+    """Encode an object from its shredded fields (None if missing) and those of the encoded object `remainder`."""
+    all_members = {name: value for name, value in members.items() if value is not None}
+    if remainder is not None:
+        for name, value in encoding.members_of(remainder, names):
+            if name in members or name in all_members:
                 raise BrokenVariantError(f"an object has the member {name.decode(errors='replace')!r:.80} twice")
-            whole[name] = value
-    return encoding.object_of(whole, ids)
+            all_members[name] = value
+    return encoding.object_of(all_members, ids)
 
 
 def _group(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Group:
@@ -132,14 +138,14 @@ def _group(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Gro
         BrokenVariantError: the group is not valid by the specification.
     """
     by_name = {part.name: part for part in field.parts}
-    known = {_VALUE, TYPED_VALUE, *([_METADATA] if is_top else [])}
+    allowed = {_VALUE, TYPED_VALUE, *([_METADATA] if is_top else [])}
     if (
         not types.is_struct(field.type)
         or len(by_name) != len(field.parts)
         or not by_name
-        or not by_name.keys() <= known
+        or not by_name.keys() <= allowed
     ):
-        raise BrokenVariantError(f"its part '{field.name}' has other columns than {', '.join(sorted(known))}")
+        raise BrokenVariantError(f"its part '{field.name}' has other columns than {', '.join(sorted(allowed))}")
     value, typed = by_name.get(_VALUE), by_name.get(TYPED_VALUE)
     if value is not None and not _is_bytes(value.type):
         raise BrokenVariantError(f"its column 'value' is {value.type}, not binary")
@@ -158,8 +164,8 @@ def _typed(field: FileField, leaf: LeafConvert) -> _Typed:
         return partial(_members, groups)
     if is_list(field.type):
         return partial(_lists, _group(field.parts[0], leaf))
-    encode, before = _scalar(field.type), leaf(field)
-    return lambda array, _rows, _dictionaries: encode(array if before is None else before(_storage(array)))
+    encode, conversion = _scalar(field.type), leaf(field)
+    return lambda array, _rows, _dictionaries: encode(array if conversion is None else conversion(_storage(array)))
 
 
 def _members(
@@ -167,8 +173,8 @@ def _members(
 ) -> list[dict[bytes, bytes | None] | None]:
     columns = {name: group.encoded(_child(array, name.decode()), rows, dictionaries) for name, group in groups.items()}
     return [
-        {name: column[at] for name, column in columns.items()} if is_there else None
-        for at, is_there in enumerate(array.is_valid().to_pylist())
+        {name: column[at] for name, column in columns.items()} if is_valid else None
+        for at, is_valid in enumerate(array.is_valid().to_pylist())
     ]
 
 
@@ -181,40 +187,40 @@ def _lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _D
     elements = plain.values.slice(first, offsets[-1] - first)
     encoded = [value or NULL for value in group.encoded(elements, of_elements, dictionaries)]
     return [
-        encoding.array(encoded[low:high]) if is_there else None
-        for (low, high), is_there in zip(bounds, plain.is_valid().to_pylist(), strict=True)
+        encoding.array(encoded[low:high]) if is_valid else None
+        for (low, high), is_valid in zip(bounds, plain.is_valid().to_pylist(), strict=True)
     ]
 
 
 def _scalar(kind: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one arm a kind
     """Return the encoder for arrays of a type. Raises `BrokenVariantError` for a type that variants do not have."""
     if types.is_boolean(kind):
-        return partial(_each, encoding.boolean)
+        return partial(_encode_each, encoding.boolean)
     if types.is_signed_integer(kind):
-        return partial(_each, encoding.integer)
+        return partial(_encode_each, encoding.integer)
     if types.is_float32(kind):
-        return partial(_each, encoding.single)
+        return partial(_encode_each, encoding.single)
     if types.is_float64(kind):
-        return partial(_each, encoding.double)
+        return partial(_encode_each, encoding.double)
     if types.is_decimal(kind) and not types.is_decimal256(kind):
-        return partial(_each, encoding.decimal)
+        return partial(_encode_each, encoding.decimal)
     if types.is_date32(kind):
-        return partial(_each, encoding.date, stored=pa.int32())
+        return partial(_encode_each, encoding.date, stored=pa.int32())
     if types.is_timestamp(kind) and kind.unit in ("us", "ns"):
         encode = partial(encoding.moment, has_zone=kind.tz is not None, is_nanoseconds=kind.unit == "ns")
-        return partial(_each, encode, stored=pa.int64())
+        return partial(_encode_each, encode, stored=pa.int64())
     if types.is_time64(kind) and kind.unit == "us":
-        return partial(_each, encoding.time_of_day, stored=pa.int64())
+        return partial(_encode_each, encoding.time_of_day, stored=pa.int64())
     if types.is_string(kind) or types.is_large_string(kind):
-        return partial(_each, encoding.string, stored=pa.large_binary())
+        return partial(_encode_each, encoding.string, stored=pa.large_binary())
     if types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES:
-        return partial(_each, encoding.uuid)
+        return partial(_encode_each, encoding.uuid)
     if types.is_binary(kind) or types.is_large_binary(kind):
-        return partial(_each, encoding.binary)
+        return partial(_encode_each, encoding.binary)
     raise BrokenVariantError(f"its typed value is {kind}, which variants do not have")
 
 
-def _each(encode: Callable[[Any], bytes], array: pa.Array, stored: pa.DataType | None = None) -> _Encoded:
+def _encode_each(encode: Callable[[Any], bytes], array: pa.Array, stored: pa.DataType | None = None) -> _Encoded:
     array = _storage(array)
     values = (array if stored is None else array.cast(stored)).to_pylist()
     return [None if value is None else encode(value) for value in values]

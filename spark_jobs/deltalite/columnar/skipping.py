@@ -29,7 +29,7 @@ from deltalite.columnar.outcomes import (
     ColumnFacts,
     Mask,
     Outcomes,
-    combined,
+    combine_outcomes,
     leaf_outcomes,
     outcomes,
 )
@@ -119,8 +119,8 @@ class FileTest:
         """Return `may_match` for each of many files, whose partition values are grouped by `partition_keys`."""
         columns = self._columns()
         if columns is None:
-            return pa.chunked_array([self._one_by_one(stats, partitions)])
-        of_partitions = {
+            return pa.chunked_array([self._test_each(stats, partitions)])
+        partition_outcomes = {
             leaf: pa.array(
                 [leaf_outcomes(leaf, self._facts(leaf.column, values, None)) for values in partitions.combinations],
                 pa.uint8(),
@@ -130,8 +130,8 @@ class FileTest:
         }
         parts = []
         for start in range(0, len(stats), FILES_AT_A_TIME):
-            some = pa.concat_arrays(stats.slice(start, FILES_AT_A_TIME).chunks)
-            parts += self._together(some, partitions.slice(start, FILES_AT_A_TIME), columns, of_partitions)
+            texts = pa.concat_arrays(stats.slice(start, FILES_AT_A_TIME).chunks)
+            parts += self._test_together(texts, partitions.slice(start, FILES_AT_A_TIME), columns, partition_outcomes)
         return pa.chunked_array(parts, pa.bool_())
 
     def _columns(self) -> dict[Path, DataType] | None:
@@ -148,35 +148,35 @@ class FileTest:
             columns[leaf.column] = data_type
         return columns
 
-    def _together(
+    def _test_together(
         self,
         stats: pa.StringArray,
         partitions: Partitions,
         columns: Mapping[Path, DataType],
-        of_partitions: Mapping[Leaf, pa.UInt8Array],
+        partition_outcomes: Mapping[Leaf, pa.UInt8Array],
     ) -> list[pa.BooleanArray]:
         """Return `may_match` for each file; files with statistics in an unusual form are tested one by one."""
         facts = facts_of_files(stats, columns) if columns else {}
         if facts is None and len(stats) <= _FEW_FILES:
-            return [self._one_by_one(stats, partitions)]
+            return [self._test_each(stats, partitions)]
         if facts is None:
             half = len(stats) // 2
             return [
                 flags
                 for start, length in ((0, half), (half, len(stats) - half))
-                for flags in self._together(
-                    stats.slice(start, length), partitions.slice(start, length), columns, of_partitions
+                for flags in self._test_together(
+                    stats.slice(start, length), partitions.slice(start, length), columns, partition_outcomes
                 )
             ]
 
         def of_leaf(leaf: Leaf) -> Mask:
-            if leaf in of_partitions:
-                return Masks(of_partitions[leaf].take(partitions.group_of_row))
+            if leaf in partition_outcomes:
+                return Masks(partition_outcomes[leaf].take(partitions.group_of_row))
             return leaf_outcomes(leaf, facts.get(leaf.column, UNKNOWN_COLUMN))
 
-        return [has_bits(combined(self._predicate, of_leaf) & TRUE, len(stats))]
+        return [has_bits(combine_outcomes(self._predicate, of_leaf) & TRUE, len(stats))]
 
-    def _one_by_one(self, stats: Iterable[pa.StringScalar], partitions: Partitions) -> pa.BooleanArray:
+    def _test_each(self, stats: Iterable[pa.StringScalar], partitions: Partitions) -> pa.BooleanArray:
         groups = partitions.group_of_row.to_pylist()
         flags = (
             self.may_match(partitions.combinations[group], text.as_py())
@@ -214,6 +214,6 @@ def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
 def _texts_of(partition_values: pa.ChunkedArray, column: str) -> pa.StringArray:
     """Return `partition_text` of each map."""
     keys = pa.chunked_array([chunk.keys for chunk in partition_values.chunks], pa.string()).unique().to_pylist()
-    spelled = sorted({key for key in keys if key.lower() == column.lower()} | {column}, key=lambda key: key != column)
-    found = [pc.map_lookup(partition_values, pa.scalar(key), "first") for key in spelled]
-    return pc.coalesce(*(pa.chunked_array(texts.chunks, pa.string()).combine_chunks() for texts in found))
+    names = sorted({key for key in keys if key.lower() == column.lower()} | {column}, key=lambda key: key != column)
+    columns = [pc.map_lookup(partition_values, pa.scalar(key), "first") for key in names]
+    return pc.coalesce(*(pa.chunked_array(texts.chunks, pa.string()).combine_chunks() for texts in columns))

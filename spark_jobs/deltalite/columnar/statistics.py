@@ -51,18 +51,24 @@ def indexed_columns(
     Raises:
         InvalidRequestError: a property is invalid, or names a column that does not exist.
     """
-    both = zip(leaves(table.logical), leaves(table.physical), strict=True)
-    in_file = [(path, own, leaf.type) for (path, _), (own, leaf) in both if own[0] not in table.partition_keys]
-    named = STATS_COLUMNS.of(configuration)
-    if named is None:
+    column_pairs = zip(leaves(table.logical), leaves(table.physical), strict=True)
+    in_file = [
+        (path, physical_path, leaf.type)
+        for (path, _), (physical_path, leaf) in column_pairs
+        if physical_path[0] not in table.partition_keys
+    ]
+    column_list = STATS_COLUMNS.of(configuration)
+    if column_list is None:
         count = NUM_INDEXED_COLUMNS.of(configuration)
-        chosen = {own for _, own, _ in (in_file if count < 0 else in_file[:count])}
+        indexed = {physical_path for _, physical_path, _ in (in_file if count < 0 else in_file[:count])}
     else:
-        roots = [_stats_column(column, table.logical) for column in parse_column_list(named)]
-        chosen = {own for path, own, _ in in_file if any(path[: len(root)] == root for root in roots)}
-    chosen |= set(always)
+        roots = [_stats_column(column, table.logical) for column in parse_column_list(column_list)]
+        indexed = {
+            physical_path for path, physical_path, _ in in_file if any(path[: len(root)] == root for root in roots)
+        }
+    indexed |= set(always)
     return IndexedColumns(
-        leaves=tuple((own, data_type) for _, own, data_type in in_file if own in chosen),
+        leaves=tuple((physical_path, data_type) for _, physical_path, data_type in in_file if physical_path in indexed),
         string_prefix_length=STRING_PREFIX_LENGTH.of(configuration),
     )
 
@@ -103,7 +109,7 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for path, data_type in indexed.leaves:
-        position = positions.get(_folded(path))
+        position = positions.get(_lower_case(path))
         column = None if position is None else _column(footer, position)
         if column is None or isinstance(data_type, ArrayType | MapType):
             continue
@@ -128,18 +134,18 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
         chunk = footer.row_group(group).column(position)
         if chunk.num_values == 0:
             continue
-        found = chunk.statistics
-        if found is None or not found.has_null_count:
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
             return None
-        null_count += found.null_count
-        if chunk.num_values == found.null_count:
+        null_count += statistics.null_count
+        if chunk.num_values == statistics.null_count:
             continue
         try:
-            smallest.append(found.min)
-            largest.append(found.max)
+            smallest.append(statistics.min)
+            largest.append(statistics.max)
         except (ValueError, OverflowError):  # a date outside Python's range, or a string truncated within a character
             bounded = False
-        bounded = bounded and found.has_min_max
+        bounded = bounded and statistics.has_min_max
     if not bounded or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
         return _Column(null_count, None)
     return _Column(null_count, (min(smallest), max(largest)))
@@ -188,7 +194,7 @@ def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
     positions: dict[Path, int] = {}
     for position, path in enumerate(_arrow_leaves(footer.schema.to_arrow_schema(), ())):
         if path is not None:
-            positions[_folded(path)] = position
+            positions[_lower_case(path)] = position
     return positions
 
 
@@ -234,34 +240,34 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _folded(path: Path) -> Path:
+def _lower_case(path: Path) -> Path:
     return tuple(name.lower() for name in path)
 
 
 def _stats_column(column: Path, schema: StructType) -> Path:
-    found = find_path(column, schema)
-    if found is None:
+    resolved = find_path(column, schema)
+    if resolved is None:
         raise InvalidRequestError(
             f"The table property {STATS_COLUMNS.key} names the column '{'.'.join(column)}', which does not exist.",
             remedy=f"The table's columns are: {', '.join(schema.names)}.",
         )
-    return found[0]
+    return resolved[0]
 
 
-def _take_name(text: str, whole: str) -> tuple[str, str]:
+def _take_name(text: str, column_list: str) -> tuple[str, str]:
     """Split off the first name, quoted or not; return the name and the rest of `text`."""
     if not text.startswith("`"):
-        end = min((text.index(mark) for mark in ".," if mark in text), default=len(text))
+        end = min((text.index(separator) for separator in ".," if separator in text), default=len(text))
         name, rest = text[:end].strip(), text[end:]
     else:
         end = 1
         while text[end : end + 2] == "``" or (end < len(text) and text[end] != "`"):
             end += 2 if text[end : end + 2] == "``" else 1
         if end >= len(text):
-            raise _bad_list(whole)
+            raise _bad_list(column_list)
         name, rest = text[1:end].replace("``", "`"), text[end + 1 :].lstrip()
     if not name or ("`" in name and not text.startswith("`")):
-        raise _bad_list(whole)
+        raise _bad_list(column_list)
     return name, rest
 
 

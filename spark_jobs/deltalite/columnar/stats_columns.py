@@ -71,9 +71,9 @@ def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> M
     not have the usual form.
     """
     texts = pc.if_else(pc.equal(pc.coalesce(stats, ""), ""), "{}", stats)
-    parsed = _parsed(texts, columns)
+    parsed = _parse(texts, columns)
     if parsed is None and any(data_type in FLOATING for data_type in columns.values()):
-        parsed = _parsed(_with_bare_numbers(texts), columns)
+        parsed = _parse(_with_bare_numbers(texts), columns)
     if parsed is None:
         return None
     try:
@@ -82,13 +82,13 @@ def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> M
         return None
 
 
-def _parsed(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.StructArray | None:
+def _parse(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.StructArray | None:
     """Parse the statistics of the columns to structs; return None if Arrow rejects a text."""
     lines = pc.binary_join_element_wise('{"stats":', texts, "}\n", "")
     lengths = pc.binary_length(lines)
     if (pc.sum(lengths).as_py() or 0) > _MOST_BYTES:
         return None
-    bounds = _nested({path: _known_types(data_type)[0] for path, data_type in columns.items()})
+    bounds = _nested({path: _supported_types(data_type)[0] for path, data_type in columns.items()})
     counts = _nested(dict.fromkeys(columns, pa.int64()))
     members = [("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)]
     try:
@@ -111,17 +111,19 @@ def _content(texts: pa.StringArray) -> pa.Buffer:
     return texts.buffers()[2]
 
 
-def _known_types(data_type: DataType) -> tuple[pa.DataType, pa.DataType]:
+def _supported_types(data_type: DataType) -> tuple[pa.DataType, pa.DataType]:
     types = _types(data_type)
     assert types is not None, f"the bounds of {data_type} have no Arrow type"  # noqa: S101  see `facts_of_files`
     return types
 
 
 def _nested(types: Mapping[Path, pa.DataType]) -> pa.StructType:
-    below: dict[str, dict[Path, pa.DataType]] = {}
+    types_by_name: dict[str, dict[Path, pa.DataType]] = {}
     for path, data_type in types.items():
-        below.setdefault(path[0], {})[path[1:]] = data_type
-    return pa.struct([(name, rest[()] if () in rest else _nested(rest)) for name, rest in below.items()])
+        types_by_name.setdefault(path[0], {})[path[1:]] = data_type
+    return pa.struct(
+        [(name, nested[()] if () in nested else _nested(nested)) for name, nested in types_by_name.items()]
+    )
 
 
 def _with_bare_numbers(texts: pa.StringArray) -> pa.StringArray:
@@ -170,7 +172,7 @@ def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple
     Raises:
         ArrowInvalid: a text is not a date or time.
     """
-    compared = _known_types(data_type)[1]
+    compared = _supported_types(data_type)[1]
     low, high = smallest.cast(compared), largest.cast(compared)
     if data_type in FLOATING:
         low, high = _where(pc.is_finite(low), low), _where(pc.is_finite(high), high)
@@ -231,16 +233,16 @@ def _known_beginnings(high: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanA
     others.
     """
     beginnings = pc.ascii_rtrim(high, "\x7f")
-    lengths, known_lengths = pc.binary_length(high), pc.binary_length(beginnings)
-    is_cut = pc.or_(pc.greater_equal(lengths, SHORTEST_CUT), pc.less(known_lengths, lengths))
+    lengths, certain_lengths = pc.binary_length(high), pc.binary_length(beginnings)
+    is_cut = pc.or_(pc.greater_equal(lengths, SHORTEST_CUT), pc.less(certain_lengths, lengths))
     may_be_cut = pc.fill_null(is_cut, False)
-    odd = pc.fill_null(pc.or_(pc.invert(pc.string_is_ascii(high)), pc.ends_with(beginnings, "?")), False)
-    if not pc.any(odd).as_py():
+    is_unusual = pc.fill_null(pc.or_(pc.invert(pc.string_is_ascii(high)), pc.ends_with(beginnings, "?")), False)
+    if not pc.any(is_unusual).as_py():
         return beginnings, may_be_cut
-    known = [known_beginning(text) for text in high.filter(odd).to_pylist()]
+    certain = [known_beginning(text) for text in high.filter(is_unusual).to_pylist()]
     return (
-        pc.replace_with_mask(beginnings, odd, pa.array([text for text, _ in known], pa.string())),
-        pc.replace_with_mask(may_be_cut, odd, pa.array([cut for _, cut in known], pa.bool_())),
+        pc.replace_with_mask(beginnings, is_unusual, pa.array([text for text, _ in certain], pa.string())),
+        pc.replace_with_mask(may_be_cut, is_unusual, pa.array([cut for _, cut in certain], pa.bool_())),
     )
 
 

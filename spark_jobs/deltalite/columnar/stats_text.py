@@ -27,14 +27,14 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
     except ValueError:
         return
     at = text.index("{") + 1
-    while text[(at := _skipped(text, at, ","))] != "}":
+    while text[(at := _skip(text, at, ","))] != "}":
         key, at = _DECODER.raw_decode(text, at)
-        begin = _skipped(text, at, ":")
+        begin = _skip(text, at, ":")
         _, at = _DECODER.raw_decode(text, begin)
         yield key, text[begin:at]
 
 
-def _skipped(text: str, at: int, separator: str) -> int:
+def _skip(text: str, at: int, separator: str) -> int:
     """Return the first index whose character is neither a blank nor the separator."""
     while text[at].isspace() or text[at] == separator:
         at += 1

@@ -64,7 +64,7 @@ def decimal(value: Decimal) -> bytes:
     """Encode a decimal of up to 38 digits, with its scale."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or exponent > 0:
-        raise BrokenVariantError(f"{value} is no decimal with digits behind its point")
+        raise BrokenVariantError(f"{value} is not a finite decimal with a scale of zero or more")
     unscaled = int("".join(map(str, digits)))
     for most, type_id, size in _DECIMAL_SIZES:
         if len(str(unscaled)) <= most and -exponent <= most:
@@ -150,12 +150,12 @@ def names_of(metadata: bytes) -> list[bytes]:
     size = (metadata[0] >> 6) + 1
     count = _number(metadata, 1, size)
     start = 1 + size
-    behind = start + size * (count + 1)
-    _check(behind <= len(metadata), "its metadata is cut short")
-    offsets = [int.from_bytes(metadata[at : at + size], "little") for at in range(start, behind, size)]
-    room = len(metadata) - behind
-    _check(offsets == sorted(offsets) and offsets[-1] <= room, "its metadata has offsets that lead elsewhere")
-    return [metadata[behind + low : behind + high] for low, high in pairwise(offsets)]
+    end = start + size * (count + 1)
+    _check(end <= len(metadata), "its metadata is cut short")
+    offsets = [int.from_bytes(metadata[at : at + size], "little") for at in range(start, end, size)]
+    room = len(metadata) - end
+    _check(offsets == sorted(offsets) and offsets[-1] <= room, "its metadata has invalid offsets")
+    return [metadata[end + low : end + high] for low, high in pairwise(offsets)]
 
 
 def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -164,7 +164,7 @@ def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, by
     Raises:
         BrokenVariantError: the value is not an object, is truncated, or has a name that is not in the dictionary.
     """
-    _check(bool(value) and value[0] & 3 == _OBJECT, "a part beside shredded members is no object")
+    _check(bool(value) and value[0] & 3 == _OBJECT, "the 'value' beside shredded members is not an object")
     header = value[0] >> 2
     offset_size, id_size = (header & 3) + 1, (header >> 2 & 3) + 1
     count_size = 4 if header >> 4 & 1 else 1
@@ -206,8 +206,8 @@ def _number(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-def _check(holds: bool, problem: str) -> None:  # noqa: FBT001  a condition, not an option
-    if not holds:
+def _check(is_valid: bool, problem: str) -> None:  # noqa: FBT001  a condition, not an option
+    if not is_valid:
         raise BrokenVariantError(problem)
 
 

@@ -37,17 +37,17 @@ class Chain:
         first = min(self.commits) if self.start is None else self.start.version
         return first, max(self.commits, default=first)
 
-    def anchor(self, below: int) -> CheckpointFiles | None:
-        """Return the newest checkpoint before a version: the preferred one of its version, or else `start`."""
-        return max((c for c in self.checkpoints if c.version < below), key=lambda c: c.preference, default=self.start)
+    def checkpoint_before(self, version: int) -> CheckpointFiles | None:
+        """Return the newest checkpoint before a version, the preferred one of several; `start` if there is none."""
+        return max((c for c in self.checkpoints if c.version < version), key=lambda c: c.preference, default=self.start)
 
-    def segment(self, version: int, *, last: LogEntry | None = None, below: int | None = None) -> LogSegment:
+    def segment(self, version: int, *, last: LogEntry | None = None, base_before: int | None = None) -> LogSegment:
         """Return the segment that rebuilds a version from the newest checkpoint before it and the commits.
 
-        With `below`, the checkpoint is before that version instead. `last` is a compaction that replaces the last
+        With `base_before`, the checkpoint is before that version instead. `last` is a compaction that replaces the last
         commits.
         """
-        base = self.anchor(version if below is None else below)
+        base = self.checkpoint_before(version if base_before is None else base_before)
         first = 0 if base is None else base.version + 1
         end = version if last is None else last.first_version - 1
         entries = [LogEntry(first_version=v, last_version=v, file=self.commits[v]) for v in range(first, end + 1)]
@@ -61,8 +61,8 @@ class Chain:
             *{c.version: c for c in self.checkpoints if c.version > first or self.start is None}.values(),
         ]
         for number, start in enumerate(starts):
-            behind = starts[number + 1] if number + 1 < len(starts) else None
-            end = last if behind is None else behind.version
+            next_start = starts[number + 1] if number + 1 < len(starts) else None
+            end = last if next_start is None else next_start.version
             begin = 0 if start is None else start.version + 1
             yield Span(start=start, commits={v: self.commits[v] for v in range(begin, end + 1)})
 
@@ -79,7 +79,7 @@ def chains_of(commits: Mapping[int, StoredFile], checkpoints: Collection[Checkpo
     """Return the chains of readable commits and readable checkpoints, ascending and without overlap."""
     ordered = sorted(checkpoints, key=lambda c: c.preference)
     preferred = {c.version: c for c in ordered}
-    found: list[Chain] = []
+    chains: list[Chain] = []
     reached = -1
     starts: list[CheckpointFiles | None] = [*([None] if 0 in commits else []), *preferred.values()]
     for start in starts:
@@ -89,14 +89,14 @@ def chains_of(commits: Mapping[int, StoredFile], checkpoints: Collection[Checkpo
         reached = first - 1
         while reached + 1 in commits:
             reached += 1
-        found.append(
+        chains.append(
             Chain(
                 start=start,
                 commits={v: commits[v] for v in range(first, reached + 1)},
                 checkpoints=tuple(c for c in ordered if first - 1 <= c.version <= reached and c != start),
             )
         )
-    return tuple(found)
+    return tuple(chains)
 
 
 def missing_commits(commits: Collection[int]) -> Iterator[Range]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from deltalite.inspection.chains import Chain
 from deltalite.inspection.commits import Rules
-from deltalite.inspection.walk import counted
+from deltalite.inspection.walk import counts_by_version
 from deltalite.log.state import facts_of
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.storage.log_store import LogStore, StoredFile
@@ -34,25 +34,25 @@ def wrong_checksums(
         PassOver, CorruptLogError: the log cannot be read.
     """
     for span in chain.spans():
-        wanted = checksums.keys() & rules.keys() & span.commits.keys()
+        checked_versions = checksums.keys() & rules.keys() & span.commits.keys()
         if chain.start is not None and span.start == chain.start:
-            wanted |= checksums.keys() & {chain.start.version}
-        for version, counts in counted(store, span, wanted) if wanted else ():
+            checked_versions |= checksums.keys() & {chain.start.version}
+        for version, counts in counts_by_version(store, span, checked_versions) if checked_versions else ():
             problems = list(_problems(checksums[version], rules[version], counts))
             if problems:
                 yield version, "; ".join(problems)
 
 
 def _problems(checksum: VersionChecksum, rules: Rules, counts: FileCounts) -> Iterator[str]:
-    said, told = facts_of(checksum.protocol, checksum.metadata), facts_of(rules.protocol, rules.metadata)
-    for name in said:
-        if said[name] != told[name]:
-            yield f"the {name} {said[name]!s:.200} where the log has {told[name]!s:.200}"
-    for key, claimed, real in (
+    in_checksum, in_log = facts_of(checksum.protocol, checksum.metadata), facts_of(rules.protocol, rules.metadata)
+    for name in in_checksum:
+        if in_checksum[name] != in_log[name]:
+            yield f"the {name} {in_checksum[name]!s:.200} where the log has {in_log[name]!s:.200}"
+    for key, claimed, actual in (
         ("numFiles", checksum.num_files, counts.files),
         ("tableSizeBytes", checksum.table_size_bytes, counts.size_bytes),
         ("numDeletionVectorsOpt", checksum.num_deletion_vectors, counts.vectors),
         ("numDeletedRecordsOpt", checksum.num_deleted_records, counts.deleted_records),
     ):
-        if claimed is not None and claimed != real:
-            yield f"{key} {claimed} where the log gives {real}"
+        if claimed is not None and claimed != actual:
+            yield f"{key} {claimed} where the log gives {actual}"

@@ -62,7 +62,7 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
         CorruptLogError: the commit is not valid by the protocol, so its files are not known.
         StorageError: storage does not answer.
     """
-    found: dict[str, Any] = {}
+    first_actions: dict[str, Any] = {}
     malformed: dict[str, str] = {}
     info: Mapping[str, Any] | None = None
     for read_bytes, pairs in read_action_blocks(store, commit.name, commit.size_bytes):
@@ -79,18 +79,21 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
                 malformed.setdefault(kind, error.problem)
                 continue
             if kind in _RULES:
-                found.setdefault(kind, action)
+                first_actions.setdefault(kind, action)
             elif kind in files:
                 files[kind].append(body)
         for builder in files.values():  # the same conversion as a reader's must succeed
             builder.end_block(commit.name, read_bytes)
             builder.flush()
     return CommitFacts(
-        protocol=found.get(Protocol.action), metadata=found.get(Metadata.action), info=info or {}, malformed=malformed
+        protocol=first_actions.get(Protocol.action),
+        metadata=first_actions.get(Metadata.action),
+        info=info or {},
+        malformed=malformed,
     )
 
 
-def follow(
+def rules_after_commits(
     start: Rules | None, commits: Iterable[tuple[int, CommitFacts]]
 ) -> Iterator[tuple[int, Rules | None, str | None]]:
     """Yield the rules after each commit (None if the log does not define them), and the problem of the commit, if any.
@@ -98,15 +101,15 @@ def follow(
     The items are for commits in ascending order of versions.
     """
     rules = start
-    known: dict[str, Any] = {}
+    current_actions: dict[str, Any] = {}
     if start is not None:
-        known = {Protocol.action: start.protocol, Metadata.action: start.metadata}
+        current_actions = {Protocol.action: start.protocol, Metadata.action: start.metadata}
     for version, commit in commits:
-        said = {Protocol.action: commit.protocol, Metadata.action: commit.metadata}
-        if commit.malformed or any(action is not None for action in said.values()):
-            known |= dict.fromkeys(commit.malformed)
-            known |= {kind: action for kind, action in said.items() if action is not None}
-            protocol, metadata = known.get(Protocol.action), known.get(Metadata.action)
+        changes = {Protocol.action: commit.protocol, Metadata.action: commit.metadata}
+        if commit.malformed or any(action is not None for action in changes.values()):
+            current_actions |= dict.fromkeys(commit.malformed)
+            current_actions |= {kind: action for kind, action in changes.items() if action is not None}
+            protocol, metadata = current_actions.get(Protocol.action), current_actions.get(Metadata.action)
             try:
                 rules = None if protocol is None or metadata is None else Rules.of(protocol, metadata)
             except DeltaLiteError as error:  # also for a property that cannot be parsed
@@ -116,31 +119,33 @@ def follow(
         yield version, rules, next(iter(commit.malformed.values()), None)
 
 
-def check_times(
+def time_findings(
     rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
 ) -> Iterator[Finding]:
     """Yield the commits whose in-commit timestamp is missing, or not after the one before. Versions are ascending."""
-    before: int | None = None
-    known: tuple[Rules, InCommitTimes | None] | None = None
+    previous_ms: int | None = None
+    latest: tuple[Rules, InCommitTimes | None] | None = None
     for version, name in ((v, commits[v].name) for v in facts if v in rules):
         try:
-            if known is None or known[0] is not rules[version]:
-                known = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
-            times = known[1]
+            if latest is None or latest[0] is not rules[version]:
+                latest = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
+            times = latest[1]
             if times is None or not times.cover(version):
-                before = None
+                previous_ms = None
                 continue
-            carried = required_time(facts[version].info, name)
+            time_ms = required_time(facts[version].info, name)
         except DeltaLiteError as error:
             yield Finding(
                 kind=FindingKind.COMMIT_TIME, message=error.problem, file=name, versions=((version, version),)
             )
             continue
-        if before is not None and carried <= before:
+        if previous_ms is not None and time_ms <= previous_ms:
             yield Finding(
                 kind=FindingKind.COMMIT_TIME,
-                message=f"The commit carries the time {carried} ms, which is not after {before} ms of the one before.",
+                message=(
+                    f"The in-commit timestamp {time_ms} ms is not after {previous_ms} ms, the one of the commit before."
+                ),
                 file=name,
                 versions=((version, version),),
             )
-        before = carried
+        previous_ms = time_ms

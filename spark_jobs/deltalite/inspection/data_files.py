@@ -39,11 +39,11 @@ from deltalite.storage.log_store import LogStore
 
 COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
 """The fields of an `add` action that the checks need."""
-_AT_A_TIME = 1_024
+_FILES_IN_A_BATCH = 1_024
 # A thread takes several files at once, because passing one to a thread costs as much as its check.
-_IN_ONE_TASK = 16
+_FILES_IN_A_TASK = 16
 _MOST_THREADS = 16
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class FileFault:
 
 
 @dataclass(slots=True)
-class Looked:
+class CheckedAmount:
     """The amount of checked data: files and bytes according to the log, and the opened footers and deletion vectors."""
 
     files: int = 0
@@ -76,7 +76,7 @@ class FileChecks:
         self._presence = Presence(store)
         self._layouts = Layouts()
         self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="verify")
-        self.looked = Looked()
+        self.checked_amount = CheckedAmount()
 
     def __enter__(self) -> Self:
         return self
@@ -85,9 +85,9 @@ class FileChecks:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     @property
-    def unseen_folders(self) -> list[str]:
+    def inaccessible_folders(self) -> list[str]:
         """The folders that could not be listed; their files are not checked."""
-        return self._presence.unseen
+        return self._presence.inaccessible_folders
 
     def check(self, adds: pa.Table, table: TableSchema) -> Iterator[FileFault]:
         """Yield the faults of files, in order. `adds` has `COLUMNS`; `table` is the schema when they were added.
@@ -95,21 +95,21 @@ class FileChecks:
         Raises:
             StorageError: storage does not answer.
         """
-        for some in adds.select(list(COLUMNS)).to_batches(max_chunksize=_AT_A_TIME):
-            rows = some.to_pylist(maps_as_pydicts="lossy")
+        for batch in adds.select(list(COLUMNS)).to_batches(max_chunksize=_FILES_IN_A_BATCH):
+            rows = batch.to_pylist(maps_as_pydicts="lossy")
             sizes = self._presence.sizes([decode_path(row["path"]) for row in rows])
-            self.looked.files += len(rows)
-            self.looked.size_bytes += sum(row["size"] or 0 for row in rows)
+            self.checked_amount.files += len(rows)
+            self.checked_amount.size_bytes += sum(row["size"] or 0 for row in rows)
             if self._with_footers:
                 opened = [row for row, size in zip(rows, sizes, strict=True) if isinstance(size, int)]
-                self.looked.footers += len(opened)
-                self.looked.vectors += sum(row["deletionVector"] is not None for row in opened)
-            starts = range(0, len(rows), _IN_ONE_TASK)
-            row_parts, size_parts = ([whole[at : at + _IN_ONE_TASK] for at in starts] for whole in (rows, sizes))
-            for faults in self._pool.map(self._of_several, row_parts, size_parts, repeat(table)):
+                self.checked_amount.footers += len(opened)
+                self.checked_amount.vectors += sum(row["deletionVector"] is not None for row in opened)
+            starts = range(0, len(rows), _FILES_IN_A_TASK)
+            row_parts, size_parts = ([values[at : at + _FILES_IN_A_TASK] for at in starts] for values in (rows, sizes))
+            for faults in self._pool.map(self._check_rows, row_parts, size_parts, repeat(table)):
                 yield from faults
 
-    def _of_several(self, rows: list[dict[str, Any]], sizes: list[int | Absent], table: TableSchema) -> list[FileFault]:
+    def _check_rows(self, rows: list[dict[str, Any]], sizes: list[int | Absent], table: TableSchema) -> list[FileFault]:
         return [fault for row, size in zip(rows, sizes, strict=True) for fault in self._faults(row, size, table)]
 
     def _faults(self, row: Mapping[str, Any], size_bytes: int | Absent, table: TableSchema) -> list[FileFault]:
@@ -124,20 +124,20 @@ class FileChecks:
             for problem, is_fatal in _partition_problems(row["partitionValues"] or {}, table)
         ]
         if size_bytes is Absent.MISSING:
-            return [*faults, fault(FindingKind.MISSING_FILE, "The data file is not there.", is_fatal=True)]
+            return [*faults, fault(FindingKind.MISSING_FILE, "The data file does not exist.", is_fatal=True)]
         if isinstance(size_bytes, int) and size_bytes != row["size"]:
-            said = f"The log says {row['size']} bytes, the file has {size_bytes}."
-            faults.append(fault(FindingKind.WRONG_SIZE, said, is_fatal=False))
-        if not self._with_footers or size_bytes is Absent.UNTOLD:
+            message = f"The file has {size_bytes} bytes, but the log has {row['size']}."
+            faults.append(fault(FindingKind.WRONG_SIZE, message, is_fatal=False))
+        if not self._with_footers or size_bytes is Absent.UNKNOWN:
             return faults
         try:
             num_rows, problems = self._footer_problems(path, row["stats"], table)
         except (CorruptDataFileError, UnsupportedStorageError) as error:
             return [*faults, fault(FindingKind.UNREADABLE_FILE, error.problem, is_fatal=True)]
         if problems:
-            more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-            said = f"{'; '.join(problems[:_SHOWN])}{more}."
-            faults.append(fault(FindingKind.WRONG_STATISTICS, said[0].upper() + said[1:], is_fatal=False))
+            more = f"; and {len(problems) - _MAX_SHOWN} more" if len(problems) > _MAX_SHOWN else ""
+            message = f"{'; '.join(problems[:_MAX_SHOWN])}{more}."
+            faults.append(fault(FindingKind.WRONG_STATISTICS, message[0].upper() + message[1:], is_fatal=False))
         if row["deletionVector"] is not None:
             problem = self._vector_problem(row["deletionVector"], num_rows)
             if problem is not None:
@@ -150,24 +150,24 @@ class FileChecks:
             footer = parquet.metadata
             parsed = parse_stats(stats)
             if parsed is None:
-                broken = ["the statistics are no JSON object"] if stats else []
-                return footer.num_rows, broken
+                problems = ["the statistics are not a JSON object"] if stats else []
+                return footer.num_rows, problems
             columns = FileColumns(
                 layout=self._layouts.of(parquet.schema_arrow),
                 mode=table.mode,
                 file=path,
                 leaf=lambda _field, _target: None,
             )
-            found = FooterLeaves(columns=columns, footer=footer, calendar=calendar_of(footer.metadata))
-            return footer.num_rows, list(contradictions(parsed, table, found))
+            footer_leaves = FooterLeaves(columns=columns, footer=footer, calendar=calendar_of(footer.metadata))
+            return footer.num_rows, list(contradictions(parsed, table, footer_leaves))
 
     def _vector_problem(self, descriptor: Mapping[str, Any], num_rows: int) -> str | None:
         try:
-            marked = deleted_rows(self._store, descriptor)
+            removed_rows = deleted_rows(self._store, descriptor)
         except (CorruptDataFileError, UnsupportedStorageError) as error:
             return error.problem
-        if len(marked) and marked[-1].as_py() >= num_rows:
-            return f"The deletion vector marks row {marked[-1].as_py()} of a file that has {num_rows} rows."
+        if len(removed_rows) and removed_rows[-1].as_py() >= num_rows:
+            return f"The deletion vector removes row {removed_rows[-1].as_py()}, but the file has {num_rows} rows."
         return None
 
 

@@ -26,7 +26,7 @@ from deltalite.snapshot import Snapshot
 
 _COLUMNS = ("path", "size", "stats", "deletionVector")
 # Column mapping's own metadata keys are not part of the comparison.
-_OF_MAPPING = frozenset({FIELD_ID, PHYSICAL_NAME})
+_MAPPING_KEYS = frozenset({FIELD_ID, PHYSICAL_NAME})
 
 
 class ChangeKind(StrEnum):
@@ -57,7 +57,8 @@ class Change:
 class FilesDiff:
     """The files that are only in one version, as tables with the columns path, size, stats and deletionVector.
 
-    `vectors_changed` counts the paths in both tables, whose deletion vectors differ.
+    `kept` counts the files in both versions. `vectors_changed` counts the paths in both tables, whose deletion vectors
+    differ.
     """
 
     added: pa.Table
@@ -146,12 +147,12 @@ def _files(old: pa.Table, new: pa.Table) -> FilesDiff:
     old_keys, new_keys = key_column(old), key_column(new)
     added = new.filter(pc.invert(pc.is_in(new_keys, value_set=_distinct(old_keys))))
     removed = old.filter(pc.invert(pc.is_in(old_keys, value_set=_distinct(new_keys))))
-    in_both = {canonical_path(p) for p in added["path"].to_pylist()}
+    added_paths, removed_paths = ({canonical_path(p) for p in files["path"].to_pylist()} for files in (added, removed))
     return FilesDiff(
         added=added,
         removed=removed,
         kept=new.num_rows - added.num_rows,
-        vectors_changed=len(in_both & {canonical_path(p) for p in removed["path"].to_pylist()}),
+        vectors_changed=len(added_paths & removed_paths),
     )
 
 
@@ -176,8 +177,8 @@ def _schema(old: StructType, new: StructType) -> Iterator[Change]:
             yield Change(kind=ChangeKind.ADDED, subject=column.path, after=_type(column.field.type))
         else:
             yield from _column(before[identity], column)
-    kept = [identity for identity in before if identity in after]
-    if kept != [identity for identity in after if identity in before]:
+    common = [identity for identity in before if identity in after]
+    if common != [identity for identity in after if identity in before]:
         order = [", ".join(c.path for c in side.values() if "." not in c.path) for side in (before, after)]
         yield Change(kind=ChangeKind.CHANGED, subject="order of columns", before=order[0], after=order[1])
 
@@ -190,7 +191,7 @@ def _column(old: _Column, new: _Column) -> Iterator[Change]:
         "type": (_type(old.field.type), _type(new.field.type)),
         "nullability": (_nullability(old.field), _nullability(new.field)),
         "comment": (old.field.metadata.get("comment"), new.field.metadata.get("comment")),
-        "metadata": (_other_metadata(old.field), _other_metadata(new.field)),
+        "metadata": (_user_metadata(old.field), _user_metadata(new.field)),
     }
     for aspect, (before, after) in aspects.items():
         if before != after:
@@ -237,8 +238,8 @@ def _nullability(field: StructField) -> str:
     return "nullable" if field.nullable else "not null"
 
 
-def _other_metadata(field: StructField) -> dict[str, Any]:
-    return {key: value for key, value in field.metadata.items() if key != "comment" and key not in _OF_MAPPING}
+def _user_metadata(field: StructField) -> dict[str, Any]:
+    return {key: value for key, value in field.metadata.items() if key != "comment" and key not in _MAPPING_KEYS}
 
 
 def _entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

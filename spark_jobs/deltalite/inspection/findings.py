@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from deltalite.inspection.versions import Range
 
-MOST_OF_A_KIND = 1_000
+MAX_OF_A_KIND = 1_000
 """The number of findings of one kind that are kept; further ones are only counted."""
 
 
@@ -58,7 +58,7 @@ class FindingKind(StrEnum):
     WRONG_PARTITION_VALUE = "wrong-partition-value"
     """A partition value is missing, or does not have the type of its column."""
     BAD_DELETION_VECTOR = "bad-deletion-vector"
-    """A deletion vector is missing, damaged, or marks rows that its file does not have."""
+    """A deletion vector is missing, damaged, or removes rows that its file does not have."""
     UNCHECKED_FILES = "unchecked-files"
     """Files were not checked, because their storage or folder is not accessible, or their types are unknown."""
 
@@ -98,5 +98,5 @@ class Findings:
     def add(self, finding: Finding) -> None:
         """Count a finding, and keep it unless there are too many of its kind."""
         self.counts[finding.kind] += 1
-        if self.counts[finding.kind] <= MOST_OF_A_KIND:
+        if self.counts[finding.kind] <= MAX_OF_A_KIND:
             self.kept.append(finding)

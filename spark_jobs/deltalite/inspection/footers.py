@@ -22,43 +22,43 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 # No known writer truncates shorter strings in footers.
-_NEVER_CUT = 16
+_MIN_TRUNCATED = 16
 
 
-def contradictions(stats: FileStats, table: TableSchema, found: FooterLeaves) -> Iterator[str]:
+def contradictions(stats: FileStats, table: TableSchema, footer_leaves: FooterLeaves) -> Iterator[str]:
     """Yield the problems of a file's statistics, as sentences.
 
     Raises:
         CorruptDataFileError: two columns of the file match one of the table, or it lacks the ids that the table uses.
     """
-    rows = found.footer.num_rows
+    rows = footer_leaves.footer.num_rows
     if stats.num_records is not None and stats.num_records != rows:
         yield f"the statistics count {stats.num_records} records, the file has {rows}"
-    both = zip(leaves(table.logical), leaves(table.physical), strict=True)
-    for (path, field), (own, _) in both:
-        if own[0] in table.partition_keys:
+    column_pairs = zip(leaves(table.logical), leaves(table.physical), strict=True)
+    for (path, field), (physical_path, _) in column_pairs:
+        if physical_path[0] in table.partition_keys:
             continue
-        counted = count_of(value_at(stats.null_counts, own))
-        bounds = value_at(stats.min_values, own), value_at(stats.max_values, own)
-        if counted is None and bounds == (None, None):
+        null_count = count_of(value_at(stats.null_counts, physical_path))
+        bounds = value_at(stats.min_values, physical_path), value_at(stats.max_values, physical_path)
+        if null_count is None and bounds == (None, None):
             continue
-        leaf = found.find(path, table.logical, table.physical)
+        leaf = footer_leaves.find(path, table.logical, table.physical)
         name = ".".join(path)
         if _are_crossed(*bounds, field.type):
             yield f"the minimum of column '{name}' is above its maximum"
         match leaf:
-            case NoLeaf.UNTOLD:
+            case NoLeaf.UNKNOWN:
                 continue
             case NoLeaf.ABSENT:
                 nulls: int | None = rows
             case _:
-                nulls = _nulls(found.footer, leaf)
-                yield from _bounds(name, facts_from_stats(stats, own, field.type), found.footer, leaf)
-        if counted is None or nulls is None or counted == nulls:
+                nulls = _nulls(footer_leaves.footer, leaf)
+                yield from _bounds(name, facts_from_stats(stats, physical_path, field.type), footer_leaves.footer, leaf)
+        if null_count is None or nulls is None or null_count == nulls:
             continue
         # With wide bounds, only a count of zero or of all rows is certain.
-        if stats.tight_bounds is not False or (counted == 0 and nulls):
-            yield f"the statistics count {counted} nulls in column '{name}', the file has {nulls}"
+        if stats.tight_bounds is not False or (null_count == 0 and nulls):
+            yield f"the statistics count {null_count} nulls in column '{name}', the file has {nulls}"
 
 
 def _are_crossed(smallest: Any, largest: Any, data_type: DataType) -> bool:
@@ -69,31 +69,31 @@ def _are_crossed(smallest: Any, largest: Any, data_type: DataType) -> bool:
     return low is not None and high is not None and bool(low > high)
 
 
-def _bounds(name: str, told: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:
+def _bounds(name: str, stated: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:
     for group in range(footer.num_row_groups):
-        known = facts_of_leaf(footer, group, leaf)
-        if known.low is not None and told.low is not None and _is_above(told.low, known.low):
-            yield f"the minimum of column '{name}' is {told.low!r:.80}, the file has {known.low!r:.80}"
+        stored = facts_of_leaf(footer, group, leaf)
+        if stored.low is not None and stated.low is not None and _is_above(stated.low, stored.low):
+            yield f"the minimum of column '{name}' is {stated.low!r:.80}, the file has {stored.low!r:.80}"
             return
-        if known.high is not None and told.high is not None and _is_below(told, known.high):
-            yield f"the maximum of column '{name}' is {told.high!r:.80}, the file has {known.high!r:.80}"
+        if stored.high is not None and stated.high is not None and _is_below(stated, stored.high):
+            yield f"the maximum of column '{name}' is {stated.high!r:.80}, the file has {stored.high!r:.80}"
             return
 
 
-def _is_above(low: Any, known: Any) -> bool:
+def _is_above(low: Any, stored: Any) -> bool:
     """Whether a minimum is certainly above the smallest value."""
-    if isinstance(low, str) and len(known) >= _NEVER_CUT and low.startswith(known):
+    if isinstance(low, str) and len(stored) >= _MIN_TRUNCATED and low.startswith(stored):
         return False
-    return bool(low > known)
+    return bool(low > stored)
 
 
-def _is_below(told: ColumnFacts, known: Any) -> bool:
+def _is_below(stated: ColumnFacts, stored: Any) -> bool:
     """Whether a maximum is certainly below the largest value."""
-    if isinstance(known, str):
+    if isinstance(stored, str):
         # A writer may have incremented the last character of a long string that it truncated.
-        known = known[:-1] if len(known) >= _NEVER_CUT else known
-        known = known[: len(told.high)] if told.high_may_be_cut else known
-    return bool(told.high < known)
+        stored = stored[:-1] if len(stored) >= _MIN_TRUNCATED else stored
+        stored = stored[: len(stated.high)] if stated.high_may_be_cut else stored
+    return bool(stated.high < stored)
 
 
 def _nulls(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
@@ -103,8 +103,8 @@ def _nulls(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
         chunk = footer.row_group(group).column(leaf.position)
         if chunk.num_values == 0:
             continue
-        found = chunk.statistics
-        if found is None or not found.has_null_count:
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
             return None
-        nulls += found.null_count
+        nulls += statistics.null_count
     return nulls

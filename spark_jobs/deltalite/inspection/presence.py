@@ -25,7 +25,7 @@ class Absent(Enum):
     """The reason for a missing size: the file does not exist, or its folder is not accessible."""
 
     MISSING = "missing"
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +47,33 @@ class Presence:
         Raises:
             StorageError: storage does not answer.
         """
-        self._look_into({name.rpartition("/")[0] for name in names} - self._folders.keys())
+        self._list_folders({name.rpartition("/")[0] for name in names} - self._folders.keys())
         return [self._size(name) for name in names]
 
     @property
-    def unseen(self) -> list[str]:
+    def inaccessible_folders(self) -> list[str]:
         """The folders that are not accessible."""
-        return sorted(folder for folder, found in self._folders.items() if found is None)
+        return sorted(folder for folder, listing in self._folders.items() if listing is None)
 
     def sizes_by_name(self, names: Sequence[str]) -> list[int | Absent]:
         """Return the same as `sizes`, with a request per file instead of listings. Raises `StorageError`."""
-        with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="look") as pool:
+        with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="size") as pool:
             sizes = list(pool.map(self._size_by_name, names))
-        untold = (name.rpartition("/")[0] for name, size in zip(names, sizes, strict=True) if size is Absent.UNTOLD)
-        self._folders.update(dict.fromkeys(untold))
+        inaccessible = (
+            name.rpartition("/")[0] for name, size in zip(names, sizes, strict=True) if size is Absent.UNKNOWN
+        )
+        self._folders.update(dict.fromkeys(inaccessible))
         return sizes
 
-    def _look_into(self, folders: Iterable[str]) -> None:
+    def _list_folders(self, folders: Iterable[str]) -> None:
         ordered = sorted(folders)
         if len(ordered) > 1:
             with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, len(ordered)), thread_name_prefix="list") as pool:
-                self._folders.update(zip(ordered, pool.map(self._listed, ordered), strict=True))
+                self._folders.update(zip(ordered, pool.map(self._list_folder, ordered), strict=True))
         else:
-            self._folders.update((folder, self._listed(folder)) for folder in ordered)
+            self._folders.update((folder, self._list_folder(folder)) for folder in ordered)
 
-    def _listed(self, folder: str) -> _Folder | None:
+    def _list_folder(self, folder: str) -> _Folder | None:
         names: list[str] = []
         sizes = array("q")
         try:
@@ -85,10 +87,10 @@ class Presence:
     def _size(self, name: str) -> int | Absent:
         folder = self._folders[name.rpartition("/")[0]]
         if folder is None:
-            return Absent.UNTOLD
-        place = bisect_left(folder.names, name)
-        is_there = place < len(folder.names) and folder.names[place] == name
-        return folder.sizes[place] if is_there else Absent.MISSING
+            return Absent.UNKNOWN
+        index = bisect_left(folder.names, name)
+        exists = index < len(folder.names) and folder.names[index] == name
+        return folder.sizes[index] if exists else Absent.MISSING
 
     def _size_by_name(self, name: str) -> int | Absent:
         try:
@@ -97,11 +99,11 @@ class Presence:
         except (FileNotFoundError, NotADirectoryError):
             return Absent.MISSING
         except (UnsupportedStorageError, StoragePermissionError, PermissionError):
-            return Absent.UNTOLD
+            return Absent.UNKNOWN
         except OSError as error:
             raise StorageError(
-                f"{name} of {self._store.root} cannot be looked at: {error}.",
-                remedy="Check the storage; the task may be retried.",
+                f"The size of {name} in {self._store.root} cannot be read: {error}.",
+                remedy="Check the storage, then run the operation again.",
             ) from error
 
 

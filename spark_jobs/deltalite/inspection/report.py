@@ -27,7 +27,7 @@ class VerifyReport:
     """The result of a verification.
 
     `rebuildable` are the versions that the log can rebuild; `readable` are those of them whose files can also be read.
-    `counts` is the number of findings of each kind; `findings` has the first `MOST_OF_A_KIND` of each.
+    `counts` is the number of findings of each kind; `findings` has the first `MAX_OF_A_KIND` of each.
     """
 
     root: str

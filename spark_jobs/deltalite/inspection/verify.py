@@ -26,12 +26,12 @@ import pyarrow as pa
 from deltalite.errors import CorruptCheckpointError, CorruptLogError, DeltaLiteError, StorageError, TableNotFoundError
 from deltalite.inspection.chains import Chain, chains_of, missing_commits
 from deltalite.inspection.checksums import read_checksums, wrong_checksums
-from deltalite.inspection.commits import CommitFacts, Rules, check_times, follow, read_commit
-from deltalite.inspection.data_files import COLUMNS, FileChecks, FileFault, Looked
+from deltalite.inspection.commits import CommitFacts, Rules, read_commit, rules_after_commits, time_findings
+from deltalite.inspection.data_files import COLUMNS, CheckedAmount, FileChecks, FileFault
 from deltalite.inspection.findings import Finding, FindingKind, Findings
 from deltalite.inspection.replays import differences
 from deltalite.inspection.report import Checked, VerifyReport
-from deltalite.inspection.versions import Range, holds, ranges_of, spelled, union, without
+from deltalite.inspection.versions import Range, contains, format_ranges, ranges_of, union, without
 from deltalite.inspection.walk import lifetimes
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
 from deltalite.log.last_checkpoint import read_last_checkpoint
@@ -51,7 +51,7 @@ Progress = Callable[[str, int, int | None], None]
 # Commits are small, so the latency of storage dominates.
 _MOST_THREADS = 8
 # The files of a checkpoint in one batch; each batch reports progress.
-_AT_A_TIME = 4_096
+_FILES_IN_A_BATCH = 4_096
 
 
 def verify(
@@ -86,29 +86,29 @@ class _Verification:
     progress: Progress
     findings: Findings = field(default_factory=Findings)
     facts: dict[int, CommitFacts] = field(default_factory=dict)
-    heads: dict[CheckpointFiles, Rules] = field(default_factory=dict)
+    checkpoint_rules: dict[CheckpointFiles, Rules] = field(default_factory=dict)
     rules: dict[int, Rules] = field(default_factory=dict)
 
     def run(self, *, with_footers: bool) -> VerifyReport:
         self._read_commits()
         self._read_checkpoints()
         readable_commits = {v: c for v, c in sorted(self.listing.commits.items()) if v in self.facts}
-        chains = chains_of(readable_commits, self.heads)
+        chains = chains_of(readable_commits, self.checkpoint_rules)
         self._follow_rules(chains)
         rebuildable = ranges_of(v for chain in chains for v in range(*_half_open(chain.versions)) if v in self.rules)
         self._check_versions(rebuildable)
         for chain in chains:
             self._check_replays(chain)
-        for finding in check_times(self.rules, self.facts, self.listing.commits):
+        for finding in time_findings(self.rules, self.facts, self.listing.commits):
             self.findings.add(finding)
-        broken, looked = self._check_files(chains, with_footers=with_footers)
+        unreadable, checked_amount = self._check_files(chains, with_footers=with_footers)
         self._check_checksums(chains)
         self._check_last_checkpoint()
         return VerifyReport(
             root=self.store.root,
             newest_version=self.listing.newest,
             rebuildable=rebuildable,
-            readable=without(rebuildable, broken),
+            readable=without(rebuildable, unreadable),
             findings=tuple(self.findings.kept),
             counts=dict(self.findings.counts),
             checked=Checked(
@@ -116,17 +116,17 @@ class _Verification:
                 checkpoints=len(self.listing.checkpoints),
                 compactions=len(self.listing.compactions),
                 checksums=len(self.listing.checksums),
-                files=looked.files,
-                bytes=looked.size_bytes,
-                footers=looked.footers,
-                deletion_vectors=looked.vectors,
+                files=checked_amount.files,
+                bytes=checked_amount.size_bytes,
+                footers=checked_amount.footers,
+                deletion_vectors=checked_amount.vectors,
             ),
         )
 
     def _read_commits(self) -> None:
         commits = self.listing.commits
         for first, last in missing_commits(commits):
-            self._found(
+            self._report(
                 FindingKind.MISSING_COMMIT, "The log has no commit of these versions.", versions=[(first, last)]
             )
         ordered = sorted(commits)
@@ -137,7 +137,7 @@ class _Verification:
                     self.facts[version] = facts
                 else:
                     at, name = (version, version), commits[version].name
-                    self._found(FindingKind.UNREADABLE_COMMIT, facts.problem, name, [at])
+                    self._report(FindingKind.UNREADABLE_COMMIT, facts.problem, name, [at])
 
     def _read_commit(self, version: int) -> CommitFacts | DeltaLiteError:
         """Read a commit; return the error if it is invalid. Runs in a thread."""
@@ -152,21 +152,21 @@ class _Verification:
         for done, checkpoint in enumerate(self.listing.checkpoints):
             self.progress("checkpoints", done, len(self.listing.checkpoints))
             try:
-                log = self._alone(checkpoint)
+                log = self._replay_checkpoint(checkpoint)
                 log.files(COLUMNS)
                 log.tombstones(("path",))
             except (PassOver, CorruptCheckpointError) as error:
                 reason = error.error if isinstance(error, PassOver) else error
                 at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
-                self._found(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, name, [at])
+                self._report(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, name, [at])
             else:
                 try:
-                    self.heads[checkpoint] = Rules.of(log.protocol, log.metadata)
+                    self.checkpoint_rules[checkpoint] = Rules.of(log.protocol, log.metadata)
                 except DeltaLiteError as error:  # a reader that starts from this checkpoint trusts it
                     at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
-                    self._found(FindingKind.CHECKPOINT_DIFFERS, error.problem, name, [at])
+                    self._report(FindingKind.CHECKPOINT_DIFFERS, error.problem, name, [at])
 
-    def _alone(self, checkpoint: CheckpointFiles) -> ReplayedLog:
+    def _replay_checkpoint(self, checkpoint: CheckpointFiles) -> ReplayedLog:
         """Replay a checkpoint without commits."""
         return replay(self.store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=()))
 
@@ -177,15 +177,15 @@ class _Verification:
             UnsupportedFeatureError: the newest ones are not supported.
         """
         for chain in chains:
-            start = None if chain.start is None else self.heads[chain.start]
+            start = None if chain.start is None else self.checkpoint_rules[chain.start]
             if chain.start is not None and start is not None:
                 self.rules[chain.start.version] = start
-            for version, rules, problem in follow(start, ((v, self.facts[v]) for v in chain.commits)):
+            for version, rules, problem in rules_after_commits(start, ((v, self.facts[v]) for v in chain.commits)):
                 if rules is not None:
                     self.rules[version] = rules
                 if problem is not None:
                     name = self.listing.commits[version].name
-                    self._found(FindingKind.UNREADABLE_COMMIT, problem, name, [(version, version)])
+                    self._report(FindingKind.UNREADABLE_COMMIT, problem, name, [(version, version)])
         newest = self.rules.get(max(self.rules, default=-1))
         if newest is not None:
             check_readable(newest.protocol, newest.metadata)
@@ -198,10 +198,13 @@ class _Verification:
         lost = without([(oldest, self.listing.newest)], rebuildable)
         if lost:
             newest = f", the newest ({self.listing.newest}) among them" if lost[-1][1] == self.listing.newest else ""
-            said = f"No checkpoint and no unbroken row of commits leads to the versions {spelled(lost)}{newest}."
+            message = (
+                f"The log cannot rebuild the versions {format_ranges(lost)}{newest}: no checkpoint and no gapless "
+                "sequence of commits leads to them."
+            )
             if self.listing.compactions:
-                said += " Readers that use log compactions may still read some of them."
-            self._found(FindingKind.UNREADABLE_VERSION, said, versions=lost)
+                message += " Readers that use log compactions may still read some of them."
+            self._report(FindingKind.UNREADABLE_VERSION, message, versions=lost)
 
     def _check_replays(self, chain: Chain) -> None:
         """Compare the checkpoints and compactions of a chain with its commits."""
@@ -211,19 +214,21 @@ class _Verification:
         for done, checkpoint in enumerate(checkpoints):
             self.progress("checkpoints against commits", done, len(checkpoints))
             at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
-            for problem in self._otherwise(chain.segment(checkpoint.version), partial(self._alone, checkpoint)):
-                self._found(FindingKind.CHECKPOINT_DIFFERS, f"The checkpoint {problem}.", name, [at])
+            for problem in self._replay_differences(
+                chain.segment(checkpoint.version), partial(self._replay_checkpoint, checkpoint)
+            ):
+                self._report(FindingKind.CHECKPOINT_DIFFERS, f"The checkpoint {problem}.", name, [at])
         for entry in self.listing.compactions:
             base = entry.first_version
             if (begins_inside and base <= first) or base < first or entry.last_version > last:
                 continue
-            by_commits = chain.segment(entry.last_version, below=base)
-            compacted = chain.segment(entry.last_version, last=entry, below=base)
-            for problem in self._otherwise(by_commits, partial(replay, self.store, compacted)):
+            by_commits = chain.segment(entry.last_version, base_before=base)
+            compacted = chain.segment(entry.last_version, last=entry, base_before=base)
+            for problem in self._replay_differences(by_commits, partial(replay, self.store, compacted)):
                 at = (base, entry.last_version)
-                self._found(FindingKind.COMPACTION_DIFFERS, f"The log compaction {problem}.", entry.file.name, [at])
+                self._report(FindingKind.COMPACTION_DIFFERS, f"The log compaction {problem}.", entry.file.name, [at])
 
-    def _otherwise(self, by_commits: LogSegment, other: Callable[[], ReplayedLog]) -> list[str]:
+    def _replay_differences(self, by_commits: LogSegment, replay_other_way: Callable[[], ReplayedLog]) -> list[str]:
         """Return the differences of another way to rebuild a version from its commits.
 
         Returns nothing if the commits do not define the protocol and metadata, which another step reports.
@@ -235,59 +240,63 @@ class _Verification:
         except CorruptLogError:
             return []
         try:
-            return list(differences(other(), expected))
+            return list(differences(replay_other_way(), expected))
         except PassOver as error:
             return [f"cannot be read: {error.error.problem.rstrip('.')}"]
         except CorruptLogError as error:
             return [f"cannot be read: {error.problem.rstrip('.')}"]
 
-    def _check_files(self, chains: tuple[Chain, ...], *, with_footers: bool) -> tuple[list[Range], Looked]:
+    def _check_files(self, chains: tuple[Chain, ...], *, with_footers: bool) -> tuple[list[Range], CheckedAmount]:
         """Check every file of every chain; return the versions with unreadable rows, and the amount checked."""
-        broken: list[Range] = []
+        unreadable: list[Range] = []
         with FileChecks(self.store, with_footers=with_footers) as checks:
             for chain in chains:
                 faults: list[FileFault] = []
-                untold: list[int] = []
+                versions_of_unknown_types: list[int] = []
                 for version, adds in self._adds(chain):
                     schema = self.rules[version].schema
                     if schema is None:
-                        untold.append(version)
+                        versions_of_unknown_types.append(version)
                         continue
                     faults += checks.check(adds, schema)
-                    self.progress("data files", checks.looked.files, None)
-                if untold:
-                    said = (
+                    self.progress("data files", checks.checked_amount.files, None)
+                if versions_of_unknown_types:
+                    message = (
                         "The files that these versions added cannot be checked: this release does not know their types."
                     )
-                    self._found(FindingKind.UNCHECKED_FILES, said, versions=ranges_of(untold))
-                broken += self._judge(chain, faults)
-            for folder in checks.unseen_folders:
-                self._found(FindingKind.UNCHECKED_FILES, "The files of this folder cannot be looked at.", folder)
-            return broken, checks.looked
+                    self._report(FindingKind.UNCHECKED_FILES, message, versions=ranges_of(versions_of_unknown_types))
+                unreadable += self._report_faults(chain, faults)
+            for folder in checks.inaccessible_folders:
+                self._report(
+                    FindingKind.UNCHECKED_FILES,
+                    "The files of this folder are not checked, because the folder is not accessible.",
+                    folder,
+                )
+            return unreadable, checks.checked_amount
 
     def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
         """Yield every file of a chain in batches, with the version whose rules apply to it."""
         if chain.start is not None:
-            begun = self._alone(chain.start).files(COLUMNS)
-            for at in range(0, begun.num_rows, _AT_A_TIME):
-                yield chain.start.version, begun.slice(at, _AT_A_TIME)
+            start_files = self._replay_checkpoint(chain.start).files(COLUMNS)
+            for at in range(0, start_files.num_rows, _FILES_IN_A_BATCH):
+                yield chain.start.version, start_files.slice(at, _FILES_IN_A_BATCH)
         for version, commit in chain.commits.items():
             if version in self.rules:
                 for adds in added_files(self.store, commit):
                     yield version, adds
 
-    def _judge(self, chain: Chain, faults: list[FileFault]) -> list[Range]:
+    def _report_faults(self, chain: Chain, faults: list[FileFault]) -> list[Range]:
         """Report the faults that matter; return the versions with unreadable rows."""
         lives = lifetimes(self.store, chain, {fault.key for fault in faults}) if faults else {}
-        broken: list[Range] = []
+        unreadable: list[Range] = []
         for fault in faults:
             versions = lives.get(fault.key, ())
             if fault.is_fatal:
-                broken += versions
-            was_vacuumed = fault.kind is FindingKind.MISSING_FILE and not holds(versions, self.listing.newest)
+                unreadable += versions
+            was_vacuumed = fault.kind is FindingKind.MISSING_FILE and not contains(versions, self.listing.newest)
             if versions and not was_vacuumed:
-                self._found(fault.kind, fault.message, fault.path, versions)
-        return list(union(broken))
+                self._report(fault.kind, fault.message, fault.path, versions)
+        return list(union(unreadable))
 
     def _check_checksums(self, chains: Iterable[Chain]) -> None:
         """Compare the version checksums with the counts of their versions."""
@@ -301,30 +310,30 @@ class _Verification:
             else:
                 parsed[version] = checksum
         if unreadable:
-            said = f"{len(unreadable)} version checksums are not as the protocol has them; readers pass over them."
+            message = f"{len(unreadable)} version checksums are not valid by the protocol; readers ignore them."
             first = files[unreadable[0]].name
-            self._found(FindingKind.UNREADABLE_CHECKSUM, said, first, ranges_of(unreadable))
+            self._report(FindingKind.UNREADABLE_CHECKSUM, message, first, ranges_of(unreadable))
         for chain in chains:
             for version, problem in wrong_checksums(self.store, chain, parsed, self.rules):
-                said = f"The checksum says {problem}."
-                self._found(FindingKind.CHECKSUM_DIFFERS, said, files[version].name, [(version, version)])
+                message = f"The checksum says {problem}."
+                self._report(FindingKind.CHECKSUM_DIFFERS, message, files[version].name, [(version, version)])
 
     def _check_last_checkpoint(self) -> None:
         if self.store.read(LAST_CHECKPOINT) is None:
             return
         hint = read_last_checkpoint(self.store)
         if hint is None:
-            self._found(
-                FindingKind.LAST_CHECKPOINT, "It cannot be read, or its checksum does not hold.", LAST_CHECKPOINT
+            self._report(
+                FindingKind.LAST_CHECKPOINT, "The file cannot be read, or its checksum is wrong.", LAST_CHECKPOINT
             )
         elif hint.version not in {checkpoint.version for checkpoint in self.listing.checkpoints}:
-            self._found(
+            self._report(
                 FindingKind.LAST_CHECKPOINT,
-                f"It names version {hint.version}, which has no complete checkpoint.",
+                f"The file names version {hint.version}, which has no complete checkpoint.",
                 LAST_CHECKPOINT,
             )
 
-    def _found(self, kind: FindingKind, message: str, file: str | None = None, versions: Iterable[Range] = ()) -> None:
+    def _report(self, kind: FindingKind, message: str, file: str | None = None, versions: Iterable[Range] = ()) -> None:
         self.findings.add(Finding(kind=kind, message=message, file=file, versions=tuple(versions)))
 
 

@@ -10,48 +10,48 @@ Range = tuple[int, int]
 
 def ranges_of(versions: Iterable[int]) -> tuple[Range, ...]:
     """Return the versions as the fewest ranges, ascending."""
-    found: list[list[int]] = []
+    merged: list[list[int]] = []
     for version in sorted(versions):
-        if found and version <= found[-1][1] + 1:
-            found[-1][1] = version
+        if merged and version <= merged[-1][1] + 1:
+            merged[-1][1] = version
         else:
-            found.append([version, version])
-    return tuple((first, last) for first, last in found)
+            merged.append([version, version])
+    return tuple((first, last) for first, last in merged)
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Return the union of ranges as the fewest ranges, ascending."""
-    found: list[Range] = []
+    merged: list[Range] = []
     for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:
-            found.append((first, last))
-    return tuple(found)
+            merged.append((first, last))
+    return tuple(merged)
 
 
-def without(ranges: Iterable[Range], taken: Iterable[Range]) -> tuple[Range, ...]:
-    """Return the versions of `ranges` that are not in `taken`, as ranges."""
-    left: list[Range] = []
-    gone = union(taken)
+def without(ranges: Iterable[Range], excluded: Iterable[Range]) -> tuple[Range, ...]:
+    """Return the versions of `ranges` that are not in `excluded`, as ranges."""
+    remaining: list[Range] = []
+    merged = union(excluded)
     for first, last in union(ranges):
-        at = first
-        for low, high in gone:
-            if high < at or low > last:
+        start = first
+        for low, high in merged:
+            if high < start or low > last:
                 continue
-            if low > at:
-                left.append((at, low - 1))
-            at = high + 1
-        if at <= last:
-            left.append((at, last))
-    return tuple(left)
+            if low > start:
+                remaining.append((start, low - 1))
+            start = high + 1
+        if start <= last:
+            remaining.append((start, last))
+    return tuple(remaining)
 
 
-def holds(ranges: Iterable[Range], version: int) -> bool:
+def contains(ranges: Iterable[Range], version: int) -> bool:
     """Whether a version is in one of the ranges."""
     return any(first <= version <= last for first, last in ranges)
 
 
-def spelled(ranges: Iterable[Range]) -> str:
+def format_ranges(ranges: Iterable[Range]) -> str:
     """Format ranges as `0-3, 7`, or `none` without a version."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges) or "none"

@@ -30,7 +30,7 @@ class _File(NamedTuple):
     """The size of a file, and the soft-deleted rows of its deletion vector (None without one)."""
 
     size_bytes: int
-    marked: int | None
+    removed_rows: int | None
 
 
 @dataclass(slots=True)
@@ -43,9 +43,9 @@ class _Sums:
     def count(self, file: _File, sign: int) -> None:
         self.files += sign
         self.size_bytes += sign * file.size_bytes
-        if file.marked is not None:
+        if file.removed_rows is not None:
             self.vectors += sign
-            self.deleted_records += sign * file.marked
+            self.deleted_records += sign * file.removed_rows
 
     def counts(self) -> FileCounts:
         return FileCounts(
@@ -56,61 +56,63 @@ class _Sums:
         )
 
 
-def counted(store: LogStore, span: Span, wanted: Collection[int]) -> Iterator[tuple[int, FileCounts]]:
-    """Yield the counts of the `wanted` versions of a span, ascending; they may include its checkpoint's version.
+def counts_by_version(store: LogStore, span: Span, versions: Collection[int]) -> Iterator[tuple[int, FileCounts]]:
+    """Yield the counts of these versions of a span, ascending; they may include its checkpoint's version.
 
     Raises:
         PassOver: the span's checkpoint cannot be read.
         CorruptLogError: a commit cannot be read.
     """
-    last = max(wanted, default=-1)
+    last = max(versions, default=-1)
     commits = {version: commit for version, commit in span.commits.items() if version <= last}
-    changes = [(version, *_changed(store, commit)) for version, commit in commits.items()]
-    sums, present = _begun(store, span, {key for _, added, removed in changes for key in (*added, *removed)})
-    if span.start is not None and span.start.version in wanted:
+    changes = [(version, *_changed_files(store, commit)) for version, commit in commits.items()]
+    sums, present = _state_at_start(store, span, {key for _, added, removed in changes for key in (*added, *removed)})
+    if span.start is not None and span.start.version in versions:
         yield span.start.version, sums.counts()
     for version, added, removed in changes:
         for key in removed:
-            if (gone := present.pop(key, None)) is not None:
-                sums.count(gone, -1)
+            if (removed_file := present.pop(key, None)) is not None:
+                sums.count(removed_file, -1)
         for key, file in added.items():
-            if (before := present.get(key)) is not None:
-                sums.count(before, -1)
+            if (replaced_file := present.get(key)) is not None:
+                sums.count(replaced_file, -1)
             present[key] = file
             sums.count(file, 1)
-        if version in wanted:
+        if version in versions:
             yield version, sums.counts()
 
 
 def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str, tuple[Range, ...]]:
     """Return the versions of a chain that contain each file in `keys` (`file_key`), without files that are in none.
 
-    Raises the errors of `counted`.
+    Raises the errors of `counts_by_version`.
     """
     first, last = chain.versions
-    begun: dict[str, int] = {}
-    found: dict[str, list[Range]] = {}
+    first_versions: dict[str, int] = {}
+    ranges_by_key: dict[str, list[Range]] = {}
     if chain.start is not None:
-        begun = dict.fromkeys(_among(key_column(_files(store, chain.start.version, chain)), keys), first)
+        first_versions = dict.fromkeys(
+            _present_keys(key_column(_files(store, chain.start.version, chain)), keys), first
+        )
     for version, commit in chain.commits.items():
-        added, removed = _changed(store, commit)
+        added, removed = _changed_files(store, commit)
         for key in removed:
-            if key in begun:
-                found.setdefault(key, []).append((begun.pop(key), version - 1))
+            if key in first_versions:
+                ranges_by_key.setdefault(key, []).append((first_versions.pop(key), version - 1))
         for key in added:
             if key in keys:
-                begun.setdefault(key, version)
-    for key, since in begun.items():
-        found.setdefault(key, []).append((since, last))
-    return {key: union(ranges) for key, ranges in found.items()}
+                first_versions.setdefault(key, version)
+    for key, first_version in first_versions.items():
+        ranges_by_key.setdefault(key, []).append((first_version, last))
+    return {key: union(file_ranges) for key, file_ranges in ranges_by_key.items()}
 
 
-def _files(store: LogStore, version: int, of: Chain | Span) -> pa.Table:
+def _files(store: LogStore, version: int, part: Chain | Span) -> pa.Table:
     """Return the files of the checkpoint at the start of a chain or a span."""
-    return replay(store, LogSegment(version=version, checkpoint=of.start, entries=())).files(_COLUMNS)
+    return replay(store, LogSegment(version=version, checkpoint=part.start, entries=())).files(_COLUMNS)
 
 
-def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
+def _state_at_start(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
     """Return the sums of a span's checkpoint, and those of its files that later commits touch."""
     if span.start is None:
         return _Sums(), {}
@@ -132,7 +134,7 @@ def _begun(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums
     return sums, present
 
 
-def _changed(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
+def _changed_files(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
     """Return the files that a commit adds and removes. A file in both stays, because removes apply first."""
     added: dict[str, _File] = {}
     removed: set[str] = set()
@@ -149,6 +151,6 @@ def _file(size_bytes: int | None, vector: Mapping[str, Any] | None) -> _File:
     return _File(size_bytes or 0, None if vector is None else vector.get("cardinality") or 0)
 
 
-def _among(keys: pa.ChunkedArray, wanted: Iterable[str]) -> list[str]:
-    found: list[str] = keys.filter(pc.is_in(keys, value_set=pa.array(list(wanted), pa.string()))).to_pylist()
-    return found
+def _present_keys(keys: pa.ChunkedArray, requested: Iterable[str]) -> list[str]:
+    present: list[str] = keys.filter(pc.is_in(keys, value_set=pa.array(list(requested), pa.string()))).to_pylist()
+    return present

@@ -15,7 +15,7 @@ from deltalite.errors import StorageError, TableNotFoundError, UnsupportedFeatur
 from deltalite.inspection import findings as findings_module
 from deltalite.inspection.findings import Finding, FindingKind, Findings, Severity
 from deltalite.inspection.verify import verify
-from deltalite.inspection.versions import holds, ranges_of, spelled, union, without
+from deltalite.inspection.versions import contains, format_ranges, ranges_of, union, without
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, checksum_name, commit_name, compaction_name
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
@@ -52,7 +52,7 @@ def verified(capsys, store, *options):
 
 
 def found(report):
-    return {(f["kind"], f["file"], spelled(f["versions"])) for f in report["findings"]}
+    return {(f["kind"], f["file"], format_ranges(f["versions"])) for f in report["findings"]}
 
 
 def test_a_sound_table_has_no_findings_and_all_versions_can_be_read(sound, capsys):
@@ -63,7 +63,7 @@ def test_a_sound_table_has_no_findings_and_all_versions_can_be_read(sound, capsy
     assert checked.items() <= report["checked"].items()
     assert (report["newestVersion"], report["checked"]["deletionVectors"]) == (5, 1)
     code, out, _ = run(capsys, "verify", sound.root)
-    assert code == 0 and "nothing is wrong" in out and "0-5" in out
+    assert code == 0 and "no findings" in out and "0-5" in out
 
 
 def flip(store, name, at=-20):
@@ -190,7 +190,7 @@ def test_a_damage_is_found_as_what_it_is_with_its_file_and_versions(sound, capsy
     code, report = verified(capsys, sound)
     of_kind = [f for f in report["findings"] if f["kind"] == kind]
     assert [f["file"] for f in of_kind] == files, report["findings"]
-    assert sorted({spelled(f["versions"]) for f in of_kind}) == versions
+    assert sorted({format_ranges(f["versions"]) for f in of_kind}) == versions
     severity = FindingKind(kind).severity
     assert {f["severity"] for f in of_kind} == {severity.value}
     assert report["counts"][kind] == len(files)
@@ -209,7 +209,7 @@ def test_what_only_older_versions_miss_was_vacuumed_and_is_no_finding(sound, cap
     assert (code, report["findings"]) == (0, [])
     assert (report["rebuildable"], report["readable"]) == ([[0, 5]], [[2, 5]])
     _, out, _ = run(capsys, "verify", sound.root)
-    assert "2-5 (the log leads to 0-5)" in out
+    assert "2-5 (the log can rebuild 0-5)" in out
 
 
 def test_a_missing_file_of_the_newest_version_takes_from_the_readable_versions_those_that_have_it(sound, capsys):
@@ -318,14 +318,14 @@ def test_a_vector_that_marks_rows_beyond_its_file_is_found(sound, capsys):
     path_of(sound, compaction_name(2, 4)).unlink()
     _, report = verified(capsys, sound)
     assert found(report) == {("bad-deletion-vector", B, "3-5")}
-    assert "marks row 3 of a file that has 3 rows" in report["findings"][0]["message"]
+    assert "removes row 3, but the file has 3 rows" in report["findings"][0]["message"]
 
 
 def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
     drop(C)(sound)
     code, out, _ = run(capsys, "verify", sound.root)
     assert code == 3
-    assert f"error missing-file, versions 4-5: {C}\n  The data file is not there.\n" in out
+    assert f"error missing-file, versions 4-5: {C}\n  The data file does not exist.\n" in out
     assert "1 errors, 0 warnings" in out
 
 
@@ -360,7 +360,7 @@ def test_progress_is_told_step_by_step(sound):
 
 
 def test_so_many_findings_of_a_kind_are_kept_and_all_are_counted(monkeypatch):
-    monkeypatch.setattr(findings_module, "MOST_OF_A_KIND", 2)
+    monkeypatch.setattr(findings_module, "MAX_OF_A_KIND", 2)
     kept = Findings()
     for number in range(5):
         kept.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
@@ -372,5 +372,5 @@ def test_ranges_of_versions():
     assert union([(4, 6), (0, 1), (2, 2), (5, 9)]) == ((0, 2), (4, 9))
     assert without([(0, 9)], [(0, 0), (3, 4), (9, 12)]) == ((1, 2), (5, 8))
     assert without([(2, 3)], [(0, 9)]) == ()
-    assert (spelled([(0, 1), (3, 3)]), spelled([])) == ("0-1, 3", "none")
-    assert holds([(1, 2)], 2) and not holds([(1, 2)], 3)
+    assert (format_ranges([(0, 1), (3, 3)]), format_ranges([])) == ("0-1, 3", "none")
+    assert contains([(1, 2)], 2) and not contains([(1, 2)], 3)

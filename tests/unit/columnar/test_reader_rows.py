@@ -88,7 +88,7 @@ def test_deleted_rows_can_be_kept_and_marked(lake):
 
 def test_a_vector_that_marks_rows_beyond_the_file_is_refused(lake):
     numbers(lake, deletion_vector=inline([10]))
-    with pytest.raises(CorruptDataFileError, match=r"marks the row 10 .*f\.parquet', which has 10 rows"):
+    with pytest.raises(CorruptDataFileError, match=r"selects the row 10 .*f\.parquet', which has 10 rows"):
         lake.read(NUMBERS)
 
 

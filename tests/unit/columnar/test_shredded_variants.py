@@ -54,9 +54,9 @@ def test_a_member_that_is_missing_is_not_one_that_is_null(lake):
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        (shredded((b"\x00", 5)), "two values in one place"),
+        (shredded((b"\x00", 5)), "both 'value' and 'typed_value'"),
         (shredded((OBJECT_OF_A, {"a": {"typed_value": 1}}), typed=OF_A), "member 'a' twice"),
-        (shredded((b"\x00", {"a": {}}), typed=OF_A), "is no object"),
+        (shredded((b"\x00", {"a": {}}), typed=OF_A), "is not an object"),
         (shredded((None, {"b": {"typed_value": 1}}), typed=OF_B), "lacks the name 'b'"),
         (shredded((OBJECT_OF_A[:-1], {"b": {}}), typed=OF_B), "cut short"),
         (shredded((b"\x02\x01\x00\x09\x02\x0c\x07", {"b": {}}), typed=OF_B), "beyond its end"),
@@ -65,7 +65,7 @@ def test_a_member_that_is_missing_is_not_one_that_is_null(lake):
         (shredded((b"\x02\x01\x00\x00\x01\xa8", {"b": {}}), typed=OF_B), "unknown type 42"),
         (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x02"), "version 1"),
         (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x01\xff"), "cut short"),
-        (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x01\x01\x05\x01a"), "lead elsewhere"),
+        (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x01\x01\x05\x01a"), "invalid offsets"),
         (shredded((None, 1), metadata=None), "has no metadata"),
         (shredded((None, 1), typed=pa.uint8()), "uint8, which variants do not have"),
         (shredded((None, b"xyz"), typed=pa.binary(3)), "fixed_size_binary"),

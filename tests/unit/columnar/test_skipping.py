@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltalite.columnar.masks import Masks
-from deltalite.columnar.outcomes import FALSE, NULL, TRUE, combined
+from deltalite.columnar.outcomes import FALSE, NULL, TRUE, combine_outcomes
 from deltalite.columnar.predicate import (
     And,
     Comparison,
@@ -419,8 +419,8 @@ def test_sets_of_truths_combine_as_their_truths_do(both):
         of_many = {leaf: Masks(pa.array([mask], pa.uint8())) for leaf, mask in of_one.items()}
         predicate = both((left, right))
         for masks in (of_one, of_many):
-            assert truths_in(combined(predicate, masks.__getitem__)) == expected
-            assert truths_in(combined(Not(predicate), masks.__getitem__)) == set(map(negated, expected))
+            assert truths_in(combine_outcomes(predicate, masks.__getitem__)) == expected
+            assert truths_in(combine_outcomes(Not(predicate), masks.__getitem__)) == set(map(negated, expected))
 
 
 def truths_in(mask):

@@ -22,8 +22,8 @@ def test_a_file_is_there_with_its_size_or_missing_or_its_folder_says_nothing(way
     outside.write_bytes(b"12")
     presence = Presence(LocalLogStore(str(tmp_path)))
     names = ["day=1/a b", "c", "day=1/none", "day=2/none", "c/none", str(outside), ELSEWHERE]
-    assert way(presence, names) == [3, 0, *[Absent.MISSING] * 3, 2, Absent.UNTOLD]
-    assert presence.unseen == ["s3://elsewhere"]
+    assert way(presence, names) == [3, 0, *[Absent.MISSING] * 3, 2, Absent.UNKNOWN]
+    assert presence.inaccessible_folders == ["s3://elsewhere"]
 
 
 @WAYS
@@ -41,7 +41,7 @@ def test_a_storage_that_does_not_answer_is_an_error(way):
 def test_a_file_that_cannot_be_looked_at_is_an_error_that_names_it(monkeypatch):
     store = new_store()
     monkeypatch.setattr(type(store), "open", lambda *_: (_ for _ in ()).throw(OSError("I/O error")))
-    with pytest.raises(StorageError, match="a/b of memory://table cannot be looked at: I/O error"):
+    with pytest.raises(StorageError, match="The size of a/b in memory://table cannot be read: I/O error"):
         Presence(store).sizes_by_name(["a/b"])
 
 

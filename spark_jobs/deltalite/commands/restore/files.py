@@ -102,11 +102,11 @@ def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentF
             lost.update(reasons)
             if len(shown) < _SHOWN:
                 shown.append("; ".join(reasons.values()))
-    if presence.unseen:
+    if presence.inaccessible_folders:
         _log.warning(
             "Whether the files in %s folders are there is not known, since they cannot be looked into, such as %s.",
-            len(presence.unseen),
-            presence.unseen[0],
+            len(presence.inaccessible_folders),
+            presence.inaccessible_folders[0],
         )
     return AbsentFiles(mask=pa.chunked_array(masks, pa.bool_()), lost=frozenset(lost), shown=tuple(shown))
 
@@ -150,7 +150,7 @@ def _wrong(name: str, size: int | Absent, *, exact: int | None = None, least: in
     match size:
         case Absent.MISSING:
             return f"{name} is missing"
-        case Absent.UNTOLD:
+        case Absent.UNKNOWN:
             return None
         case int() if (exact and size != exact) or size < least:
             return f"{name} has {size} bytes instead of {exact or least}"
