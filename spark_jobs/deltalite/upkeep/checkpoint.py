@@ -35,7 +35,7 @@ LARGE_FILES = 1_000_000
 """The number of files above which Spark writes checkpoints in parallel, instead of one process in its memory."""
 
 _SIDECAR_ACTIONS = 50_000
-_MOST_IN_MEMORY_BYTES = 64 * 1024 * 1024
+_MAX_IN_MEMORY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class EncodedActions:
     def none(cls, types: Mapping[str, pa.StructType]) -> EncodedActions:
         """Return a file without rows."""
         with closing(_Sink(types)) as sink:
-            return cls(data=sink.finished(), actions=0, adds=0)
+            return cls(data=sink.finish(), actions=0, adds=0)
 
     @classmethod
     def of(cls, data: bytes) -> EncodedActions:
@@ -95,10 +95,14 @@ def write_checkpoint(
         return None
     while True:
         with suppress(StartAgain):
-            return _written(snapshot, file_count=file_count, now_ms=now_ms, sidecar_actions=sidecar_actions)
+            return _write_new_checkpoint(
+                snapshot, file_count=file_count, now_ms=now_ms, sidecar_actions=sidecar_actions
+            )
 
 
-def _written(snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_actions: int) -> LastCheckpoint | None:
+def _write_new_checkpoint(
+    snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_actions: int
+) -> LastCheckpoint | None:
     """Write the checkpoint of a version that has none. Raises `StartAgain`, as `Snapshot.file_blocks`."""
     if _uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
@@ -108,10 +112,10 @@ def _written(snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_action
     check_count(snapshot, encoded.adds, file_count)
     store, name = snapshot.store, checkpoint_name(snapshot.version)
     if not store.write_if_absent(name, encoded.data):
-        found = Snapshot.load(store, snapshot.version)
-        found_count, faster = _file_count(found), found.segment.own_checkpoint
-        if faster is not None and found_count == file_count:
-            announce_existing(store, faster, file_count=file_count)
+        reloaded = Snapshot.load(store, snapshot.version)
+        reloaded_count, concurrent = _file_count(reloaded), reloaded.segment.own_checkpoint
+        if concurrent is not None and reloaded_count == file_count:
+            announce_existing(store, concurrent, file_count=file_count)
             return None
         store.write(name, encoded.data)
     return announce(snapshot, Totals().plus(encoded))
@@ -120,8 +124,8 @@ def _written(snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_action
 def estimated_files(snapshot: Snapshot) -> int:
     """Return the approximate number of files: those of the checkpoint by `_last_checkpoint`, and those added later."""
     hint = read_last_checkpoint(snapshot.store)
-    known = 0 if hint is None else hint.size if hint.num_of_add_files is None else hint.num_of_add_files
-    return max(0, known) + snapshot.files_of_commits
+    in_checkpoint = 0 if hint is None else hint.size if hint.num_of_add_files is None else hint.num_of_add_files
+    return max(0, in_checkpoint) + snapshot.files_of_commits
 
 
 def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
@@ -133,7 +137,7 @@ def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
             sink.write(kind, pa.array(bodies, types[kind]))
         for kind, structs in rows.files():
             sink.write(kind, structs)
-        data = sink.finished()
+        data = sink.finish()
     return EncodedActions.of(data)
 
 
@@ -163,9 +167,9 @@ def publish_v2(
         "sidecar": references,
     }
     with closing(_Sink(types)) as sink:
-        for kind, found in bodies.items():
-            sink.write(kind, pa.array(found, types[kind]))
-        main = EncodedActions.of(sink.finished())
+        for kind, kind_bodies in bodies.items():
+            sink.write(kind, pa.array(kind_bodies, types[kind]))
+        main = EncodedActions.of(sink.finish())
     store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main.data)
     return announce(snapshot, totals.plus(main))
 
@@ -180,22 +184,22 @@ def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
         )
 
 
-def _encoded_files(rows: CheckpointRows, most_actions: int) -> Iterator[EncodedActions]:
-    """Yield the files and tombstones, in Parquet files of at most `most_actions` actions."""
+def _encoded_files(rows: CheckpointRows, max_actions: int) -> Iterator[EncodedActions]:
+    """Yield the files and tombstones, in Parquet files of at most `max_actions` actions."""
     sink = _Sink(rows.file_types)
     try:
         for kind, structs in rows.files():
             at = 0
             while at < len(structs):
-                piece = structs.slice(at, most_actions - sink.actions)
+                piece = structs.slice(at, max_actions - sink.actions)
                 sink.write(kind, piece)
                 at += len(piece)
-                if sink.actions == most_actions:
-                    yield EncodedActions.of(sink.finished())
+                if sink.actions == max_actions:
+                    yield EncodedActions.of(sink.finish())
                     sink.close()
                     sink = _Sink(rows.file_types)
         if sink.actions:
-            yield EncodedActions.of(sink.finished())
+            yield EncodedActions.of(sink.finish())
     finally:
         sink.close()
 
@@ -233,8 +237,8 @@ def announce_existing(store: LogStore, existing: CheckpointFiles, *, file_count:
 
 def _uses_v2(snapshot: Snapshot) -> bool:
     """Whether the table's policy requires V2 checkpoints, and its protocol supports them."""
-    wanted = props.CHECKPOINT_POLICY.of(snapshot.configuration) == "v2"
-    return wanted and "v2Checkpoint" in supported_features(snapshot.protocol)
+    is_required = props.CHECKPOINT_POLICY.of(snapshot.configuration) == "v2"
+    return is_required and "v2Checkpoint" in supported_features(snapshot.protocol)
 
 
 def _file_count(snapshot: Snapshot) -> int:
@@ -250,7 +254,7 @@ class _Sink:
 
     def __init__(self, types: Mapping[str, pa.StructType]) -> None:
         self._schema = pa.schema(list(types.items()))
-        self._file = SpooledTemporaryFile(_MOST_IN_MEMORY_BYTES)  # noqa: SIM115  until `close`
+        self._file = SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  until `close`
         self._sink = pa.PythonFile(self._file, mode="w")
         self._writer = pq.ParquetWriter(self._sink, self._schema, compression="snappy")
         self.actions = 0
@@ -262,8 +266,8 @@ class _Sink:
         columns = [structs if f.name == kind else pa.nulls(len(structs), f.type) for f in self._schema]
         self._writer.write_table(pa.table(columns, schema=self._schema))
 
-    def finished(self) -> bytes:
-        """Return the whole file."""
+    def finish(self) -> bytes:
+        """Finish the file, and return its content."""
         self._writer.close()
         self._file.seek(0)
         return self._file.read()

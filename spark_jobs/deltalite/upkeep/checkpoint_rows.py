@@ -93,7 +93,7 @@ class CheckpointRows:
         Raises `StartAgain`, as `Snapshot.file_blocks`.
         """
         columns = [name for name in ADD_TYPES if name != "stats" or self.layout.has_statistics]
-        for block in _evened(self._snapshot.file_blocks(columns, most_rows=_READ_ROWS)):
+        for block in _even_blocks(self._snapshot.file_blocks(columns, most_rows=_READ_ROWS)):
             yield "add", self.layout.rows(block)
         tombstones = _unexpired(self._snapshot.tombstones(list(REMOVE_TYPES)), self.oldest_tombstone_ms)
         for block in tombstones.to_batches(max_chunksize=_BLOCK_ROWS):
@@ -139,33 +139,33 @@ class AddLayout:
         return _as_structs(files, self.type)
 
 
-def _evened(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _even_blocks(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Split and merge blocks to a good size for one row group; only the last block may be much smaller.
 
     Statistics of many columns take kilobytes per file, and the same again as a struct.
     """
-    held, rows, size_bytes = list[pa.Table](), 0, 0
+    parts, rows, size_bytes = list[pa.Table](), 0, 0
     for block in blocks:
         step = max(1, block.num_rows * _BLOCK_BYTES // max(block.nbytes, _BLOCK_BYTES))
         for at in range(0, block.num_rows, step):
-            held.append(block.slice(at, step))
-            rows, size_bytes = rows + held[-1].num_rows, size_bytes + held[-1].nbytes
+            parts.append(block.slice(at, step))
+            rows, size_bytes = rows + parts[-1].num_rows, size_bytes + parts[-1].nbytes
             if rows >= _BLOCK_ROWS or size_bytes >= _BLOCK_BYTES:
-                yield pa.concat_tables(held)
-                held, rows, size_bytes = [], 0, 0
-    if held:
-        yield pa.concat_tables(held)
+                yield pa.concat_tables(parts)
+                parts, rows, size_bytes = [], 0, 0
+    if parts:
+        yield pa.concat_tables(parts)
 
 
 def _with_data_change(columns: Mapping[str, pa.DataType]) -> pa.StructType:
     return pa.struct([*columns.items(), ("dataChange", pa.bool_())])
 
 
-def _as_structs(table: pa.Table, wanted: pa.StructType) -> pa.StructArray:
+def _as_structs(table: pa.Table, target: pa.StructType) -> pa.StructArray:
     """Convert rows to structs with `dataChange: false`, because a checkpoint changes no rows."""
-    stated = table.append_column("dataChange", pa.repeat(pa.scalar(False), table.num_rows))
-    chosen = stated.select([f.name for f in wanted]).combine_chunks()
-    return chosen.to_struct_array().combine_chunks()
+    with_data_change = table.append_column("dataChange", pa.repeat(pa.scalar(False), table.num_rows))
+    columns = with_data_change.select([f.name for f in target]).combine_chunks()
+    return columns.to_struct_array().combine_chunks()
 
 
 def _unexpired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:

@@ -24,7 +24,7 @@ from deltalite.protocol.file_names import checksum_name, commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.version import is_ours
 
-_MOST_COMMITS = 20
+_MAX_COMMITS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
     store, version = snapshot.store, snapshot.version
     if snapshot.segment.checksum is not None:
         return False
-    counts = (None if count_all else _counted_on(snapshot)) or _counted(snapshot)
+    counts = (None if count_all else _update_earlier_counts(snapshot)) or _count_all_files(snapshot)
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
     info = snapshot.commit_info or {}
     checksum = VersionChecksum(
@@ -66,7 +66,7 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
     return store.write_if_absent(checksum_name(version), data)
 
 
-def _counted(snapshot: Snapshot) -> FileCounts:
+def _count_all_files(snapshot: Snapshot) -> FileCounts:
     """Count all files of a snapshot."""
     files = snapshot.files_with(["path", "size", "deletionVector"])
     vectors = files["deletionVector"]
@@ -78,16 +78,16 @@ def _counted(snapshot: Snapshot) -> FileCounts:
     )
 
 
-def _counted_on(snapshot: Snapshot) -> FileCounts | None:
+def _update_earlier_counts(snapshot: Snapshot) -> FileCounts | None:
     """Update the counts of the newest earlier checksum by the later commits; None if not all of them are ours."""
     store, version = snapshot.store, snapshot.version
-    listing = list_log(store, max(0, version - _MOST_COMMITS))
+    listing = list_log(store, max(0, version - _MAX_COMMITS))
     base = max((v for v in listing.checksums if v < version), default=None)
     if base is None or not all(v in listing.commits for v in range(base, version + 1)):
         return None
     data = store.read(listing.checksums[base].name)
     checksum = None if data is None else parse_version_checksum(data, listing.checksums[base].name)
-    if checksum is None or not _is_our_own(checksum, read_commit_info(store, listing.commits[base])):
+    if checksum is None or not _is_ours_and_current(checksum, read_commit_info(store, listing.commits[base])):
         return None
     has_vectors = "deletionVectors" in supported_features(checksum.protocol)
     if has_vectors and (checksum.num_deletion_vectors is None or checksum.num_deleted_records is None):
@@ -98,44 +98,44 @@ def _counted_on(snapshot: Snapshot) -> FileCounts | None:
         vectors=checksum.num_deletion_vectors or 0,
         deleted_records=checksum.num_deleted_records or 0,
     )
-    for since in range(base + 1, version + 1):
-        commit = listing.commits[since]
-        changed = _changed(counts, read_actions(store, commit.name, commit.size_bytes))
-        if changed is None:
+    for later_version in range(base + 1, version + 1):
+        commit = listing.commits[later_version]
+        new_counts = _counts_after_commit(counts, read_actions(store, commit.name, commit.size_bytes))
+        if new_counts is None:
             return None
-        counts = changed
+        counts = new_counts
     return counts
 
 
-def _is_our_own(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
+def _is_ours_and_current(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
     """Whether this library wrote the checksum: it names the version's commit, and that commit is ours."""
     if info is None or not is_ours(info.get("engineInfo")):
         return False
     return checksum.txn_id is not None and checksum.txn_id == info.get("txnId")
 
 
-def _changed(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
+def _counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
     """Return the counts after a commit of ours, or None if they are unknown.
 
     They are unknown if another writer made the commit, if a removed file has no size, or if the commit may add existing
     files again.
     """
     files, size_bytes, vectors, deleted = counts.files, counts.size_bytes, counts.vectors, counts.deleted_records
-    by_us, restates, takes_out = False, False, False
+    by_us, may_add_again, has_removes = False, False, False
     for kind, body in actions:
         if kind == CommitInfo.action:
             by_us = is_ours(body.get("engineInfo"))
         if kind not in (AddFile.action, RemoveFile.action):
             continue
         sign = 1 if kind == AddFile.action else -1
-        takes_out = takes_out or kind == RemoveFile.action
-        restates = restates or (kind == AddFile.action and body.get("dataChange") is not True)
+        has_removes = has_removes or kind == RemoveFile.action
+        may_add_again = may_add_again or (kind == AddFile.action and body.get("dataChange") is not True)
         size, vector = body.get("size"), body.get("deletionVector")
         if not isinstance(size, int):
             return None
         files, size_bytes = files + sign, size_bytes + sign * size
         if vector is not None:
             vectors, deleted = vectors + sign, deleted + sign * int(vector["cardinality"])
-    if not by_us or (restates and not takes_out) or files < 0 or size_bytes < 0:
+    if not by_us or (may_add_again and not has_removes) or files < 0 or size_bytes < 0:
         return None
     return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted)

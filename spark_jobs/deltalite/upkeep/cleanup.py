@@ -65,12 +65,12 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     """
     store = snapshot.store
     temporary = _clean_temporary(store, min(_cutoff_ms(snapshot, now_ms), _midnight(now_ms - props.DAY_MS)))
-    found = _expired(snapshot, now_ms)
-    if found is None:
+    base_and_expired = _find_expired(snapshot, now_ms)
+    if base_and_expired is None:
         return Cleaned(temporary=temporary)
-    kept, expired = found
-    announce_existing(store, kept)
-    _leave_a_classic_one(store, kept)
+    base, expired = base_and_expired
+    announce_existing(store, base)
+    _ensure_classic_checkpoint(store, base)
     for name in expired[:at_most]:
         store.delete(name)
     if at_most is not None and len(expired) > at_most:
@@ -79,24 +79,24 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     return Cleaned(log_files=len(expired), sidecars=sidecars, temporary=temporary)
 
 
-def expired_names(names: Iterable[str], kept_version: int) -> list[str]:
-    """Return the log files that a checkpoint of `kept_version` makes superfluous, in ascending order.
+def expired_names(names: Iterable[str], base_version: int) -> list[str]:
+    """Return the log files that a checkpoint of `base_version` makes superfluous, in ascending order.
 
     The commit of that version stays, for its provenance. A compaction that begins at or before the version is included,
     because no remaining version can use it.
     """
-    found = []
+    expired = []
     for name in sorted(names):
         parsed = parse_log_name(name)
         if parsed is None:
             continue
-        last = kept_version if parsed.kind is LogFileKind.COMPACTION else kept_version - 1
+        last = base_version if parsed.kind is LogFileKind.COMPACTION else base_version - 1
         if parsed.version <= last:
-            found.append(name)
-    return found
+            expired.append(name)
+    return expired
 
 
-def _expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
+def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
     """Return the checkpoint to keep and the expired files before it, None if no file has expired."""
     store = snapshot.store
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
@@ -104,29 +104,29 @@ def _expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str
     if newest_expired is None:
         return None
     names = [stored.name for stored in store.list_from(first_name_of(0))]
-    promised = find_segment(store, newest_expired.version).checkpoint
-    if promised is None or not expired_names(names, promised.version):
+    nearest = find_segment(store, newest_expired.version).checkpoint
+    if nearest is None or not expired_names(names, nearest.version):
         return None
-    read = Snapshot.load(store, newest_expired.version)
-    read.files_with(["path"])
-    kept = read.segment.checkpoint
-    expired = [] if kept is None else expired_names(names, kept.version)
-    return (kept, expired) if kept is not None and expired else None
+    oldest_readable = Snapshot.load(store, newest_expired.version)
+    oldest_readable.files_with(["path"])
+    base = oldest_readable.segment.checkpoint
+    expired = [] if base is None else expired_names(names, base.version)
+    return (base, expired) if base is not None and expired else None
 
 
-def _leave_a_classic_one(store: LogStore, kept: CheckpointFiles) -> None:
+def _ensure_classic_checkpoint(store: LogStore, base: CheckpointFiles) -> None:
     """Ensure that a checkpoint with a classic name remains.
 
     Old readers know only classic names, and learn from the checkpoint that they do not support the table's protocol.
     Only a Parquet main file can be copied to that name.
     """
-    left = list_log(store, kept.version).checkpoints
-    has_classic = any(checkpoint.kind is not CheckpointKind.UUID_NAMED for checkpoint in left)
-    if has_classic or not kept.names[0].endswith(".parquet"):
+    checkpoints = list_log(store, base.version).checkpoints
+    has_classic = any(checkpoint.kind is not CheckpointKind.UUID_NAMED for checkpoint in checkpoints)
+    if has_classic or not base.names[0].endswith(".parquet"):
         return
-    data = store.read(kept.names[0])
+    data = store.read(base.names[0])
     if data is not None:
-        store.write_if_absent(checkpoint_name(kept.version), data)
+        store.write_if_absent(checkpoint_name(base.version), data)
 
 
 def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
@@ -135,14 +135,16 @@ def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
     if not stored:
         return 0
     try:
-        named = {name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)}
+        referenced = {
+            name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)
+        }
     except CorruptCheckpointError as error:
         _log.warning("Keeping all sidecars of %s: %s", store.root, error.problem)
         return 0
-    unnamed = [sidecar.name for sidecar in stored if sidecar.name not in named]
-    for name in unnamed:
+    unreferenced = [sidecar.name for sidecar in stored if sidecar.name not in referenced]
+    for name in unreferenced:
         store.delete(name)
-    return len(unnamed)
+    return len(unreferenced)
 
 
 def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
@@ -150,7 +152,7 @@ def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
     old = [
         stored.name
         for folder in (LOG_DIR, SIDECAR_DIR)
-        for stored in _hidden(store, folder)
+        for stored in _dot_files(store, folder)
         if stored.modified_ms < oldest_ms and _TEMPORARY.fullmatch(stored.name.rpartition("/")[2])
     ]
     for name in old:
@@ -158,7 +160,7 @@ def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
     return len(old)
 
 
-def _hidden(store: LogStore, folder: str) -> Iterator[StoredFile]:
+def _dot_files(store: LogStore, folder: str) -> Iterator[StoredFile]:
     """Return the files of a folder whose names begin with a dot."""
     first = f"{folder}/."
     return takewhile(lambda stored: stored.name.startswith(first), store.list_from(first))

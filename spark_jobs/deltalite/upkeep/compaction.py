@@ -19,7 +19,7 @@ from deltalite.protocol.actions import AddFile
 from deltalite.protocol.file_names import compaction_name
 from deltalite.storage.log_store import LogStore, StoredFile
 
-_LARGEST_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 def write_compaction(store: LogStore, first_version: int, last_version: int) -> bool:
@@ -30,8 +30,8 @@ def write_compaction(store: LogStore, first_version: int, last_version: int) -> 
     """
     listing = list_log(store, first_version)
     commits = [listing.commits[v] for v in range(first_version, last_version + 1) if v in listing.commits]
-    whole = len(commits) == last_version + 1 - first_version
-    if not whole or sum(commit.size_bytes for commit in commits) > _LARGEST_BYTES:
+    is_complete = len(commits) == last_version + 1 - first_version
+    if not is_complete or sum(commit.size_bytes for commit in commits) > _MAX_BYTES:
         return False
     lines = [json.dumps(action, ensure_ascii=False, separators=(",", ":")) for action in reconciled(store, commits)]
     return store.write_if_absent(compaction_name(first_version, last_version), ("\n".join(lines) + "\n").encode())
@@ -42,7 +42,8 @@ def reconciled(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str,
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for commit in reversed(commits):
         actions = read_actions(store, commit.name, commit.size_bytes)
-        kept = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
-        for kind, body in sorted(kept, key=lambda action: action[0] != AddFile.action):  # adds win within a commit
+        reconciled_actions = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
+        reconciled_actions.sort(key=lambda action: action[0] != AddFile.action)  # adds win within a commit
+        for kind, body in reconciled_actions:
             newest.setdefault(subject_of(kind, body), {kind: body})
     return sorted(newest.values(), key=lambda action: RECONCILED_KINDS.index(next(iter(action))))

@@ -33,8 +33,8 @@ def read_last_vacuum(store: LogStore) -> int | None:
 def advance_last_vacuum(store: LogStore, version: int | None) -> None:
     """Record a version as vacuumed, unless a newer one is recorded. Never raises, because the file is only a hint."""
     try:
-        known = read_last_vacuum(store)
-        if version is not None and version >= 0 and (known is None or known < version):
+        recorded = read_last_vacuum(store)
+        if version is not None and version >= 0 and (recorded is None or recorded < version):
             store.write(LAST_VACUUM, json.dumps({_KEY: version}, separators=(",", ":")).encode())
     except DeltaLiteError as error:
-        _log.warning("Could not record the start version of the next lite vacuum: %s Table: %s.", error, store.root)
+        _log.warning("Could not record the start version of the next lite vacuum of %s: %s", store.root, error)

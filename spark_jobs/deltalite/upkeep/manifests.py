@@ -37,7 +37,7 @@ from deltalite.storage.trees import Folder, TableTree, walk
 
 _BASE = "manifest"
 # Each later round writes only the partitions of new commits, so it is short.
-_MOST_ROUNDS = 50
+_MAX_ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
     """
     snapshot = Snapshot.load(store)
     snapshot.check_log()
-    return _written_until_newest(snapshot, tree, None)
+    return _write_until_newest(snapshot, tree, None)
 
 
 def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifests | None:
@@ -72,12 +72,12 @@ def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifest
 
     Raises: as `generate_manifests`.
     """
-    touched = _touched(Snapshot.load(store, version), version)
+    touched = _touched_since(Snapshot.load(store, version), version)
     if touched is not None and not touched:
         return None
-    there = tree.list(MANIFEST_DIR)
-    has_any = there.bases or there.folders
-    return _written_until_newest(Snapshot.load(store), tree, touched if has_any else None)
+    manifest_folder = tree.list(MANIFEST_DIR)
+    has_any = manifest_folder.bases or manifest_folder.folders
+    return _write_until_newest(Snapshot.load(store), tree, touched if has_any else None)
 
 
 def touched_directories(
@@ -87,7 +87,7 @@ def touched_directories(
 
     None if they are unknown, because the partitioning may have changed or a remove lacks its partition values.
     """
-    found = set()
+    directories = set()
     for kind, body in actions:
         if kind == Metadata.action:
             return None
@@ -95,8 +95,8 @@ def touched_directories(
             values = body.get("partitionValues")
             if values is None and columns:
                 return None
-            found.add(partition_dir({column: partition_text(values or {}, column) for column in columns}))
-    return frozenset(found)
+            directories.add(partition_dir({column: partition_text(values or {}, column) for column in columns}))
+    return frozenset(directories)
 
 
 def manifest_name(directory: str) -> str:
@@ -116,24 +116,24 @@ def addresses_by_directory(
     """
     root, columns = snapshot.store.root, snapshot.partition_columns
     if snapshot.table_schema.mode is not MappingMode.NONE:
-        raise _impossible(snapshot, "column mapping", "Read it with an engine that reads Delta tables.")
+        raise _unsupported(snapshot, "column mapping", "Read it with an engine that reads Delta tables.")
     files = snapshot.files_with(["path", "partitionValues", "deletionVector"])
     if files["deletionVector"].null_count < files.num_rows:
-        raise _impossible(
+        raise _unsupported(
             snapshot, "deletion vectors", "Rewrite the files that have one (optimize, or an overwrite), and try again."
         )
     if not columns:
         yield "", sorted(_addresses(root, files["path"]))
         return
     partitions = group_by_partition(files, columns)
-    spelled = pa.array(map(partition_dir, partitions.combinations), pa.string()).dictionary_encode()
+    directory_names = pa.array(map(partition_dir, partitions.combinations), pa.string()).dictionary_encode()
     # Null and the empty string are two groups, but one directory.
-    place_of_row = spelled.indices.take(partitions.group_of_row)
-    order = pc.sort_indices(place_of_row)
-    paths, runs = files["path"].take(order), pc.run_end_encode(place_of_row.take(order))
+    directory_of_row = directory_names.indices.take(partitions.group_of_row)
+    order = pc.sort_indices(directory_of_row)
+    paths, runs = files["path"].take(order), pc.run_end_encode(directory_of_row.take(order))
     first = 0
-    for place, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        directory = spelled.dictionary[place].as_py()
+    for index, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        directory = directory_names.dictionary[index].as_py()
         if directories is None or directory in directories:
             yield directory, sorted(_addresses(root, paths.slice(first, end - first)))
         first = end
@@ -144,51 +144,55 @@ def _addresses(root: str, paths: pa.ChunkedArray) -> Iterator[str]:
         address = resolved(root, decode_path(path))
         if not {"\n", "\r"}.isdisjoint(address):
             raise UnsupportedFeatureError(
-                f"The table at {root} has a file whose name holds a line break, {address!r}, and a manifest names a "
-                "file in a line.",
-                remedy="Rewrite that file under another name.",
+                f"The table at {root} cannot have manifests, because the name of its file {address!r} has a line break "
+                "and a manifest has one file per line.",
+                remedy="Rewrite the file under another name.",
             )
         yield f"file:{address}" if address.startswith("/") else address
 
 
-def _impossible(snapshot: Snapshot, what: str, remedy: str) -> UnsupportedFeatureError:
+def _unsupported(snapshot: Snapshot, feature: str, remedy: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"The table at {snapshot.store.root} has {what} in version {snapshot.version}, of which readers of manifests "
-        "know nothing: they would see wrong rows.",
+        f"The table at {snapshot.store.root} cannot have manifests, because version {snapshot.version} uses {feature}: "
+        "readers of manifests ignore this feature and would return wrong rows.",
         remedy=remedy,
     )
 
 
-def _written_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> Manifests:
+def _write_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> Manifests:
     """Write the manifests of the given directories, or all for None, until they represent the newest version."""
     done = Manifests(version=snapshot.version)
-    for _ in range(_MOST_ROUNDS):
-        done = _written(snapshot, tree, directories, done)
+    for _ in range(_MAX_ROUNDS):
+        done = _write_manifests(snapshot, tree, directories, done)
         newest = Snapshot.load(snapshot.store)
         if newest.version == snapshot.version:
             return done
-        directories, snapshot = _touched(newest, snapshot.version + 1), newest
+        directories, snapshot = _touched_since(newest, snapshot.version + 1), newest
     raise ConcurrentWriteException(
-        f"The table at {snapshot.store.root} was written to {_MOST_ROUNDS} times while its manifests were.",
+        f"Could not complete the manifests of {snapshot.store.root}: other writers committed in each of "
+        f"{_MAX_ROUNDS} rounds.",
         remedy="Generate the manifests when fewer tasks write to the table.",
     )
 
 
-def _touched(newest: Snapshot, since: int) -> frozenset[str] | None:
+def _touched_since(newest: Snapshot, since: int) -> frozenset[str] | None:
     """Return `touched_directories` of all commits from a version up to that of a snapshot."""
-    found: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
     for version in range(since, newest.version + 1):
         try:
-            by_one = touched_directories(read_actions(newest.store, commit_name(version)), newest.partition_columns)
+            actions = read_actions(newest.store, commit_name(version))
+            touched_by_commit = touched_directories(actions, newest.partition_columns)
         except VersionGapError:  # deleted by log cleanup meanwhile
             return None
-        if by_one is None:
+        if touched_by_commit is None:
             return None
-        found |= by_one
-    return found
+        touched |= touched_by_commit
+    return touched
 
 
-def _written(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, done: Manifests) -> Manifests:
+def _write_manifests(
+    snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, done: Manifests
+) -> Manifests:
     contents: dict[str, bytes] = {}
     files = 0
     for directory, addresses in addresses_by_directory(snapshot, directories):
@@ -197,31 +201,31 @@ def _written(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | 
     names = map(manifest_name, contents)
     with ThreadPoolExecutor(max_workers=tree.threads, thread_name_prefix="manifest") as pool:
         list(pool.map(snapshot.store.write, names, contents.values()))
-    there = _existing(tree) if directories is None else directories
+    existing = _existing_directories(tree) if directories is None else directories
     return Manifests(
         version=snapshot.version,
         manifests=done.manifests + len(contents),
         files=done.files + files,
-        deleted=done.deleted + _deleted(tree, there - contents.keys()),
+        deleted=done.deleted + _delete_manifests(tree, existing - contents.keys()),
     )
 
 
-def _existing(tree: TableTree) -> frozenset[str]:
+def _existing_directories(tree: TableTree) -> frozenset[str]:
     """Return the partition directories that have a manifest."""
-    found = set()
+    directories = set()
 
     def visit(folder: Folder) -> Iterable[str]:
         if not folder.name:
             return [MANIFEST_DIR]
         if _BASE in folder.bases:
-            found.add(folder.name.removeprefix(MANIFEST_DIR).lstrip("/"))
+            directories.add(folder.name.removeprefix(MANIFEST_DIR).lstrip("/"))
         return [name for name, _ in folder.folders]
 
     walk(tree, visit)
-    return frozenset(found)
+    return frozenset(directories)
 
 
-def _deleted(tree: TableTree, directories: Collection[str]) -> int:
+def _delete_manifests(tree: TableTree, directories: Collection[str]) -> int:
     """Delete the manifests of partitions without files, and the folders that this leaves empty."""
     deletion = tree.delete_files(sorted(map(manifest_name, directories)))
     if deletion.error is not None:

@@ -33,20 +33,20 @@ class PartitionStruct:
 
     def parse(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Convert each map of texts to a struct."""
-        return pa.chunked_array([self._parsed(chunk) for chunk in values.chunks], self.type)
+        return pa.chunked_array([self._parse_chunk(chunk) for chunk in values.chunks], self.type)
 
-    def _parsed(self, values: pa.MapArray) -> pa.StructArray:
+    def _parse_chunk(self, values: pa.MapArray) -> pa.StructArray:
         children = [_column(_texts(values, key), kind) for _, key, kind in self.columns]
         return pa.StructArray.from_arrays(children, fields=list(self.type))
 
 
 def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
     """Return the texts of one column; rows whose key is missing or in another case are handled one by one."""
-    found = pc.map_lookup(values, pa.scalar(key), "first")
-    missing = pc.is_null(found)
+    texts = pc.map_lookup(values, pa.scalar(key), "first")
+    missing = pc.is_null(texts)
     rows = values.filter(missing).to_pylist()
-    spelled = [None if row is None else partition_text(dict(row), key) for row in rows]
-    return pc.replace_with_mask(found, missing, pa.array(spelled, pa.string()))
+    individual_texts = [None if row is None else partition_text(dict(row), key) for row in rows]
+    return pc.replace_with_mask(texts, missing, pa.array(individual_texts, pa.string()))
 
 
 def _column(texts: pa.StringArray, kind: DataType) -> pa.Array:

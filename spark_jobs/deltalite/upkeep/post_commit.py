@@ -28,7 +28,7 @@ from deltalite.upkeep.manifests import update_manifests
 # The number of commits in one log compaction. It applies if the checkpoint interval is longer.
 _COMPACTED_COMMITS = 10
 # The first cleanup of a long log must not delay a task; the cleanup after the next checkpoint continues.
-_MOST_DELETIONS = 1_000
+_MAX_DELETIONS = 1_000
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
 """Writes the checkpoint of a snapshot at a time (milliseconds UTC), as `write_checkpoint` does."""
@@ -67,7 +67,7 @@ def after_commit(
                 checkpoint(snapshot, now_ms)
             with _only_warning("Cleaning the log", store, version):
                 if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
-                    clean_log(snapshot, now_ms=now_ms, at_most=_MOST_DELETIONS)
+                    clean_log(snapshot, now_ms=now_ms, at_most=_MAX_DELETIONS)
         elif since_checkpoint % _COMPACTED_COMMITS == 0 and since_checkpoint > 0:
             with _only_warning("Writing the log compaction", store, version):
                 write_compaction(store, version - _COMPACTED_COMMITS + 1, version)

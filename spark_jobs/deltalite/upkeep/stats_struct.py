@@ -51,12 +51,12 @@ class StatsStruct:
             "nullCount": counts,
         }
         self.type: pa.StructType = pa.struct([(name, kind) for name, kind in members.items() if kind is not None])
-        self._counted = [path for path, _ in leaves]
+        self._count_paths = [path for path, _ in leaves]
 
     def parse(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         """Convert each text to a struct; null if there is no text, or it is not a JSON object."""
-        whole = texts.combine_chunks() if texts.num_chunks != 1 else texts.chunk(0)
-        blocks = [self._parse_block(whole.slice(at, _BLOCK_ROWS)) for at in range(0, len(whole), _BLOCK_ROWS)]
+        all_texts = texts.combine_chunks() if texts.num_chunks != 1 else texts.chunk(0)
+        blocks = [self._parse_block(all_texts.slice(at, _BLOCK_ROWS)) for at in range(0, len(all_texts), _BLOCK_ROWS)]
         return pa.chunked_array(blocks, self.type)
 
     def _parse_block(self, texts: pa.StringArray) -> pa.StructArray:
@@ -69,7 +69,7 @@ class StatsStruct:
             return pa.concat_arrays([self._parse_block(texts.slice(0, half)), self._parse_block(texts.slice(half))])
 
     def _parse_at_once(self, texts: pa.StringArray) -> pa.StructArray:
-        """Parse all texts with Arrow. Raises `ArrowInvalid` if one is no JSON object or a value has a wrong type."""
+        """Parse all texts with Arrow. Raises `ArrowInvalid` if one is not a JSON object or a value has a wrong type."""
         lines = pc.binary_join_element_wise(f'{{"{_ALL}":', pc.fill_null(texts, "null"), "}", "")
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
         read = pa_json.read_json(
@@ -85,7 +85,7 @@ class StatsStruct:
             raise pa.ArrowInvalid("a text holds more than one value")
         parsed = read.column(_ALL).combine_chunks()
         children = [
-            _leaf_by_leaf(parsed.field(i), f.type, _counted if f.name in COUNTS else _believed)
+            _leaf_by_leaf(parsed.field(i), f.type, _valid_counts if f.name in COUNTS else _valid_bounds)
             for i, f in enumerate(self.type)
         ]
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=pc.is_null(parsed))
@@ -94,11 +94,12 @@ class StatsStruct:
         stats = parse_stats(text)
         if stats is None:
             return None
-        found: dict[str, Any] = {"numRecords": stats.num_records, "tightBounds": stats.tight_bounds}
+        statistics: dict[str, Any] = {"numRecords": stats.num_records, "tightBounds": stats.tight_bounds}
         for name, values in (("minValues", stats.min_values), ("maxValues", stats.max_values)):
-            found[name] = _nested((path, _bound(value_at(values, path), leaf)) for path, leaf in self._bounded)
-        found["nullCount"] = _nested((path, count_of(value_at(stats.null_counts, path))) for path in self._counted)
-        return found
+            statistics[name] = _nested((path, _bound(value_at(values, path), leaf)) for path, leaf in self._bounded)
+        null_counts = ((path, count_of(value_at(stats.null_counts, path))) for path in self._count_paths)
+        statistics["nullCount"] = _nested(null_counts)
+        return statistics
 
 
 def _has_bounds(leaf: DataType) -> bool:
@@ -110,7 +111,10 @@ def _tree(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
     children: dict[str, list[tuple[Path, pa.DataType]]] = {}
     for path, kind in leaves:
         children.setdefault(path[0], []).append((path[1:], kind))
-    fields = [pa.field(name, below[0][1] if below[0][0] == () else _tree(below)) for name, below in children.items()]
+    fields = [
+        pa.field(name, subtrees[0][1] if subtrees[0][0] == () else _tree(subtrees))
+        for name, subtrees in children.items()
+    ]
     return pa.struct(fields) if fields else None
 
 
@@ -122,26 +126,26 @@ def with_texts(kind: pa.DataType) -> pa.DataType:
 
 
 def _leaf_by_leaf(
-    values: pa.Array, wanted: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]
+    values: pa.Array, target: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]
 ) -> pa.Array:
-    if not pa.types.is_struct(wanted):
-        return convert(values, wanted)
-    children = [_leaf_by_leaf(values.field(i), f.type, convert) for i, f in enumerate(wanted)]
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=pc.is_null(values))
+    if not pa.types.is_struct(target):
+        return convert(values, target)
+    children = [_leaf_by_leaf(values.field(i), f.type, convert) for i, f in enumerate(target)]
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=pc.is_null(values))
 
 
-def _counted(values: pa.Array, _wanted: pa.DataType) -> pa.Array:
+def _valid_counts(values: pa.Array, _target: pa.DataType) -> pa.Array:
     return _where(pc.greater_equal(values, 0), values)
 
 
-def _believed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _valid_bounds(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert bounds to the type of their column; invalid ones become null."""
-    if wanted in TIMES:
-        return _where(pc.match_substring_regex(values, TIMES[wanted]), values).cast(wanted)
-    if pa.types.is_decimal(wanted):  # Arrow accepts more digits than the type has
-        largest = Decimal((0, (9,) * wanted.precision, -wanted.scale))
-        return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, wanted)), values)
-    if pa.types.is_floating(wanted):  # values too large for single precision have become infinite
+    if target in TIMES:
+        return _where(pc.match_substring_regex(values, TIMES[target]), values).cast(target)
+    if pa.types.is_decimal(target):  # Arrow accepts more digits than the type has
+        largest = Decimal((0, (9,) * target.precision, -target.scale))
+        return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, target)), values)
+    if pa.types.is_floating(target):  # values too large for single precision have become infinite
         return _where(pc.is_finite(values), values)
     return values
 
@@ -154,17 +158,17 @@ def _bound(raw: Any, leaf: DataType) -> Any:
     """Return the bound as a Python value that fits the column, or None."""
     try:
         value = bound_value(raw, leaf)
-        fitted = pa.scalar(value, type_to_arrow(leaf))
+        scalar = pa.scalar(value, type_to_arrow(leaf))
     except (ValueError, ArithmeticError, TypeError):  # Arrow's errors are subclasses of these
         return None
-    return None if pa.types.is_floating(fitted.type) and not math.isfinite(fitted.as_py() or 0) else value
+    return None if pa.types.is_floating(scalar.type) and not math.isfinite(scalar.as_py() or 0) else value
 
 
 def _nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for path, value in values:
-        inner = found
+        inner = nested
         for name in path[:-1]:
             inner = inner.setdefault(name, {})
         inner[path[-1]] = value
-    return found
+    return nested

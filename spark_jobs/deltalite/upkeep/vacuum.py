@@ -25,16 +25,16 @@ from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import Deletion, ListedTree, TableTree, walk
 from deltalite.upkeep.last_vacuum import read_last_vacuum
 from deltalite.upkeep.vacuum_names import (
-    DEAD,
+    REMOVED,
     KeptNames,
-    commits_inside,
+    commits_within_retention,
     names_in_log,
     newest_at,
     path_and_vector,
     protect_commits,
 )
-from deltalite.upkeep.vacuum_plan import PLANNED, ListingBuilder, VacuumPlan, planned
-from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, condemned_name, is_inside
+from deltalite.upkeep.vacuum_plan import PLANNED, ListingBuilder, VacuumPlan, plan_full_vacuum
+from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, deletable_name, is_inside
 
 
 def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> VacuumPlan:
@@ -46,11 +46,11 @@ def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> Vac
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     check_writable(snapshot.protocol, snapshot.metadata)
-    names = names_in_log(snapshot, commits_inside(snapshot, retention.cutoff_ms), retention.cutoff_ms)
+    names = names_in_log(snapshot, commits_within_retention(snapshot, retention.cutoff_ms), retention.cutoff_ms)
     swept = newest_at(snapshot, retention.unnamed_before_ms)
     builder = ListingBuilder(HiddenNames.of(snapshot))
     walk(tree, builder.add)
-    return planned(builder.listing(), names, retention, swept)
+    return plan_full_vacuum(builder.listing(), names, retention, swept)
 
 
 def lite_plan(snapshot: Snapshot, retention: Retention) -> VacuumPlan:
@@ -61,15 +61,15 @@ def lite_plan(snapshot: Snapshot, retention: Retention) -> VacuumPlan:
         UnsupportedFeatureError, CorruptLogError, CorruptDataFileError: as `full_plan`.
     """
     check_writable(snapshot.protocol, snapshot.metadata)
-    inside = commits_inside(snapshot, retention.cutoff_ms)
-    names = names_in_log(snapshot, inside, retention.cutoff_ms)
+    commits = commits_within_retention(snapshot, retention.cutoff_ms)
+    names = names_in_log(snapshot, commits, retention.cutoff_ms)
     last = newest_at(snapshot, retention.cutoff_ms)
     if last is None:
         return VacuumPlan(files=PLANNED.empty_table())
-    found, swept = _condemned(snapshot, last, retention.cutoff_ms)
+    removed_sizes, swept = _removed_files(snapshot, last, retention.cutoff_ms)
     hidden = HiddenNames.of(snapshot)
-    swept_names = {name: size for name, size in found.items() if not hidden.hides_any_part(name)}
-    files = pa.table({"name": list(swept_names), "size": list(swept_names.values())}, schema=PLANNED)
+    sizes = {name: size for name, size in removed_sizes.items() if not hidden.hides_any_part(name)}
+    files = pa.table({"name": list(sizes), "size": list(sizes.values())}, schema=PLANNED)
     return VacuumPlan(files=files, swept_version=swept).without(names)
 
 
@@ -82,9 +82,9 @@ def protected_since(plan: VacuumPlan, store: LogStore, *, base: int, head: int) 
     if head <= base:
         return plan
     commits = list_log(store, base + 1).commits
-    kept = KeptNames()
-    protect_commits(store, [commits[version] for version in sorted(commits) if base < version <= head], kept)
-    return plan.without(kept.found(DEAD.empty_table()))
+    kept_names = KeptNames()
+    protect_commits(store, [commits[version] for version in sorted(commits) if base < version <= head], kept_names)
+    return plan.without(kept_names.with_removed(REMOVED.empty_table()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def _batches(files: pa.Table, size: int) -> Iterator[list[str]]:
         yield files["name"].slice(at, size).to_pylist()
 
 
-def _condemned(snapshot: Snapshot, last: int, cutoff_ms: int) -> tuple[dict[str, int], int]:
+def _removed_files(snapshot: Snapshot, last: int, cutoff_ms: int) -> tuple[dict[str, int], int]:
     """Find the files that commits since the last vacuum, up to `last`, removed before the cutoff.
 
     Returns their sizes by name, and the version up to which the result is complete. A remove whose time is after the
@@ -126,17 +126,17 @@ def _condemned(snapshot: Snapshot, last: int, cutoff_ms: int) -> tuple[dict[str,
     """
     store = snapshot.store
     commits = list_log(store, 0).commits
-    known = read_last_vacuum(store)
+    last_vacuumed = read_last_vacuum(store)
     oldest = min(commits)
-    first = oldest if known is None else min(known, snapshot.version) + 1
-    if first < oldest or (known is None and oldest > 0):
-        since = "none is known" if known is None else f"the last one reached version {known}"
+    first = oldest if last_vacuumed is None else min(last_vacuumed, snapshot.version) + 1
+    if first < oldest or (last_vacuumed is None and oldest > 0):
+        since = "none is known" if last_vacuumed is None else f"the last one reached version {last_vacuumed}"
         raise VersionNotFoundError(
             f"A lite vacuum of {store.root} needs all commits since the last vacuum ({since}), and the log begins with "
             f"version {oldest}.",
-            remedy="Run a full vacuum once (mode='full'); lite ones can follow it.",
+            remedy="Run a full vacuum once (mode='full'). Later vacuums can be lite.",
         )
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     swept = last
     for version in range(first, last + 1):
         commit = commits.get(version)
@@ -152,9 +152,9 @@ def _condemned(snapshot: Snapshot, last: int, cutoff_ms: int) -> tuple[dict[str,
             if kind == RemoveFile.action and (body.get("deletionTimestamp") or 0) >= cutoff_ms:
                 swept = min(swept, version - 1)
                 continue
-            name = condemned_name(path, store.root)
+            name = deletable_name(path, store.root)
             if name is not None:
-                found[name] = body.get("size") or 0
+                sizes[name] = body.get("size") or 0
             if vector is not None and is_inside(vector):
-                found.setdefault(vector, 0)
-    return found, swept
+                sizes.setdefault(vector, 0)
+    return sizes, swept

@@ -26,12 +26,12 @@ from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
-from deltalite.upkeep.vacuum_rules import condemned_name, is_inside, protected_names
+from deltalite.upkeep.vacuum_rules import deletable_name, is_inside, protected_names
 
 FILE_KINDS = (AddFile.action, RemoveFile.action, AddCDCFile.action)
-DEAD = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
+REMOVED = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
 # A path that may differ from the name in the file system: encoded, absolute, or with superfluous parts.
-_ODD = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
+_UNUSUAL_PATH = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
 _READERS = 8
 _COMMITS_AT_ONCE = 64
 
@@ -42,13 +42,13 @@ class NamesInLog:
 
     - `kept`: names to keep.
     - `kept_bases`: base names to keep in any folder.
-    - `dead`: names removed before the retention, and the times of removal, with the columns of `DEAD`. Some of them may
-      also be in `kept`.
+    - `removed`: names removed before the retention, and the times of removal, with the columns of `REMOVED`. Some of
+      them may also be in `kept`.
     """
 
     kept: pa.ChunkedArray
     kept_bases: pa.Array
-    dead: pa.Table
+    removed: pa.Table
 
     def keeps(self, names: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return for each name whether to keep it."""
@@ -66,16 +66,16 @@ class KeptNames:
     def add_files(self, files: pa.Table) -> None:
         """Add the files of a table with `path` and `deletionVector`, and the files of their vectors."""
         paths = files["path"]
-        odd = pc.match_substring_regex(paths, _ODD)
-        self._chunks += paths.filter(pc.invert(odd)).chunks
-        self.add_names(pc.unique(paths.filter(odd)).to_pylist(), vector_files(files))
+        is_unusual = pc.match_substring_regex(paths, _UNUSUAL_PATH)
+        self._chunks += paths.filter(pc.invert(is_unusual)).chunks
+        self.add_names(pc.unique(paths.filter(is_unusual)).to_pylist(), vector_files(files))
 
     def add_names(self, paths: Iterable[str], vectors: Iterable[str]) -> None:
         """Add paths as in the log, and the real names of vector files."""
         names: list[str] = []
         for path in paths:
-            spelled, base = protected_names(path)
-            names += spelled
+            protected, base = protected_names(path)
+            names += protected
             if base is not None:
                 self._bases.add(base)
         for vector in vectors:
@@ -85,34 +85,34 @@ class KeptNames:
                 self._bases.add(vector.rpartition("/")[2])
         self._chunks.append(pa.array(names, pa.string()))
 
-    def found(self, dead: pa.Table) -> NamesInLog:
-        """Return all names to keep, together with the `dead` names."""
+    def with_removed(self, removed: pa.Table) -> NamesInLog:
+        """Return all names to keep, together with the `removed` names."""
         kept = pa.chunked_array(self._chunks, pa.string())
-        return NamesInLog(kept=kept, kept_bases=pa.array(sorted(self._bases), pa.string()), dead=dead)
+        return NamesInLog(kept=kept, kept_bases=pa.array(sorted(self._bases), pa.string()), removed=removed)
 
 
 def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: int) -> NamesInLog:
-    """Return the names that a snapshot and the `commits` within the retention keep, and the snapshot's dead names.
+    """Return the names that a snapshot and the `commits` within the retention keep, and the snapshot's removed names.
 
     Raises:
         CorruptLogError, CorruptCheckpointError, CorruptDataFileError: a part of the log is unreadable.
     """
-    kept = KeptNames()
-    kept.add_files(snapshot.files_with(["path", "deletionVector"]))
+    kept_names = KeptNames()
+    kept_names.add_files(snapshot.files_with(["path", "deletionVector"]))
     tombstones = snapshot.tombstones(["path", "deletionTimestamp", "deletionVector"])
     deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
     expired = pc.less(deleted_ms, cutoff_ms)
-    kept.add_files(tombstones.filter(pc.invert(expired)))
-    protect_commits(snapshot.store, commits, kept)
-    return kept.found(_dead(tombstones.filter(expired), snapshot.store.root))
+    kept_names.add_files(tombstones.filter(pc.invert(expired)))
+    protect_commits(snapshot.store, commits, kept_names)
+    return kept_names.with_removed(_removed_names(tombstones.filter(expired), snapshot.store.root))
 
 
-def protect_commits(store: LogStore, commits: Sequence[StoredFile], kept: KeptNames) -> None:
+def protect_commits(store: LogStore, commits: Sequence[StoredFile], kept_names: KeptNames) -> None:
     """Keep the names in commits, which are read several at a time. Raises: as `named_in`."""
     with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
         for at in range(0, len(commits), _COMMITS_AT_ONCE):
             for paths, vectors in pool.map(lambda commit: named_in(store, commit), commits[at : at + _COMMITS_AT_ONCE]):
-                kept.add_names(paths, vectors)
+                kept_names.add_names(paths, vectors)
 
 
 def named_in(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
@@ -149,41 +149,43 @@ def vector_files(files: pa.Table) -> set[str]:
     vectors = files["deletionVector"].drop_null()
     if not len(vectors):
         return set()
-    places = pa.table({key: pc.struct_field(vectors, key) for key in ("storageType", "pathOrInlineDv")})
-    on_disk = places.filter(pc.not_equal(places["storageType"], "i")).group_by(places.column_names).aggregate([])
-    names = (file_name(place) for place in on_disk.to_pylist())
+    locations = pa.table({key: pc.struct_field(vectors, key) for key in ("storageType", "pathOrInlineDv")})
+    on_disk = (
+        locations.filter(pc.not_equal(locations["storageType"], "i")).group_by(locations.column_names).aggregate([])
+    )
+    names = (file_name(location) for location in on_disk.to_pylist())
     return {name for name in names if name is not None}
 
 
-def _dead(tombstones: pa.Table, root: str) -> pa.Table:
+def _removed_names(tombstones: pa.Table, root: str) -> pa.Table:
     """Return the names of removed files and of their vectors' files, with the time of the last removal."""
     times = pc.fill_null(tombstones["deletionTimestamp"], 0)
-    odd = pc.match_substring_regex(tombstones["path"], _ODD)
-    plain = pc.invert(odd)
-    found = [pa.Table.from_arrays([tombstones["path"].filter(plain), times.filter(plain)], schema=DEAD)]
-    others = {name: time for name, time in _other_names(tombstones, times, odd, root) if name is not None}
-    found.append(pa.table({"name": list(others), "deleted_ms": list(others.values())}, schema=DEAD))
-    newest = pa.concat_tables(found).group_by("name").aggregate([("deleted_ms", "max")])
-    return newest.rename_columns({"deleted_ms_max": "deleted_ms"}).select(DEAD.names)
+    is_unusual = pc.match_substring_regex(tombstones["path"], _UNUSUAL_PATH)
+    is_plain = pc.invert(is_unusual)
+    tables = [pa.Table.from_arrays([tombstones["path"].filter(is_plain), times.filter(is_plain)], schema=REMOVED)]
+    other_times = {name: time for name, time in _other_names(tombstones, times, is_unusual, root) if name is not None}
+    tables.append(pa.table({"name": list(other_times), "deleted_ms": list(other_times.values())}, schema=REMOVED))
+    newest = pa.concat_tables(tables).group_by("name").aggregate([("deleted_ms", "max")])
+    return newest.rename_columns({"deleted_ms_max": "deleted_ms"}).select(REMOVED.names)
 
 
 def _other_names(
-    tombstones: pa.Table, times: pa.ChunkedArray, odd: pa.ChunkedArray, root: str
+    tombstones: pa.Table, times: pa.ChunkedArray, is_unusual: pa.ChunkedArray, root: str
 ) -> Iterator[tuple[str | None, int]]:
     """Yield the names that need individual handling, with times in ascending order."""
-    paths = zip(tombstones["path"].filter(odd).to_pylist(), times.filter(odd).to_pylist(), strict=True)
-    found = [(condemned_name(path, root), time) for path, time in paths]
+    paths = zip(tombstones["path"].filter(is_unusual).to_pylist(), times.filter(is_unusual).to_pylist(), strict=True)
+    names_and_times = [(deletable_name(path, root), time) for path, time in paths]
     has_vector = pc.is_valid(tombstones["deletionVector"])
     vectors = zip(
         tombstones["deletionVector"].filter(has_vector).to_pylist(), times.filter(has_vector).to_pylist(), strict=True
     )
     for vector, time in vectors:
         name = file_name(vector)
-        found.append((name if name is not None and is_inside(name) else None, time))
-    yield from sorted(found, key=lambda one: one[1])
+        names_and_times.append((name if name is not None and is_inside(name) else None, time))
+    yield from sorted(names_and_times, key=lambda item: item[1])
 
 
-def commits_inside(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
+def commits_within_retention(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
     """Return the commits after a time that the log still holds, including those newer than the snapshot.
 
     The version that was current at that time is not included: each of its files is still active, or one of these
@@ -194,26 +196,26 @@ def commits_inside(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
     """
     last = newest_at(snapshot, cutoff_ms)
     commits = list_log(snapshot.store, 0).commits
-    inside = [version for version in sorted(commits) if last is None or version > last]
-    newest = max(snapshot.version, *inside) if inside else snapshot.version
-    begins = inside[0] if inside else newest + 1
-    check_whole(snapshot, commits, begins if last is None else last + 1, newest)
-    return [commits[version] for version in inside]
+    later_versions = [version for version in sorted(commits) if last is None or version > last]
+    newest = max(snapshot.version, *later_versions) if later_versions else snapshot.version
+    first_later = later_versions[0] if later_versions else newest + 1
+    check_complete(snapshot, commits, first_later if last is None else last + 1, newest)
+    return [commits[version] for version in later_versions]
 
 
 def newest_at(snapshot: Snapshot, moment_ms: int) -> int | None:
     """Return the newest version committed at or before a time, among the commits in the log."""
     in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
-    found = Timeline(snapshot.store, in_commit, rebuildable_only=False).newest_at(moment_ms)
-    return None if found is None else found.version
+    commit = Timeline(snapshot.store, in_commit, rebuildable_only=False).newest_at(moment_ms)
+    return None if commit is None else commit.version
 
 
-def check_whole(snapshot: Snapshot, commits: Mapping[int, StoredFile], first: int, last: int) -> None:
+def check_complete(snapshot: Snapshot, commits: Mapping[int, StoredFile], first: int, last: int) -> None:
     """Check that the log holds every commit from `first` to `last`. Raises `CorruptLogError`."""
     missing = next((version for version in range(first, last + 1) if version not in commits), None)
     if missing is not None:
         raise CorruptLogError(
-            f"The log of {snapshot.store.root} lacks commit {missing}, though it has older and newer ones: what that "
-            "commit names is not known, so nothing is deleted.",
-            remedy="Restore the commit from a backup, or wait until log cleanup has taken those below it.",
+            f"The log of {snapshot.store.root} lacks commit {missing}, though it has older and newer ones. The vacuum "
+            "deletes nothing, because it does not know the files of that commit.",
+            remedy="Restore the commit from a backup, or wait until log cleanup has deleted the commits before it.",
         )

@@ -1,7 +1,7 @@
 """The plan of a vacuum, from a listing of the folder, the names in the log, and the retention; it does no I/O.
 
 1. A name that the log keeps stays.
-2. A file that the log removed before the retention is deleted, whatever its modification time. Exception: a file
+2. A file that the log removed before the retention is deleted, with any modification time. Exception: a file
    written after that removal and within the last day is a different file, and stays.
 3. Any other file is deleted by its modification time.
 4. A staging folder is deleted as a whole, once everything in it is old.
@@ -63,7 +63,7 @@ class VacuumPlan:
         sizes = pa.table({"name": parents, "size": self.files["size"]})
         sums = sizes.group_by("name").aggregate([("size", "sum"), ("size", "count")])
         largest = sums.sort_by([("size_sum", "descending"), ("name", "ascending")]).slice(0, count).to_pylist()
-        return [FolderSize(name=one["name"], files=one["size_count"], size_bytes=one["size_sum"]) for one in largest]
+        return [FolderSize(name=row["name"], files=row["size_count"], size_bytes=row["size_sum"]) for row in largest]
 
     def without(self, names: NamesInLog) -> VacuumPlan:
         """Return the plan without the files that later commits name."""
@@ -104,14 +104,14 @@ class ListingBuilder:
         is_another_table = bool(folder.name) and any(holds_a_log(name) for name, _ in folder.folders)
         hidden = {base for base in folder.bases if self._hides(folder.name, base)}
         kept = [] if is_another_table else [at for at, base in enumerate(folder.bases) if base not in hidden]
-        inner = [] if is_another_table else [one for one in folder.folders if not self._hides(*_split(one[0]))]
-        self._times.update(inner)
+        subfolders = [] if is_another_table else [item for item in folder.folders if not self._hides(*_split(item[0]))]
+        self._times.update(subfolders)
         if folder.name:
             companions = {checksum_of(folder.bases[at]) for at in kept} if hidden else set()
-            more_files = hidden - companions or len(inner) < len(folder.folders)
+            more_files = hidden - companions or len(subfolders) < len(folder.folders)
             self._folders[folder.name] = _SeenFolder(
                 modified_ms=self._times.get(folder.name, 0),
-                was_empty=not (kept or inner),
+                was_empty=not (kept or subfolders),
                 has_more=folder.has_more or is_another_table or bool(more_files),
             )
         if kept:
@@ -122,54 +122,56 @@ class ListingBuilder:
             if folder.name:
                 arrays[0] = pc.binary_join_element_wise(folder.name, arrays[0], "/")
             self._tables.append(pa.Table.from_arrays(arrays, schema=LISTED))
-        return [name for name, _ in inner]
+        return [name for name, _ in subfolders]
 
-    def _hides(self, above: str, base: str) -> bool:
+    def _hides(self, folder: str, base: str) -> bool:
         may_be_hidden = base[0] in "._" or base == "metadata"
-        return may_be_hidden and not is_staged(f"{above}/{base}" if above else base) and self.hidden.hides(base)
+        return may_be_hidden and not is_staged(f"{folder}/{base}" if folder else base) and self.hidden.hides(base)
 
     def listing(self) -> TreeListing:
         """Return the whole listing."""
         return TreeListing(pa.concat_tables([LISTED.empty_table(), *self._tables]), self._folders)
 
 
-def planned(listing: TreeListing, names: NamesInLog, retention: Retention, swept_version: int | None) -> VacuumPlan:
+def plan_full_vacuum(
+    listing: TreeListing, names: NamesInLog, retention: Retention, swept_version: int | None
+) -> VacuumPlan:
     """Return the plan of a full vacuum."""
     is_staging = pc.starts_with(listing.files["name"], f"{STAGING_DIR}/")
     data, staging = listing.files.filter(pc.invert(is_staging)), listing.files.filter(is_staging)
-    goes = _goes(data, names, retention)
-    young = _young_stagings(staging, listing.folders, retention.unnamed_before_ms)
-    is_young = pa.array([_staging_of(name) in young for name in staging["name"].to_pylist()], pa.bool_())
-    going = pa.concat_tables([data.filter(goes), staging.filter(pc.invert(is_young))])
-    staying = pa.concat_tables([data.filter(pc.invert(goes)), staging.filter(is_young)])["name"]
+    is_deleted = _deletion_mask(data, names, retention)
+    recent = _recent_stagings(staging, listing.folders, retention.unnamed_before_ms)
+    is_recent = pa.array([_staging_of(name) in recent for name in staging["name"].to_pylist()], pa.bool_())
+    deleted = pa.concat_tables([data.filter(is_deleted), staging.filter(pc.invert(is_recent))])
+    remaining = pa.concat_tables([data.filter(pc.invert(is_deleted)), staging.filter(is_recent)])["name"]
     return VacuumPlan(
-        files=going.select(PLANNED.names),
-        folders=_emptied(listing.folders, staying, young, retention.unnamed_before_ms),
+        files=deleted.select(PLANNED.names),
+        folders=_empty_folders(listing.folders, remaining, recent, retention.unnamed_before_ms),
         seen_folders=len(listing.folders) + 1,
         swept_version=swept_version,
     )
 
 
-def _goes(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.ChunkedArray:
+def _deletion_mask(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.ChunkedArray:
     """Return for each file whether to delete it, by rules 1 to 3."""
-    position = pc.index_in(files["name"], value_set=names.dead["name"])
-    is_dead = pc.is_valid(position)
-    deleted_ms = names.dead["deleted_ms"].take(position)
+    position = pc.index_in(files["name"], value_set=names.removed["name"])
+    has_tombstone = pc.is_valid(position)
+    deleted_ms = names.removed["deleted_ms"].take(position)
     modified_ms = files["modified_ms"]
     is_new = pc.and_(
         pc.greater(modified_ms, pc.fill_null(deleted_ms, 0)),
         pc.greater_equal(modified_ms, retention.in_flight_since_ms),
     )
-    is_removed = pc.and_(is_dead, pc.invert(is_new))
+    is_removed = pc.and_(has_tombstone, pc.invert(is_new))
     is_old = pc.less(modified_ms, retention.unnamed_before_ms)
     return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, is_old))
 
 
-def _young_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before_ms: int) -> set[str]:
+def _recent_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before_ms: int) -> set[str]:
     """Return the staging folders that hold an entry modified at or after a time."""
     times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
-    seen = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
-    return {_staging_of(name) for name, modified_ms in seen if modified_ms >= before_ms} - {STAGING_DIR}
+    entries = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
+    return {_staging_of(name) for name, modified_ms in entries if modified_ms >= before_ms} - {STAGING_DIR}
 
 
 def _staging_of(name: str) -> str:
@@ -177,23 +179,23 @@ def _staging_of(name: str) -> str:
     return "/".join(name.split("/", 2)[:2])
 
 
-def _emptied(
-    folders: Mapping[str, _SeenFolder], staying: pa.ChunkedArray, young: Collection[str], before_ms: int
+def _empty_folders(
+    folders: Mapping[str, _SeenFolder], remaining: pa.ChunkedArray, recent: Collection[str], before_ms: int
 ) -> tuple[str, ...]:
     """Return the folders in which nothing stays, the deepest first."""
-    inside = staying.filter(pc.match_substring(staying, "/"))
+    inside = remaining.filter(pc.match_substring(remaining, "/"))
     occupied = set(pc.unique(pc.replace_substring_regex(inside, r"/[^/]*$", "")).to_pylist())
     for name, folder in folders.items():
-        is_young = folder.was_empty and folder.modified_ms >= before_ms
-        if folder.has_more or is_young or (is_staged(name) and _staging_of(name) in young):
+        is_recent = folder.was_empty and folder.modified_ms >= before_ms
+        if folder.has_more or is_recent or (is_staged(name) and _staging_of(name) in recent):
             occupied.add(name)
-    above = {parent for name in occupied for parent in _parents(name)}
-    return tuple(sorted(folders.keys() - occupied - above, key=lambda name: (-name.count("/"), name)))
+    parents = {parent for name in occupied for parent in _parents(name)}
+    return tuple(sorted(folders.keys() - occupied - parents, key=lambda name: (-name.count("/"), name)))
 
 
 def _split(name: str) -> tuple[str, str]:
-    above, _, base = name.rpartition("/")
-    return above, base
+    folder, _, base = name.rpartition("/")
+    return folder, base
 
 
 def _parents(name: str) -> Iterator[str]:

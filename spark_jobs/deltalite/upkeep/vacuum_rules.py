@@ -73,18 +73,18 @@ def retention_of(
             invalid.
     """
     specified_ms = None if hours is None else hours * props.HOUR_MS
-    found = Retention(
+    retention = Retention(
         now_ms=now_ms, table_ms=props.DELETED_FILE_RETENTION_MS.of(configuration), specified_ms=specified_ms
     )
-    if found.is_short and not confirmed:
+    if retention.is_short and not confirmed:
         raise InvalidRequestError(
-            f"A retention of {hours} hours is shorter than the {found.table_ms / props.HOUR_MS:g} hours that {table} "
-            f"asks for ({props.DELETED_FILE_RETENTION_MS.key}): readers, streams and time travel could lose files that "
-            "they need.",
-            remedy=f"Leave retention_hours out, or set the table's property. Where nobody needs versions older than "
-            f"{hours} hours, confirm_short_retention={table.rstrip('/').rpartition('/')[2]!r} says so for this table.",
+            f"A retention of {hours} hours is shorter than the {retention.table_ms / props.HOUR_MS:g} hours of {table} "
+            f"({props.DELETED_FILE_RETENTION_MS.key}): readers, streams and time travel could lose files that they "
+            "need.",
+            remedy=f"Leave out retention_hours, or set the table's property. If nobody needs versions older than "
+            f"{hours} hours, set confirm_short_retention={table.rstrip('/').rpartition('/')[2]!r}.",
         )
-    return found
+    return retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +136,12 @@ def protected_names(path: str) -> tuple[tuple[str, ...], str | None]:
     Some writers encode less than the protocol requires. Some name a file of the table by an absolute path, through
     another scheme, mount or link. Base names of data files are unique, so the base name is sufficient in that case.
     """
-    names = {posixpath.normpath(spelled) for spelled in (decode_path(path), path)}
+    names = {posixpath.normpath(name) for name in (decode_path(path), path)}
     is_elsewhere = is_absolute(path) or any(is_absolute(name) or name.startswith("../") for name in names)
     return ((), posixpath.basename(decode_path(path))) if is_elsewhere else (tuple(names), None)
 
 
-def condemned_name(path: str, root: str) -> str | None:
+def deletable_name(path: str, root: str) -> str | None:
     """Return the name in the table that a path of the log stands for; None if it is outside, or the root itself."""
     name = canonical_path(path)
     if is_absolute(name):

@@ -297,7 +297,7 @@ def test_a_checkpoint_that_would_lose_a_file_is_not_published(make, monkeypatch)
 
 def test_a_large_checkpoint_is_made_on_disk_a_bounded_block_at_a_time(monkeypatch):
     store = create(new_store(), *(add(f"{number}", stats='{"numRecords":1}') for number in range(9)))
-    monkeypatch.setattr(checkpoint, "_MOST_IN_MEMORY_BYTES", 1)
+    monkeypatch.setattr(checkpoint, "_MAX_IN_MEMORY_BYTES", 1)
     monkeypatch.setattr(checkpoint_rows, "_BLOCK_BYTES", 1)
     assert write_checkpoint(load(store), now_ms=NOON_MS).num_of_add_files == 9
     assert [adds for adds in added_by_group(store.files[checkpoint_name(0)][0]) if adds] == [1] * 9

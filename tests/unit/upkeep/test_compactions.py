@@ -185,7 +185,7 @@ def test_an_add_counts_before_a_remove_of_the_same_commit(said):
 
 def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
     store = appended(create(new_store()), 3)
-    monkeypatch.setattr(compaction, "_LARGEST_BYTES", 10)
+    monkeypatch.setattr(compaction, "_MAX_BYTES", 10)
     assert not compaction.write_compaction(store, 1, 3)
     monkeypatch.undo()
     del store.files[commit_name(2)]
