@@ -12,15 +12,13 @@ from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_
 from deltalite.cli.output import Output
 from deltalite.cli.rows import show_rows
 
-_MOST = 100
+_DEFAULT_LIMIT = 100
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("from_version", type=int, metavar="FROM", help="the first version whose changes are shown")
-    parser.add_argument(
-        "to_version", type=int, metavar="TO", nargs="?", help="the last one; the newest where it is left out"
-    )
-    add_limit(parser, "rows", _MOST)
+    parser.add_argument("to_version", type=int, metavar="TO", nargs="?", help="the last version (default: the newest)")
+    add_limit(parser, "rows", _DEFAULT_LIMIT)
 
 
 def _run(args: Arguments, out: Output) -> int:

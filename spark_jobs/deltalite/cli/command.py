@@ -43,27 +43,29 @@ def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, ne
     parser.add_argument(
         "table",
         nargs=None if needs_table else "?",
-        help="address of the table: a path or a URI" + at_version * ", also with @v3 behind it",
+        help="address of the table: a path or a URI" + at_version * ", optionally with a version such as @v3",
     )
     if at_version:
-        parser.add_argument("--version", type=int, metavar="N", help="the version to look at, instead of the newest")
+        parser.add_argument("--version", type=int, metavar="N", help="the version to read (default: the newest)")
         parser.add_argument(
-            "--timestamp", metavar="TIME", help="the newest version at that time, such as 2026-01-01T00:00:00Z"
+            "--timestamp", metavar="TIME", help="read the newest version at this time, such as 2026-01-01T00:00:00Z"
         )
-    parser.add_argument("--json", action="store_true", help="write JSON, one object a line")
+    parser.add_argument("--json", action="store_true", help="write JSON, one object per line")
     parser.add_argument(
         "--storage-option",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="of the storage's client; repeatable",
+        help="an option of the storage client; repeatable",
     )
 
 
-def add_limit(parser: argparse.ArgumentParser, what: str, default: int, *, all_as_json: bool = True) -> None:
+def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_as_json: bool = True) -> None:
     """Add `--limit`. The default is `default` lines for people; for JSON it is no limit if `all_as_json`."""
-    usual = f"{default}; all with --json" if all_as_json else f"{default}"
-    parser.add_argument("-n", "--limit", type=int, metavar="N", help=f"the most {what} to show ({usual})")
+    default_text = f"{default}; all with --json" if all_as_json else f"{default}"
+    parser.add_argument(
+        "-n", "--limit", type=int, metavar="N", help=f"the maximum number of {noun} to show ({default_text})"
+    )
     parser.set_defaults(limit_for_people=default, limit_as_json=None if all_as_json else default)
 
 
@@ -72,8 +74,8 @@ def limit_of(args: Arguments) -> int | None:
     limit: int | None = args.limit
     if limit is not None and limit < 0:
         raise InvalidRequestError(f"--limit is {limit}, which is negative.", remedy="Give 0 or more, or leave it out.")
-    usual: int | None = args.limit_as_json if args.json else args.limit_for_people
-    return usual if limit is None else limit
+    default: int | None = args.limit_as_json if args.json else args.limit_for_people
+    return default if limit is None else limit
 
 
 def open_table(args: Arguments) -> DeltaTable:
@@ -85,11 +87,11 @@ def open_table(args: Arguments) -> DeltaTable:
 
 def open_log(args: Arguments) -> LogStore:
     """Open the table's storage. Raises `InvalidRequestError` if the address contains a version."""
-    given = parse_versioned_path(args.table)
-    if given.version is not None or given.timestamp_ms is not None:
+    address = parse_versioned_path(args.table)
+    if address.version is not None or address.timestamp_ms is not None:
         raise InvalidRequestError(
-            f"The address {args.table!r} names a version, and '{args.command}' takes the address of a table.",
-            remedy=f"Give {given.path!r}.",
+            f"The address {args.table!r} names a version, but '{args.command}' needs an address without a version.",
+            remedy=f"Give {address.path!r}.",
         )
     return open_store(args.table, storage_options=storage_options(args) or None)
 
@@ -97,8 +99,8 @@ def open_log(args: Arguments) -> LogStore:
 def storage_options(args: Arguments) -> dict[str, str]:
     """Return the `--storage-option` pairs as a dictionary. Raises `InvalidRequestError` for another form."""
     options = {}
-    for given in args.storage_option:
-        key, sign, value = given.partition("=")
+    for pair in args.storage_option:
+        key, sign, value = pair.partition("=")
         if not (key and sign):
             raise InvalidRequestError(
                 "Invalid --storage-option: it is not of the form KEY=VALUE.",

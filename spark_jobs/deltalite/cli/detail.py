@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from deltalite.cli.command import Arguments, Command, open_table
-from deltalite.cli.output import Output, sized
+from deltalite.cli.output import Output, format_bytes
 
 
 def _add_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -21,13 +21,13 @@ def _run(args: Arguments, out: Output) -> int:
     if out.as_json:
         out.record(detail)
         return 0
-    shown = {**detail, "sizeInBytes": f"{detail['sizeInBytes']} ({sized(detail['sizeInBytes'])})"}
-    shown["partitionColumns"] = ", ".join(detail["partitionColumns"])
-    shown["tableFeatures"] = ", ".join(detail["tableFeatures"])
-    properties = shown.pop("properties")
+    fields = {**detail, "sizeInBytes": f"{detail['sizeInBytes']} ({format_bytes(detail['sizeInBytes'])})"}
+    fields["partitionColumns"] = ", ".join(detail["partitionColumns"])
+    fields["tableFeatures"] = ", ".join(detail["tableFeatures"])
+    properties = fields.pop("properties")
     for moment in ("createdAt", "lastModified"):
-        shown[moment] = f"{detail[moment]:%Y-%m-%d %H:%M:%S}Z" if detail[moment] is not None else None
-    out.facts({name: "" if value is None else value for name, value in shown.items()})
+        fields[moment] = f"{detail[moment]:%Y-%m-%d %H:%M:%S}Z" if detail[moment] is not None else None
+    out.facts({name: "" if value is None else value for name, value in fields.items()})
     if properties:
         out.line()
         out.line("properties", style="bold")
@@ -37,7 +37,7 @@ def _run(args: Arguments, out: Output) -> int:
 
 COMMAND = Command(
     name="detail",
-    summary="name, place, size, properties and protocol",
+    summary="name, location, size, properties and protocol",
     description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,

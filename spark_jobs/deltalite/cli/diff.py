@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.cli.command import Arguments, Command, open_log
-from deltalite.cli.output import Column, Output, sized
+from deltalite.cli.output import Column, Output, format_bytes
 from deltalite.inspection.diff import Change, TableDiff, diff
 from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
@@ -27,23 +27,25 @@ _COLUMNS = (Column("what"), Column("how"), Column("before", folds=True), Column(
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("from_version", type=int, metavar="V1", help="the one version")
-    parser.add_argument("to_version", type=int, metavar="V2", help="the other, which is described against the first")
+    parser.add_argument("from_version", type=int, metavar="V1", help="the first version")
+    parser.add_argument(
+        "to_version", type=int, metavar="V2", help="the second version, which is compared with the first"
+    )
     parser.add_argument("--files", action="store_true", help="list the files that differ")
 
 
 def _run(args: Arguments, out: Output) -> int:
     store = open_log(args)
-    found = diff(Snapshot.load(store, args.from_version), Snapshot.load(store, args.to_version))
+    table_diff = diff(Snapshot.load(store, args.from_version), Snapshot.load(store, args.to_version))
     if out.as_json:
-        out.record(_record(found, with_files=args.files))
+        out.record(_record(table_diff, with_files=args.files))
     else:
-        _show(out, found, with_files=args.files)
+        _show(out, table_diff, with_files=args.files)
     return 0
 
 
-def _record(found: TableDiff, *, with_files: bool) -> dict[str, Any]:
-    files, rows = found.files, found.rows
+def _record(table_diff: TableDiff, *, with_files: bool) -> dict[str, Any]:
+    files, rows = table_diff.files, table_diff.rows
     counts: dict[str, Any] = {
         "added": files.added.num_rows,
         "removed": files.removed.num_rows,
@@ -55,9 +57,9 @@ def _record(found: TableDiff, *, with_files: bool) -> dict[str, Any]:
     if with_files:
         counts |= {"addedPaths": _paths(files.added), "removedPaths": _paths(files.removed)}
     return {
-        "fromVersion": found.from_version,
-        "toVersion": found.to_version,
-        "isEmpty": found.is_empty,
+        "fromVersion": table_diff.from_version,
+        "toVersion": table_diff.to_version,
+        "isEmpty": table_diff.is_empty,
         "files": counts,
         "rows": {
             "before": rows.before,
@@ -65,10 +67,10 @@ def _record(found: TableDiff, *, with_files: bool) -> dict[str, Any]:
             "inAddedFiles": rows.in_added_files,
             "inRemovedFiles": rows.in_removed_files,
         },
-        "schema": _changes(found.schema),
-        "properties": _changes(found.properties),
-        "protocol": _changes(found.protocol),
-        "metadata": _changes(found.metadata),
+        "schema": _changes(table_diff.schema),
+        "properties": _changes(table_diff.properties),
+        "protocol": _changes(table_diff.protocol),
+        "metadata": _changes(table_diff.metadata),
     }
 
 
@@ -83,24 +85,24 @@ def _paths(files: pa.Table) -> list[str]:
     return sorted(decode_path(path) for path in files["path"].to_pylist())
 
 
-def _show(out: Output, found: TableDiff, *, with_files: bool) -> None:
-    files, rows = found.files, found.rows
-    out.line(f"version {found.from_version} -> version {found.to_version}", style="bold")
+def _show(out: Output, table_diff: TableDiff, *, with_files: bool) -> None:
+    files, rows = table_diff.files, table_diff.rows
+    out.line(f"version {table_diff.from_version} -> version {table_diff.to_version}", style="bold")
     out.line()
-    if found.is_empty:
-        out.line("nothing differs")
+    if table_diff.is_empty:
+        out.line("no differences")
         return
     vectors = f"; {files.vectors_changed} of them with other deletion vectors" if files.vectors_changed else ""
     out.facts(
         {
             "files": f"+{files.added.num_rows} -{files.removed.num_rows}, {files.kept} kept{vectors}",
-            "bytes": f"+{sized(files.added_bytes)} -{sized(files.removed_bytes)}",
+            "bytes": f"+{format_bytes(files.added_bytes)} -{format_bytes(files.removed_bytes)}",
             "rows": f"{_count(rows.before)} -> {_count(rows.after)}"
             f" (+{_count(rows.in_added_files)} -{_count(rows.in_removed_files)} in these files)",
         }
     )
     for title in ("schema", "properties", "protocol", "metadata"):
-        changes: tuple[Change, ...] = getattr(found, title)
+        changes: tuple[Change, ...] = getattr(table_diff, title)
         if changes:
             out.line()
             out.line(title, style="bold")
@@ -124,7 +126,7 @@ def _count(rows: int | None) -> str:
 
 COMMAND = Command(
     name="diff",
-    summary="what differs between two versions: files, rows, schema, properties, protocol",
+    summary="the differences between two versions: files, rows, schema, properties, protocol",
     description=__doc__,
     at_version=False,
     add_arguments=_add_arguments,

@@ -47,12 +47,12 @@ def _run(args: Arguments, out: Output) -> int:
     checks = list(_checks(args))
     if out.as_json:
         out.records(
-            {"check": one.name, "status": one.status.value, "message": one.message, "remedy": one.remedy}
-            for one in checks
+            {"check": check.name, "status": check.status.value, "message": check.message, "remedy": check.remedy}
+            for check in checks
         )
     else:
         _show(out, checks)
-    return FOUND_ERRORS if any(one.status is Status.ERROR for one in checks) else 0
+    return FOUND_ERRORS if any(check.status is Status.ERROR for check in checks) else 0
 
 
 def _checks(args: Arguments) -> Iterator[Check]:
@@ -96,11 +96,11 @@ def _check_storage(args: Arguments) -> Check:
 
 
 def _show(out: Output, checks: list[Check]) -> None:
-    out.table(_COLUMNS, ((one.name, one.status.value, one.message) for one in checks))
-    for one in checks:
-        if one.remedy:
-            out.line(f"{one.status.value}: {one.name}: {one.remedy}", style=_STYLES.get(one.status, ""))
-    errors, warnings = (sum(one.status is status for one in checks) for status in (Status.ERROR, Status.WARNING))
+    out.table(_COLUMNS, ((check.name, check.status.value, check.message) for check in checks))
+    for check in checks:
+        if check.remedy:
+            out.line(f"{check.status.value}: {check.name}: {check.remedy}", style=_STYLES.get(check.status, ""))
+    errors, warnings = (sum(check.status is status for check in checks) for status in (Status.ERROR, Status.WARNING))
     out.line(f"{errors} error(s), {warnings} warning(s)")
 
 

@@ -15,10 +15,10 @@ BROKEN_PIPE = 128 + signal.SIGPIPE
 
 EXIT_CODES: tuple[tuple[str, str], ...] = (
     ("0", "done; for verify and doctor: no errors, at most warnings"),
-    (str(UNEXPECTED), "a fault of deltalite itself; DELTALITE_TRACEBACK=1 shows where"),
+    (str(UNEXPECTED), "a bug in deltalite; DELTALITE_TRACEBACK=1 shows the traceback"),
     (str(WRONG_USAGE), "wrong usage"),
     (str(FOUND_ERRORS), "verify or doctor found errors"),
     (f"{DeltaLiteError.exit_code} and up", "the class of the error, listed on the page Troubleshooting"),
     (str(INTERRUPTED), "interrupted"),
-    (str(BROKEN_PIPE), "the reader of the output went away"),
+    (str(BROKEN_PIPE), "the reader of the output closed the pipe"),
 )

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
-from deltalite.cli.output import Column, Output, sized
+from deltalite.cli.output import Column, Output, format_bytes
 from deltalite.log.file_table import total
 
-_MOST = 100
-_AT_A_TIME = 1_024
+_DEFAULT_LIMIT = 100
+_ROWS_IN_A_BATCH = 1_024
 _COLUMNS = (
     Column("path", folds=True),
     Column("size", is_number=True),
@@ -30,27 +30,27 @@ _COLUMNS = (
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_limit(parser, "files", _MOST)
+    add_limit(parser, "files", _DEFAULT_LIMIT)
 
 
 def _run(args: Arguments, out: Output) -> int:
     files = open_table(args).files()
-    most = limit_of(args)
-    chosen = files if most is None else files.slice(0, most)
+    limit = limit_of(args)
+    shown_files = files if limit is None else files.slice(0, limit)
     if out.as_json:
-        out.records(_records(chosen))
+        out.records(_records(shown_files))
         return 0
-    out.table(_COLUMNS, map(_row, _records(chosen)))
+    out.table(_COLUMNS, map(_row, _records(shown_files)))
     size_bytes = total(files["size_bytes"])
-    shown = "" if chosen.num_rows == files.num_rows else f", {chosen.num_rows} of them shown (--limit)"
+    note = "" if shown_files.num_rows == files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
     out.line()
-    out.line(f"{files.num_rows} files of {sized(size_bytes)}{shown}")
+    out.line(f"{files.num_rows} files of {format_bytes(size_bytes)}{note}")
     return 0
 
 
 def _records(files: pa.Table) -> Iterator[dict[str, Any]]:
-    for some in files.to_batches(max_chunksize=_AT_A_TIME):
-        for row in some.to_pylist(maps_as_pydicts="strict"):
+    for batch in files.to_batches(max_chunksize=_ROWS_IN_A_BATCH):
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
             yield {
                 "path": row["path"],
                 "partitionValues": row["partition_values"] or {},
@@ -66,7 +66,7 @@ def _row(record: dict[str, Any]) -> tuple[Any, ...]:
     vector, modified = record["deletionVector"], record["modificationTime"]
     return (
         record["path"],
-        sized(record["sizeInBytes"]),
+        format_bytes(record["sizeInBytes"]),
         "?" if record["numRecords"] is None else record["numRecords"],
         "" if vector is None else vector["cardinality"],
         "" if modified is None else f"{modified:%Y-%m-%d %H:%M:%S}Z",

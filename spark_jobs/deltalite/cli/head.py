@@ -11,18 +11,18 @@ from deltalite.cli.where import parse_where
 from deltalite.columnar.projection import project
 from deltalite.protocol.schema import parse_schema
 
-_MOST = 20
+_DEFAULT_LIMIT = 20
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_limit(parser, "rows", _MOST, all_as_json=False)
-    parser.add_argument("--columns", metavar="A,B", help="columns, separated by commas; a.b for a struct's member")
+    add_limit(parser, "rows", _DEFAULT_LIMIT, all_as_json=False)
+    parser.add_argument("--columns", metavar="A,B", help="columns, separated by commas; a.b for a field of a struct")
     parser.add_argument(
         "--where",
         action="append",
         default=[],
         metavar="CONDITION",
-        help='only rows for which it holds, such as "day >= 2026-01-01"; repeatable, then all must hold',
+        help='show only rows for which the condition is true, such as "day >= 2026-01-01"; repeat it for several',
     )
 
 
@@ -37,7 +37,7 @@ def _run(args: Arguments, out: Output) -> int:
 
 COMMAND = Command(
     name="head",
-    summary="rows",
+    summary="the first rows",
     description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,

@@ -1,7 +1,7 @@
 """`deltalite history`: the commits, newest first.
 
-The column `by` shows the task that made the commit: DAG, task, run and try. For other writers it shows the user and the
-engine.
+The column `by` shows the task that made the commit: DAG, task, run and try number. For other writers it shows the user
+and the engine.
 
 JSON has one object per commit: the provenance that the writer recorded, with `version`, `timestamp` (the time that time
 travel uses) and `run`. `run` has `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and `tryNumber`
@@ -19,7 +19,7 @@ from deltalite.cli.output import Column, Output
 from deltalite.cli.values import json_text
 from deltalite.log.writers import task_run, writer_text
 
-_MOST = 20
+_DEFAULT_LIMIT = 20
 _COLUMNS = (
     Column("version", is_number=True),
     Column("time"),
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_limit(parser, "commits", _MOST)
+    add_limit(parser, "commits", _DEFAULT_LIMIT)
 
 
 def _run(args: Arguments, out: Output) -> int:
@@ -64,13 +64,13 @@ def _pairs(values: Any) -> str:
     """Format entries as `mode=Append numFiles=1`, without empty and null ones."""
     if not isinstance(values, Mapping):
         return ""
-    said = ((key, value if isinstance(value, str) else json_text(value)) for key, value in values.items())
-    return " ".join(f"{key}={value}" for key, value in said if value not in ("", "null", "[]", "{}"))
+    texts = ((key, value if isinstance(value, str) else json_text(value)) for key, value in values.items())
+    return " ".join(f"{key}={value}" for key, value in texts if value not in ("", "null", "[]", "{}"))
 
 
 COMMAND = Command(
     name="history",
-    summary="the commits, newest first: who did what, and when",
+    summary="the commits, newest first: time, operation and writer",
     description=__doc__,
     at_version=True,
     add_arguments=_add_arguments,

@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         code = command.run(args, Output(sys.stdout, as_json=args.json))
         sys.stdout.flush()
     except DeltaLiteError as error:
-        _complain(args, type(error).__name__, error.problem, error.remedy, error.exit_code)
+        _report_error(args, type(error).__name__, error.problem, error.remedy, error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -72,8 +72,8 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  report every error in one line
         if os.environ.get(_TRACEBACK):
             traceback.print_exc()
-        remedy = f"This is a fault of deltalite; set {_TRACEBACK}=1 to see where, and report it."
-        _complain(args, type(error).__name__, f"{error}.", remedy, UNEXPECTED)
+        remedy = f"This is a bug in deltalite; set {_TRACEBACK}=1 to see the traceback, and report it."
+        _report_error(args, type(error).__name__, f"{error}.", remedy, UNEXPECTED)
         return UNEXPECTED
     return code
 
@@ -81,26 +81,26 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="deltalite",
-        description="Look at Delta tables, without Spark.",
+        description="Inspect Delta tables without Spark.",
         epilog="exit codes:\n" + "\n".join(f"  {code:<10} {meaning}" for code, meaning in EXIT_CODES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", action="version", version=f"deltalite {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        below = commands.add_parser(
+        subparser = commands.add_parser(
             command.name,
             help=command.summary,
             description=command.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_table_arguments(below, at_version=command.at_version, needs_table=command.needs_table)
-        command.add_arguments(below)
-        below.set_defaults(of=command)
+        add_table_arguments(subparser, at_version=command.at_version, needs_table=command.needs_table)
+        command.add_arguments(subparser)
+        subparser.set_defaults(of=command)
     return parser
 
 
-def _complain(args: argparse.Namespace, name: str, problem: str, remedy: str, exit_code: int) -> None:
+def _report_error(args: argparse.Namespace, name: str, problem: str, remedy: str, exit_code: int) -> None:
     if args.json:
         line = json_text({"error": name, "problem": problem, "remedy": remedy, "exitCode": exit_code})
     else:

@@ -51,33 +51,33 @@ class Output:
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
         """Write a table of plain values with headings."""
-        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in columns:
-            shown.add_column(
+            table.add_column(
                 Text(cell(column.name)),
                 justify="right" if column.is_number else "left",
                 overflow="fold" if column.folds else "ellipsis",
                 no_wrap=not column.folds,
             )
         for row in rows:
-            shown.add_row(*(Text(cell(value)) for value in row))
-        self._console.print(shown)
+            table.add_row(*(Text(cell(value)) for value in row))
+        self._console.print(table)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Write names and their values, one pair per line."""
-        shown = Table.grid(padding=(0, 2))
-        shown.add_column(no_wrap=True)
-        shown.add_column(overflow="fold")
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
         for name, value in facts.items():
-            shown.add_row(Text(name, style="bold"), Text(cell(value)))
-        self._console.print(shown)
+            grid.add_row(Text(name, style="bold"), Text(cell(value)))
+        self._console.print(grid)
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write a line of text, which only the terminal wraps."""
         self._console.print(Text(cell(text), style=style), soft_wrap=True)
 
 
-def sized(size_bytes: int | None) -> str:
+def format_bytes(size_bytes: int | None) -> str:
     """Format a number of bytes for people, such as `1.5 MiB`."""
     if size_bytes is None:
         return "?"

@@ -25,10 +25,10 @@ def show_rows(out: Output, schema: pa.Schema, batches: Iterable[pa.RecordBatch],
         out.records(dict(zip(names, row, strict=True)) for row in rows)
         return
     is_number = [types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) for t in schema.types]
-    shown = list(rows)
+    shown_rows = list(rows)
     columns = [Column(name, is_number=number) for name, number in zip(names, is_number, strict=True)]
-    out.table(columns, shown)
-    if limit is not None and len(shown) == limit:
+    out.table(columns, shown_rows)
+    if limit is not None and len(shown_rows) == limit:
         out.line()
         out.line(f"{limit} rows shown; there may be more (--limit)")
 

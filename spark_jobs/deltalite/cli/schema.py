@@ -40,19 +40,21 @@ def _run(args: Arguments, out: Output) -> int:
 
 
 def _rows(table: DeltaTable) -> Iterator[tuple[str, ...]]:
-    partitions = {name.lower(): place for place, name in enumerate(table.metadata.partition_columns, 1)}
+    partitions = {
+        name.lower(): partition_index for partition_index, name in enumerate(table.metadata.partition_columns, 1)
+    }
     for field in parse_schema(table.metadata.schema_string):
-        place = partitions.get(field.name.lower())
-        yield from _column(field, "", "" if place is None else str(place))
+        partition_index = partitions.get(field.name.lower())
+        yield from _column(field, "", "" if partition_index is None else str(partition_index))
 
 
-def _column(field: StructField, indent: str, place: str) -> Iterator[tuple[str, ...]]:
+def _column(field: StructField, indent: str, partition_index: str) -> Iterator[tuple[str, ...]]:
     """Yield a line for the column, and one for each field of a struct."""
     rules = [f"{name}: {field.metadata[key]}" for key, name in _RULES.items() if key in field.metadata]
     comment = "; ".join([str(field.metadata.get("comment") or ""), *rules]).removeprefix("; ")
     is_struct = isinstance(field.type, StructType)
     kind = "struct" if is_struct else str(field.type)
-    yield f"{indent}{field.name}", kind, "" if field.nullable else "not null", place, comment
+    yield f"{indent}{field.name}", kind, "" if field.nullable else "not null", partition_index, comment
     if isinstance(field.type, StructType):
         for member in field.type:
             yield from _column(member, f"{indent}  ", "")

@@ -11,7 +11,7 @@ import argparse
 import time
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_log
-from deltalite.cli.output import Column, Output, sized
+from deltalite.cli.output import Column, Output, format_bytes
 from deltalite.requests import VacuumMode, VacuumRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
@@ -20,19 +20,21 @@ from deltalite.upkeep.vacuum import full_plan, lite_plan
 from deltalite.upkeep.vacuum_plan import VacuumPlan
 from deltalite.upkeep.vacuum_rules import retention_of
 
-_MOST = 20
-_LARGEST = 10
-_AT_A_TIME = 1_024
+_DEFAULT_LIMIT = 20
+_SHOWN_FOLDERS = 10
+_ROWS_IN_A_BATCH = 1_024
 _FILES = (Column("path", folds=True), Column("size", is_number=True))
 _FOLDERS = (Column("directory", folds=True), Column("files", is_number=True), Column("size", is_number=True))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", required=True, help="only look, as this command always does")
-    parser.add_argument("--retention-hours", type=int, metavar="N", help="keep what was removed in so many hours")
+    parser.add_argument("--dry-run", action="store_true", required=True, help="required: this command deletes nothing")
+    parser.add_argument(
+        "--retention-hours", type=int, metavar="N", help="keep files that were removed in the last N hours"
+    )
     parser.add_argument("--confirm-short-retention", metavar="TABLE", help="the table's name, for a short retention")
     parser.add_argument("--mode", choices=list(map(str, VacuumMode)), default=str(VacuumMode.FULL))
-    add_limit(parser, "files", _MOST)
+    add_limit(parser, "files", _DEFAULT_LIMIT)
 
 
 def _run(args: Arguments, out: Output) -> int:
@@ -43,24 +45,24 @@ def _run(args: Arguments, out: Output) -> int:
         mode=args.mode,
         dry_run=True,
     )
-    plan = _planned(request, open_log(args))
-    chosen = plan.files.slice(0, limit_of(args))
+    plan = _plan(request, open_log(args))
+    shown_files = plan.files.slice(0, limit_of(args))
     if out.as_json:
-        for some in chosen.to_batches(max_chunksize=_AT_A_TIME):
-            out.records({"path": row["name"], "sizeInBytes": row["size"]} for row in some.to_pylist())
+        for batch in shown_files.to_batches(max_chunksize=_ROWS_IN_A_BATCH):
+            out.records({"path": row["name"], "sizeInBytes": row["size"]} for row in batch.to_pylist())
         out.record(_summary(plan))
         return 0
-    out.table(_FILES, ((row["name"], sized(row["size"])) for row in chosen.to_pylist()))
+    out.table(_FILES, ((row["name"], format_bytes(row["size"])) for row in shown_files.to_pylist()))
     out.line()
-    largest = plan.largest_folders(_LARGEST)
-    out.table(_FOLDERS, ((one.name or ".", one.files, sized(one.size_bytes)) for one in largest))
-    shown = "" if chosen.num_rows == plan.files.num_rows else f", {chosen.num_rows} of them shown (--limit)"
+    largest = plan.largest_folders(_SHOWN_FOLDERS)
+    out.table(_FOLDERS, ((folder.name or ".", folder.files, format_bytes(folder.size_bytes)) for folder in largest))
+    note = "" if shown_files.num_rows == plan.files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
     out.line()
-    out.line(f"{plan.files.num_rows} files of {sized(plan.size_bytes)} would go{shown}")
+    out.line(f"{plan.files.num_rows} files of {format_bytes(plan.size_bytes)} would be deleted{note}")
     return 0
 
 
-def _planned(request: VacuumRequest, store: LogStore) -> VacuumPlan:
+def _plan(request: VacuumRequest, store: LogStore) -> VacuumPlan:
     snapshot = Snapshot.load(store)
     snapshot.check_log()
     retention = retention_of(
@@ -81,15 +83,15 @@ def _summary(plan: VacuumPlan) -> dict[str, object]:
         "sizeOfDataToDelete": plan.size_bytes,
         "numDirectoriesToDelete": len(plan.folders),
         "largestDirectories": [
-            {"name": one.name, "files": one.files, "sizeInBytes": one.size_bytes}
-            for one in plan.largest_folders(_LARGEST)
+            {"name": folder.name, "files": folder.files, "sizeInBytes": folder.size_bytes}
+            for folder in plan.largest_folders(_SHOWN_FOLDERS)
         ],
     }
 
 
 COMMAND = Command(
     name="vacuum",
-    summary="what a vacuum would delete (--dry-run)",
+    summary="the files that a vacuum would delete (--dry-run)",
     description=__doc__,
     at_version=False,
     add_arguments=_add_arguments,

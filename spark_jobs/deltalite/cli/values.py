@@ -31,12 +31,12 @@ def json_text(value: Any, encoding: str = "utf-8") -> str:
 
     If `encoding` cannot encode the text, for example because of a lone surrogate, all non-ASCII characters are escaped.
     """
-    given = _plain_python(value)
-    text = json.dumps(given, ensure_ascii=False, allow_nan=False)
+    plain_value = _plain_python(value)
+    text = json.dumps(plain_value, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return json.dumps(given, ensure_ascii=True, allow_nan=False)
+        return json.dumps(plain_value, ensure_ascii=True, allow_nan=False)
     return text
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from deltalite.cli.command import Arguments, Command, open_log
 from deltalite.cli.exit_codes import FOUND_ERRORS
-from deltalite.cli.output import Output, sized
+from deltalite.cli.output import Output, format_bytes
 from deltalite.cli.progress import shown_progress
 from deltalite.inspection.findings import Finding, Severity
 from deltalite.inspection.report import VerifyReport
@@ -80,7 +80,7 @@ def _show(out: Output, report: VerifyReport) -> None:
         (checked.checkpoints, "checkpoints"),
         (checked.compactions, "compactions"),
         (checked.checksums, "checksums"),
-        (checked.files, f"files ({sized(checked.bytes)})"),
+        (checked.files, f"files ({format_bytes(checked.bytes)})"),
         (checked.footers, "footers"),
         (checked.deletion_vectors, "deletion vectors"),
     ]

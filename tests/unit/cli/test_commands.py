@@ -214,7 +214,7 @@ def test_diff_says_what_differs_between_two_versions(sound, people, lines):
     shown = people("diff", sound.root, 1, 4, "--files")
     assert shown[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in shown
     assert "+ day=2026-01-01/c.parquet" in shown and "- day=2026-01-01/a.parquet" in shown
-    assert people("diff", sound.root, 4, 5)[-1] == "nothing differs"
+    assert people("diff", sound.root, 4, 5)[-1] == "no differences"
 
 
 def every_type():

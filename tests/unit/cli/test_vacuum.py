@@ -33,7 +33,7 @@ def test_people_see_files_folders_and_sums(table, capsys):
     before = everything(table)
     assert main(["vacuum", str(table), "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "lost/orphan.parquet" in shown and "1 files of 2.0 KiB would go" in shown
+    assert "lost/orphan.parquet" in shown and "1 files of 2.0 KiB would be deleted" in shown
     assert everything(table) == before
 
 
