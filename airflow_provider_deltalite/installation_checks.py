@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.preflight import Launch, check_target, get_spark_connection
 from deltalite.errors import DeltaLiteError
-from deltalite.installation.checks import Check, Scope, Status, failed
+from deltalite.installation.checks import Check, Scope, Status, failed_check
 
 _CONNECTION, _STORAGE = "connection", "storage"
 # Airflow's own commands set this variable, so that they find connections in its database.
@@ -45,7 +45,7 @@ def check_connection(conn_id: str) -> Check:
         )
         check_target(launch)
     except DeltaLiteError as error:
-        return failed(_CONNECTION, error)
+        return failed_check(_CONNECTION, error)
     except (AirflowException, ValueError, RuntimeError, NameError) as error:
         remedy = (
             f"Create or correct the connection '{conn_id}', or name another one with --conn-id. Without access to "
@@ -64,7 +64,7 @@ def check_storage(table: str, storage_conn_id: str) -> Check:
     try:
         version = watch.latest_version(DeltaHook(table, storage_conn_id).get_conn())
     except DeltaLiteError as error:
-        return failed(_STORAGE, error)
+        return failed_check(_STORAGE, error)
     except AirflowException as error:
         remedy = f"Create or correct the connection '{storage_conn_id}'."
         return Check(name=_STORAGE, status=Status.ERROR, message=f"{storage_conn_id}: {error}", remedy=remedy)

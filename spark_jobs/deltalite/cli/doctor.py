@@ -22,7 +22,7 @@ from deltalite.cli.command import Arguments, Command, storage_options
 from deltalite.cli.exit_codes import FOUND_ERRORS
 from deltalite.cli.output import Column, Output
 from deltalite.errors import DeltaLiteError
-from deltalite.installation.checks import CHECKS_GROUP, Check, CheckFunction, Scope, Status, failed
+from deltalite.installation.checks import CHECKS_GROUP, Check, CheckFunction, Scope, Status, failed_check
 from deltalite.installation.doctor import check_installation
 from deltalite.storage.locations import parse_location
 from deltalite.storage.opening import open_store
@@ -90,7 +90,7 @@ def _check_storage(args: Arguments) -> Check:
     try:
         version = watch.latest_version(open_store(args.table, storage_options=storage_options(args) or None))
     except DeltaLiteError as error:
-        return failed("storage", error)
+        return failed_check("storage", error)
     newest = "has no table yet" if version < 0 else f"has version {version}"
     return Check(name="storage", status=Status.OK, message=f"{args.table} answers and {newest}")
 

@@ -47,6 +47,6 @@ class Scope:
 CheckFunction = Callable[[Scope], Iterable[Check]]
 
 
-def failed(name: str, error: DeltaLiteError) -> Check:
+def failed_check(name: str, error: DeltaLiteError) -> Check:
     """Return a failed check from an error."""
     return Check(name=name, status=Status.ERROR, message=error.problem, remedy=error.remedy)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from deltalite.errors import InvalidRequestError
-from deltalite.installation.checks import Check, Status, failed
+from deltalite.installation.checks import Check, Status, failed_check
 from deltalite.installation.packages import (
     TESTED,
     check_package,
@@ -66,7 +66,7 @@ def check_java(environ: Mapping[str, str]) -> Check:
     try:
         java = find_java(program, environ)
     except InvalidRequestError as error:
-        return failed("java", error)
+        return failed_check("java", error)
     if java is None:
         return Check(name="java", status=Status.SKIPPED, message="spark-env.sh decides which Java Spark starts.")
     remedy = "Install Java 17 (on Debian: apt-get install openjdk-17-jre-headless)."
@@ -78,7 +78,7 @@ def check_java(environ: Mapping[str, str]) -> Check:
         return Check(name="java", status=Status.ERROR, message=f"{java} cannot be run: {error}.", remedy=remedy)
     version = _JAVA_VERSION.search(answer.stderr + answer.stdout)
     if version is None:
-        return Check(name="java", status=Status.ERROR, message=f"{java} does not tell its version.", remedy=remedy)
+        return Check(name="java", status=Status.ERROR, message=f"{java} does not print its version.", remedy=remedy)
     number = int(version[1])
     if number < _OLDEST_JAVA:
         message = f"{java} is Java {number}, and Spark 4 needs Java {_OLDEST_JAVA} or later."
@@ -94,11 +94,11 @@ def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Che
         program = find_spark_submit(SPARK_SUBMIT, environ)
         home = find_spark_home(SPARK_SUBMIT, environ)
     except InvalidRequestError as error:
-        yield failed("spark", error)
+        yield failed_check("spark", error)
         return
     version = version_of_jars(home)
     if version is None:
-        message = f"{program} is there, and {home} has no jars, so Spark's version is unknown."
+        message = f"{program} exists, but {home} has no jars, so Spark's version is unknown."
         remedy = "Check SPARK_HOME, and `spark-submit --version`."
         yield Check(name="spark", status=Status.WARNING, message=message, remedy=remedy)
     else:
@@ -108,9 +108,9 @@ def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Che
         yield Check(
             name="connector",
             status=Status.WARNING,
-            message=f"Spark has no {jar}, by which it reaches {scheme}://, and no setting here names more jars.",
-            remedy="Put the jar of its Hadoop version into its folder `jars`, or name it by `packages`, `jars` or "
-            "spark-defaults.conf.",
+            message=f"Spark cannot access {scheme}://: it has no jar {jar}, and no setting names more jars.",
+            remedy="Put the jar for Spark's Hadoop version into Spark's folder `jars`, or name it in `packages`, "
+            "`jars` or spark-defaults.conf.",
         )
 
 
@@ -123,11 +123,11 @@ def _check_pyspark(home: Path, version: str | None) -> Check:
     if files.is_mixed:
         return Check(name="pyspark", status=Status.ERROR, message=files.problem, remedy=files.remedy)
     if files.jars is None and files.folder == home:
-        message = f"{files.folder} has no jars: it is that of pyspark-client, which starts no Spark."
+        message = f"{files.folder} has no jars: it belongs to pyspark-client, which cannot start Spark."
         remedy = f"Run: pip install --force-reinstall --no-deps 'pyspark=={TESTED['pyspark'][1]}'"
         return Check(name="pyspark", status=Status.ERROR, message=message, remedy=remedy)
     client = installed_version("pyspark-client")
-    beside = f"; pyspark-client {client} is installed over the same folder" if client and files.jars else ""
+    note = f"; pyspark-client {client} is installed over the same folder" if client and files.jars else ""
     if files.module != version and version is not None:
-        beside += f"; jobs use the Python side of Spark {version}"
-    return Check(name="pyspark", status=Status.OK, message=f"Python files of Spark {files.module}{beside}")
+        note += f"; jobs use the Python side of Spark {version}"
+    return Check(name="pyspark", status=Status.OK, message=f"Python files of Spark {files.module}{note}")

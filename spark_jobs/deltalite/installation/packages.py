@@ -75,17 +75,17 @@ def check_package(package: str, *, required: bool) -> Check:
     return check_version(package, package, installed, tested=(oldest, newest))
 
 
-def check_version(name: str, what: str, installed: str, *, tested: tuple[str, str]) -> Check:
+def check_version(name: str, label: str, installed: str, *, tested: tuple[str, str]) -> Check:
     """Check a version against the oldest and the newest tested one; another release is a warning, not an error."""
     oldest, newest = tested
-    lowest, highest = (_release(one)[:_SIGNIFICANT] for one in tested)
+    lowest, highest = (_release(version_text)[:_SIGNIFICANT] for version_text in tested)
     if lowest <= _release(installed)[:_SIGNIFICANT] <= highest:
-        return Check(name=name, status=Status.OK, message=f"{what} {installed}")
-    span = newest if oldest == newest else f"{oldest} to {newest}"
+        return Check(name=name, status=Status.OK, message=f"{label} {installed}")
+    tested_range = newest if oldest == newest else f"{oldest} to {newest}"
     return Check(
         name=name,
         status=Status.WARNING,
-        message=f"{what} {installed} is not a tested version; tested: {span}.",
+        message=f"{label} {installed} is not a tested version; tested: {tested_range}.",
         remedy=f"Install version {newest}, or test your DAGs with this one.",
     )
 
@@ -105,14 +105,14 @@ def check_storage_clients(scheme: str | None) -> Iterator[Check]:
             packages = ", ".join(f"{package} {installed}" for package, installed in versions.items())
             yield Check(name=name, status=Status.OK, message=f"{label} is readable with {packages}")
             continue
-        wanted = scheme in client.schemes
+        is_required = scheme in client.schemes
         if client.package in missing:
-            status = Status.ERROR if wanted else Status.SKIPPED
-            message = f"{client.package} is not installed, so tables on {label} are read by Spark only."
+            status = Status.ERROR if is_required else Status.SKIPPED
+            message = f"{client.package} is not installed, so only Spark reads tables on {label}."
         else:
-            status = Status.WARNING if wanted else Status.SKIPPED
+            status = Status.WARNING if is_required else Status.SKIPPED
             message = f"{client.provider} is not installed, so `storage_conn_id` cannot open {label}."
-        remedy = f"Run: pip install 'airflow-provider-deltalite[{client.extra}]'" if wanted else ""
+        remedy = f"Run: pip install 'airflow-provider-deltalite[{client.extra}]'" if is_required else ""
         yield Check(name=name, status=status, message=message, remedy=remedy)
 
 

@@ -26,7 +26,7 @@ _CONNECTORS = {
     "abfss": "hadoop-azure",
     "gs": "gcs-connector",
 }
-_BRINGS_JARS = ("jars", "packages", "classpath")
+_JAR_SETTINGS = ("jars", "packages", "classpath")
 _SPARK_CORE = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
 _MODULE_VERSION = re.compile(r"""^__version__[^=]*=\s*['"]([^'"]+)['"]""", re.MULTILINE)
 
@@ -90,10 +90,10 @@ def find_spark_home(program: str, environ: Mapping[str, str]) -> Path:
     """
     if home := environ.get("SPARK_HOME"):
         return Path(home)
-    of_program = Path(find_spark_submit(program, environ)).resolve().parent.parent
-    if (of_program / "jars").is_dir():
-        return of_program
-    return _pyspark_folder() or of_program
+    program_home = Path(find_spark_submit(program, environ)).resolve().parent.parent
+    if (program_home / "jars").is_dir():
+        return program_home
+    return _pyspark_folder() or program_home
 
 
 def find_java(program: str, environ: Mapping[str, str]) -> str | None:
@@ -113,8 +113,8 @@ def find_java(program: str, environ: Mapping[str, str]) -> str | None:
         if os.access(java, os.X_OK):
             return java
         raise InvalidRequestError(
-            f"JAVA_HOME is '{home}', and there is no program bin/java in it.",
-            remedy="Correct it, or unset it and have Java 17 or later on the PATH.",
+            f"JAVA_HOME is '{home}', but this folder has no program bin/java.",
+            remedy="Correct JAVA_HOME, or unset it and put Java 17 or later on the PATH.",
         )
     java_on_path = shutil.which("java", path=environ.get("PATH"))
     if java_on_path or _has_spark_env(program, environ):
@@ -139,15 +139,15 @@ def missing_connectors(
         settings: Names of the job's settings and parameters that have a value.
     """
     folder = home / "jars"
-    wanted = {_CONNECTORS[scheme] for scheme in schemes if scheme in _CONNECTORS}
-    if not wanted or not folder.is_dir():
+    required = {_CONNECTORS[scheme] for scheme in schemes if scheme in _CONNECTORS}
+    if not required or not folder.is_dir():
         return []
     conf = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
     texts = [*settings, *(_text(conf / name) for name in ("spark-defaults.conf", "spark-env.sh"))]
-    if "SPARK_DIST_CLASSPATH" in environ or any(part in text.lower() for text in texts for part in _BRINGS_JARS):
+    if "SPARK_DIST_CLASSPATH" in environ or any(part in text.lower() for text in texts for part in _JAR_SETTINGS):
         return []
     jars = [jar.name for jar in folder.iterdir()]
-    return sorted(name for name in wanted if not any(jar.startswith(name) for jar in jars))
+    return sorted(name for name in required if not any(jar.startswith(name) for jar in jars))
 
 
 def version_of_jars(home: Path) -> str | None:

@@ -45,7 +45,7 @@ def run(
     arguments: list[str],
 ) -> int:
     """Run one job, and return the exit code of the process."""
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     hidden: list[str] = []
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter(hidden))
@@ -63,19 +63,19 @@ def run(
         nonce = nonce_of(text)
         hidden.extend(_secrets_of(text))
         context = spark.sparkContext
-        _say(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
+        _print_marker(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
         result = command(spark, parse(text))
     except Exception as error:  # noqa: BLE001  the boundary of the process: every error ends as marker and exit code
-        return _failed(error, nonce, hidden)
+        return _report_failure(error, nonce, hidden)
     marker = result_marker(result, nonce)
     if marker is not None:
-        _say(marker)
+        _print_marker(marker)
     _stop(spark)
     return 0
 
 
-def _terminated(signum: int, _frame: object) -> NoReturn:
-    """End the process as after an error: uncommitted files are removed, and a commit stays."""
+def _exit_on_signal(signum: int, _frame: object) -> NoReturn:
+    """End the process as after an error: the job removes its uncommitted files, and a commit stays."""
     raise SystemExit(128 + signum)
 
 
@@ -94,16 +94,18 @@ def _secrets_of(request_json: str) -> list[str]:
     return sorted(set(secret_values(request_json)), key=len, reverse=True)
 
 
-def _failed(error: Exception, nonce: str, hidden: list[str]) -> int:
+def _report_failure(error: Exception, nonce: str, hidden: list[str]) -> int:
     sys.stderr.write(redacted("".join(traceback.format_exception(error)), hidden))
     sys.stderr.flush()
     remedy = error.remedy if isinstance(error, DeltaLiteError) else ""
-    _say(error_marker(type(error).__name__, redacted(str(error), hidden), remedy=redacted(remedy, hidden), nonce=nonce))
+    _print_marker(
+        error_marker(type(error).__name__, redacted(str(error), hidden), remedy=redacted(remedy, hidden), nonce=nonce)
+    )
     return error.exit_code if isinstance(error, DeltaLiteError) else _UNEXPECTED
 
 
-def _say(marker: str) -> None:
-    """Print the marker on a line of its own, even if the last output has no line break."""
+def _print_marker(marker: str) -> None:
+    """Print the marker on a separate line, even if the last output has no line break."""
     print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
 
 
