@@ -73,7 +73,7 @@ def advance(
 
     log_position, announced, table_id = position.log_position, position.announced, position.table_id
     recreated = log_position.recreated
-    counted: list[CommitSummary] = []
+    counting_commits: list[CommitSummary] = []
     last_deleted: int | None = None
     for step in steps:
         log_position = step.position
@@ -81,31 +81,35 @@ def advance(
             case Commit(summary=summary):
                 table_id = summary.table_id or table_id
                 if condition.holds_for(summary):
-                    counted.append(summary)
+                    counting_commits.append(summary)
             case Gap(last=last):
                 last_deleted = last
             case Recreated():
-                announced, table_id, recreated, counted, last_deleted = -1, None, True, [], None
-    if not counted and last_deleted is None:
-        after = WatchPosition(
+                announced, table_id, recreated, counting_commits, last_deleted = -1, None, True, [], None
+    if not counting_commits and last_deleted is None:
+        next_position = WatchPosition(
             log_position=replace(log_position, recreated=recreated), announced=announced, table_id=table_id
         )
-        return after, None
-    version = max(last_deleted if last_deleted is not None else -1, counted[-1].version if counted else -1)
+        return next_position, None
+    version = max(
+        last_deleted if last_deleted is not None else -1, counting_commits[-1].version if counting_commits else -1
+    )
     event = {
         "table": table,
         "table_id": table_id,
         "from_version": announced + 1,
         "version": version,
-        "operations": sorted({commit.operation for commit in counted if commit.operation is not None}),
-        "data_changed": last_deleted is not None or any(commit.data_changed for commit in counted),
-        "commit_timestamp": counted[-1].timestamp_ms if counted else None,
+        "operations": sorted({commit.operation for commit in counting_commits if commit.operation is not None}),
+        "data_changed": last_deleted is not None or any(commit.data_changed for commit in counting_commits),
+        "commit_timestamp": counting_commits[-1].timestamp_ms if counting_commits else None,
         "reset": recreated,
         "gap": last_deleted is not None,
-        "partitions": None if last_deleted is not None else _changed_partitions(counted),
+        "partitions": None if last_deleted is not None else _changed_partitions(counting_commits),
     }
-    after = WatchPosition(log_position=replace(log_position, recreated=False), announced=version, table_id=table_id)
-    return after, event
+    next_position = WatchPosition(
+        log_position=replace(log_position, recreated=False), announced=version, table_id=table_id
+    )
+    return next_position, event
 
 
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:

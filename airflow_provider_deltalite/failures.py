@@ -73,7 +73,7 @@ def raise_for_airflow(
 
         text = "".join(traceback.format_exception(error))
         hide(text)  # Airflow logs the exception with its causes, which quote the clients of the storage
-        log_folded(log, "Traceback", redacted(text))
+        log_as_group(log, "Traceback", redacted(text))
         exception = failure(type(error), error.problem, error.remedy, table=find_table(error))
         raise exception from error.with_traceback(None)
 
@@ -81,7 +81,7 @@ def raise_for_airflow(
 def failure(
     cls: type[DeltaLiteError], problem: str, remedy: str = "", *, table: FailedTable | None = None
 ) -> AirflowException:
-    """The exception for an error of class `cls`, raised in this process or in the job."""
+    """Return the exception for an error of class `cls`, raised in this process or in the job."""
     text = failure_text(cls.__name__, problem, remedy, table=table, section=cls.__name__)
     if not cls.retryable:
         return AirflowFailException(text)
@@ -91,12 +91,12 @@ def failure(
 
 
 def job_failure(text: str, *, table: FailedTable | None = None) -> DeltaJobError:
-    """The exception for a job that ended without a `deltalite` error."""
+    """Return the exception for a job that ended without a `deltalite` error."""
     return DeltaJobError(failure_text("", text, "", table=table, section=_OTHER_FAILURES))
 
 
 def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | None, section: str) -> str:
-    """The last lines of a failed task's log: error class, cause, table, version, remedy, documentation.
+    """Return the last lines of a failed task's log: error class, cause, table, version, remedy, documentation.
 
     The text is redacted here, because Airflow passes it to callbacks without masking it.
     """
@@ -113,7 +113,7 @@ def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | N
     return "\n".join("\n    ".join(map(escape_line, line.splitlines())) for line in lines)
 
 
-def log_folded(log: Any, title: str, text: str, *, level: int = logging.ERROR) -> None:
+def log_as_group(log: Any, title: str, text: str, *, level: int = logging.ERROR) -> None:
     """Log a text of several lines as one group, which Airflow shows folded."""
     from airflow_provider_deltalite.output import escape_line
 
@@ -124,6 +124,6 @@ def log_folded(log: Any, title: str, text: str, *, level: int = logging.ERROR) -
 
 
 def error_class_named(name: str) -> type[DeltaLiteError] | None:
-    """The error class with this name. None if this release has no such class: the job may run another release."""
+    """Return the error class with this name; None if this release lacks it, because the job may run another release."""
     member = getattr(errors, name, None)
     return member if isinstance(member, type) and issubclass(member, DeltaLiteError) else None

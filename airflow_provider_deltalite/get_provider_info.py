@@ -1,15 +1,15 @@
-"""What Airflow is told about this provider: one literal dictionary.
+"""The description of this provider for Airflow, as one literal dictionary.
 
-Airflow calls this function in every one of its processes, so the module imports nothing, least of all Airflow. The keys
-are those of Airflow's `provider_info.schema.json`; `package-name` is the canonical name of the distribution, with
-dashes, because Airflow compares the two.
+Airflow calls this function in each of its processes, so the module does not import Airflow. The keys are those of
+Airflow's `provider_info.schema.json`. `package-name` is the canonical name of the distribution, with dashes, because
+Airflow compares the two.
 """
 
 from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's description, found through the entry point `apache_airflow_provider`."""
+    """Return the provider's description, found through the entry point `apache_airflow_provider`."""
     return {
         "package-name": "airflow-provider-deltalite",
         "name": "Delta Lake (deltalite)",

@@ -34,12 +34,12 @@ _TIMES = {
 
 
 def app_id(namespace: str, *, dag_id: str, task_id: str, map_index: int, run_id: str) -> str:
-    """`<namespace>/<dag_id>/<task_id>/<map_index>/<run_id>`, with `%` and `/` inside a part percent-encoded."""
+    """Return `<namespace>/<dag_id>/<task_id>/<map_index>/<run_id>`, with `%` and `/` inside a part percent-encoded."""
     return "/".join(_escaped(part) for part in (namespace, dag_id, task_id, str(map_index), run_id))
 
 
 def keyed_app_id(namespace: str, *, dag_id: str, idempotency_key: str) -> str:
-    """`<namespace>/<dag_id>/<idempotency_key>`, escaped as in `app_id`.
+    """Return `<namespace>/<dag_id>/<idempotency_key>`, escaped as in `app_id`.
 
     It has fewer parts than an `app_id`, so the two never collide.
 
@@ -68,10 +68,10 @@ class TaskAttempt:
 
 
 def generation(stored: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[int, dict[str, Any]]:
-    """The generation of a task attempt, and the state to store for the next attempt.
+    """Return the generation of a task attempt, and the state to store for the next attempt.
 
     Airflow stores `max_tries` when it makes a task instance. A clear sets it to the number of attempts made plus the
-    current `retries`. A retry does not change it, nor does an edit of `retries` in the DAG.
+    current `retries`. A retry and an edit of `retries` in the DAG do not change it.
 
     1. There is a stored state, and `max_tries` has changed: the task was cleared. The generation rises by one.
     2. `max_tries` has not changed, but a clear would give the same number, because the author lowered `retries` by the
@@ -115,7 +115,7 @@ def run_identity(
     idempotency_key: str | None = None,
     digests: RequestDigests,
 ) -> RunIdentity:
-    """The run identity under which this task attempt commits.
+    """Return the run identity under which this task attempt commits.
 
     Raises:
         InvalidRequestError: the idempotency key is empty.
@@ -163,7 +163,7 @@ def app_id_of(
     map_index: int = _NOT_MAPPED,
     idempotency_key: str | None = None,
 ) -> str:
-    """The app id under which a task of this Airflow commits, for the ``app_id`` of a sensor.
+    """Return the app id under which a task of this Airflow commits, for the ``app_id`` of a sensor.
 
     Give ``task_id`` and ``run_id`` (and ``map_index``), or ``idempotency_key`` alone. In templates the function is
     ``macros.deltalite.app_id_of``:

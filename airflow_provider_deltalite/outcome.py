@@ -1,8 +1,8 @@
 """Decides the outcome of a submission: one function for each way in which spark-submit can end.
 
 The decision uses three sources: the marker lines of the job, the exit code of spark-submit, and the table's log. The
-table's log is read last and decides. If it holds a commit of this DAG run, the task succeeds, however the process
-ended. The functions here read nothing themselves: the caller passes a function that reads the log.
+table's log is read last and decides: if it has a commit of this DAG run, the task succeeds, even if the process
+failed. The functions here read nothing themselves; the caller passes a function that reads the log.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class JobReport(Protocol):
         """The error that the job reported."""
 
     def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
-        """The exit code of the job's driver, also read from the text of `raised`. None if it is unknown."""
+        """Return the exit code of the job's driver, also read from the text of `raised`; None if it is unknown."""
 
 
 def after_success(job: JobReport, find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
-    """The result of a job that succeeded. None if neither the job nor the log has one.
+    """Return the result of a job that succeeded; None if neither the job nor the log has one.
 
     1. The job reported a result: that result.
     2. The marker line was lost, or was printed on another machine: the result that the log shows.
@@ -53,7 +53,7 @@ def after_success(job: JobReport, find_result: Callable[[], OperationResult | No
     if job.result is not None:
         return job.result
     logged_result = find_result()
-    return None if logged_result is None else _made_by_this_try(logged_result)
+    return None if logged_result is None else _not_skipped(logged_result)
 
 
 def after_failure(
@@ -62,7 +62,7 @@ def after_failure(
     find_result: Callable[[], OperationResult | None],
     find_table: Callable[[], FailedTable | None] = lambda: None,
 ) -> OperationResult:
-    """The result of a submission that failed after its commit. Any other failure is raised.
+    """Return the result of a submission that failed after its commit, or raise any other failure.
 
     1. The exit code is one of `deltalite`, so the job knows that it did not commit: raise that error.
     2. The exit code is another one, or stands for an unknown commit, and the log has our commit: the task succeeds.
@@ -87,7 +87,7 @@ def after_failure(
             logged_result.version,
             logged_result.table,
         )
-        return job.result or _made_by_this_try(logged_result)
+        return job.result or _not_skipped(logged_result)
     if cls is None and job.error is not None:
         cls = error_class_named(job.error.kind)
     if cls is not None:
@@ -96,7 +96,7 @@ def after_failure(
 
 
 def _find_if_readable(find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
-    """The result in the log. None if the log is unreadable: then the job's own failure is the one to report."""
+    """Return the result in the log; None if the log is unreadable, because then the job's failure is reported."""
     try:
         return find_result()
     except DeltaLiteError as error:
@@ -106,7 +106,7 @@ def _find_if_readable(find_result: Callable[[], OperationResult | None]) -> Oper
         return None
 
 
-def _made_by_this_try(result: OperationResult) -> OperationResult:
+def _not_skipped(result: OperationResult) -> OperationResult:
     """Mark the result as not skipped: before this task attempt submitted its job, the DAG run had no commit."""
     return replace(result, committed=result.app_id is not None, skipped=False)
 
@@ -119,7 +119,7 @@ def _problem_and_remedy(job: JobReport, code: int | None) -> tuple[str, str]:
 
 
 def _other_failure_text(job: JobReport, raised: Exception, code: int | None) -> str:
-    """The text for an error that is not of `deltalite`: the job's own error, or else the end of its output."""
+    """Return the text for an error that is not of `deltalite`: the job's error, or else the end of its output."""
     if job.error is not None:
         return f"{job.error.kind}: {job.error.message}"
     return f"{_SIGNALS.get(code, '')}{raised}"

@@ -146,7 +146,7 @@ class JobOutput:
         """
         match parse_marker(line, self._nonce):
             case JobError() as error:
-                self.error = replace(error, message=self._masked(error.message), remedy=self._masked(error.remedy))
+                self.error = replace(error, message=self._mask(error.message), remedy=self._mask(error.remedy))
                 self._in_traceback = False
                 return []
             case OperationResult() as result:
@@ -156,7 +156,7 @@ class JobOutput:
                 if self._on_start is not None:
                     self._on_start(started)
                 return []
-        line = escape_line(self._masked(line))
+        line = escape_line(self._mask(line))
         if _SPARK_LINE.match(line):
             return [line]
         if line == _TRACEBACK:
@@ -169,14 +169,14 @@ class JobOutput:
         self._traceback.append(line)
         return self._take_traceback() if len(self._traceback) > _TRACEBACK_LINES else []
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         for secret in self._hidden:
             text = text.replace(secret, "***")
         return text
 
     def _is_chained(self) -> bool:
-        kept_lines = [line for line in self._traceback if line.strip()]
-        return bool(kept_lines) and kept_lines[-1].startswith(_CHAINED)
+        lines = [line for line in self._traceback if line.strip()]
+        return bool(lines) and lines[-1].startswith(_CHAINED)
 
     def _take_traceback(self) -> list[str]:
         """Return the lines of a traceback that did not end the job, and forget them."""
@@ -214,19 +214,19 @@ def bounded_lines(lines: Iterator[Any]) -> Iterator[Any]:
 
 
 def escape_line(line: str) -> str:
-    """The line with control characters as escapes, and with commands that begin or end a group made ineffective."""
+    """Escape control characters, and make commands that begin or end a group ineffective."""
     line = _CONTROL_CHARACTERS.sub(lambda match: ascii(match[0])[1:-1], line)
     return _GROUP_COMMAND.sub(": :", line)
 
 
 def level_of(line: str) -> int:
-    """The log level that a line of output names. INFO if it names none."""
+    """Return the log level that a line of output names; INFO if it names none."""
     match = _SPARK_LINE.match(line) or _OUR_LINE.match(line)
     return _LEVELS[match[1]] if match else logging.INFO
 
 
 def spark_threshold(name: str) -> int:
-    """The lowest level at which Spark's lines are logged, as a number of Python's `logging`.
+    """Return the lowest level at which Spark's lines are logged, as a number of Python's `logging`.
 
     Args:
         name: The name of a level, as `spark.log.level` takes it.

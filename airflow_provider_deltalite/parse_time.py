@@ -59,7 +59,7 @@ class CheckedWhenParsed(BaseOperatorMeta):
 
 
 def with_task_name(error: InvalidRequestError, task: Any) -> InvalidRequestError:
-    """The error with a text that begins with the task and its DAG."""
+    """Return the error with a text that begins with the task and its DAG."""
     dag = task.get_dag()
     task_text = f"Task '{task.task_id}'" + (f" of DAG '{dag.dag_id}'" if dag else "")
     return type(error)(f"{task_text}: {error.problem}", remedy=error.remedy)
@@ -87,7 +87,7 @@ class Constants:
 
     @classmethod
     def of(cls, task: Any) -> Constants:
-        """The constants of a task, with its rule for template files and its DAG's template markers."""
+        """Return the constants of a task, with its rule for template files and its DAG's template markers."""
         dag = task.get_dag()
         settings = getattr(dag, "jinja_environment_kwargs", None) or {}
         dag_markers = tuple(settings[name] for name in _DELIMITERS if settings.get(name))
@@ -104,11 +104,11 @@ class Constants:
             case _:
                 return not hasattr(value, "__dataclass_fields__")
 
-    def check(self, values: Mapping[str, object], wanted: type[T], *, never_empty: Collection[str] = ()) -> T | None:
-        """Return a possible `wanted` dataclass for these parameters. None if the check needs unknown values.
+    def check(self, values: Mapping[str, object], cls: type[T], *, never_empty: Collection[str] = ()) -> T | None:
+        """Return a possible instance of `cls` for these parameters; None if the check needs unknown values.
 
         :param values: The parameters by their names.
-        :param wanted: The dataclass.
+        :param cls: The dataclass.
         :param never_empty: Parameters that are rejected at run time if a template renders them as None.
         :raises InvalidRequestError: The constructor rejects the parameters for every sample.
         """
@@ -116,20 +116,20 @@ class Constants:
             text for name, text in values.items() if isinstance(text, str) and not self.waits(text, name)
         )
         try:
-            samples: list[T] = self._records("", values, wanted, never_empty)
+            samples: list[T] = self._records("", values, cls, never_empty)
         except UndecidedError:
             return None
         return samples[0]
 
-    def check_value(self, name: str, value: object, wanted: Any) -> None:
-        """Raise `InvalidRequestError` if the parameter cannot become a value of the annotation `wanted`."""
+    def check_value(self, name: str, value: object, annotation: Any) -> None:
+        """Raise `InvalidRequestError` if the parameter cannot become a value of the annotation."""
         try:
-            self._samples(name, value, wanted)
+            self._samples(name, value, annotation)
         except UndecidedError:
             return
 
-    def _samples(self, name: str, value: object, wanted: Any) -> list[Any]:
-        """Sample values of the annotation that the parameter may have when the task runs.
+    def _samples(self, name: str, value: object, annotation: Any) -> list[Any]:
+        """Return sample values of the annotation that the parameter may have when the task runs.
 
         Raises:
             InvalidRequestError: there are none.
@@ -137,8 +137,8 @@ class Constants:
         """
         if self.waits(value, name):
             more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2], () if "." in name else self.texts)
-            return list(_samples_of_type(value, wanted, more_texts))
-        kind = matching_type(value, wanted)
+            return list(_samples_of_type(value, annotation, more_texts))
+        kind = matching_type(value, annotation)
         value = parsed_json(value, (Mapping, list)) if isinstance(value, str) and _is_container(kind) else value
         match value:
             case Mapping() if get_origin(kind) is Mapping and get_args(kind)[1] is not object:
@@ -153,14 +153,14 @@ class Constants:
                 samples = [self._samples(f"{name}[{at}]", member, member_kind) for at, member in enumerate(value)]
                 return list(self._combinations(samples))
             case _:
-                return [fitted(name, value, wanted)]
+                return [fitted(name, value, annotation)]
 
     def _records(
-        self, name: str, values: Mapping[Any, object], wanted: type, never_empty: Collection[str] = ()
+        self, name: str, values: Mapping[Any, object], cls: type, never_empty: Collection[str] = ()
     ) -> list[Any]:
-        """Sample dataclasses, made from a mapping of their fields. Raises as `_samples`."""
-        reject_wrong_keys(name, values, wanted)
-        hints = get_type_hints(wanted)
+        """Return sample dataclasses, made from a mapping of their fields. Raises as `_samples`."""
+        reject_wrong_keys(name, values, cls)
+        hints = get_type_hints(cls)
         undecided: UndecidedError | None = None
         samples: dict[str, list[Any]] = {}
         for key, value in values.items():
@@ -174,9 +174,9 @@ class Constants:
                 samples[key] = [sample for sample in samples[key] if sample is not None]
         if undecided is not None:
             raise undecided
-        return self._construct(name, samples, wanted, limit=_MAX_SAMPLES if name else 1)
+        return self._construct(name, samples, cls, limit=_MAX_SAMPLES if name else 1)
 
-    def _construct(self, name: str, samples: Mapping[str, list[Any]], wanted: type, *, limit: int) -> list[Any]:
+    def _construct(self, name: str, samples: Mapping[str, list[Any]], cls: type, *, limit: int) -> list[Any]:
         """Return the dataclasses that the constructor accepts, up to `limit`. Raises as `_samples`."""
         accepted: list[Any] = []
         first_error: InvalidRequestError | None = None
@@ -185,7 +185,7 @@ class Constants:
                 self.truncated = True
                 break
             try:
-                accepted.append(wanted(**dict(zip(samples, combination, strict=True))))
+                accepted.append(cls(**dict(zip(samples, combination, strict=True))))
             except InvalidRequestError as error:
                 first_error = first_error or error
         if accepted:
@@ -197,14 +197,14 @@ class Constants:
         raise type(first_error)(f"{name}: {first_error.problem}", remedy=first_error.remedy) from first_error
 
     def _combinations(self, samples: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        """Combinations of the members' samples. The first combination has the first sample of each member."""
+        """Return combinations of the members' samples; the first has the first sample of each member."""
         self.truncated = self.truncated or prod(map(len, samples)) > _MAX_SAMPLES
         return islice(product(*samples), _MAX_SAMPLES)
 
 
-def _samples_of_type(value: object, wanted: Any, more_texts: Sequence[str]) -> Iterator[Any]:
-    """Samples of an annotation for an unknown value. A text is its own first sample."""
-    kinds = get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
+def _samples_of_type(value: object, annotation: Any, more_texts: Sequence[str]) -> Iterator[Any]:
+    """Yield samples of an annotation for an unknown value. A text is its own first sample."""
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     for kind in kinds:
         if kind is str:
             yield from (value if isinstance(value, str) else "a text", *more_texts)

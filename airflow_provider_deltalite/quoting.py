@@ -22,7 +22,7 @@ _MEANINGFUL = frozenset("'\"\\$`{}")
 
 
 def sql_literal(value: object) -> str:  # noqa: C901  one case for each type
-    """The value as a literal of Spark SQL: a text in quotes, a number, a date, NULL, or a list of these.
+    """Write the value as a literal of Spark SQL: a text in quotes, a number, a date, NULL, or a list of these.
 
     Raises:
         InvalidRequestError: the value is undefined, an empty list, or has another type.
@@ -56,7 +56,7 @@ def sql_literal(value: object) -> str:  # noqa: C901  one case for each type
 
 
 def sql_identifier(name: object) -> str:
-    """The name of a column, quoted so that Spark reads it as one name.
+    """Quote the name of a column, so that Spark reads it as one name.
 
     Raises:
         InvalidRequestError: the name is empty, not a text, or contains `$` or control characters.
@@ -69,7 +69,7 @@ def sql_identifier(name: object) -> str:
 
 
 def path_part(name: object) -> str:
-    """The name of a file or folder, checked so that it stays one part of an address.
+    """Check that the name of a file or folder stays one part of an address, and return it.
 
     Raises:
         InvalidRequestError: the name is empty, leads to another folder, is a pattern, or is hidden.
@@ -109,7 +109,7 @@ def add_filters(jinja_env: Any) -> None:
 
 
 def _number_literal(digits: str) -> str:
-    """The number, in parentheses if it is negative: after a minus in the template, its sign would begin a comment."""
+    """Put a negative number in parentheses: after a minus in the template, its sign would begin a comment."""
     return f"({digits})" if digits.startswith("-") else digits
 
 

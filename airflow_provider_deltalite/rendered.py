@@ -30,43 +30,43 @@ _NATIVE_HELP = "If a template renders it, use the filter `tojson` there, or set 
 _OTHER_TASK_HELP = "If another task returns it, check what that task returned."
 
 
-def record(name: str, values: object, wanted: type[T]) -> T:
-    """The dataclass `wanted`, made from a mapping of its fields. An instance of `wanted` is returned unchanged.
+def record(name: str, values: object, cls: type[T]) -> T:
+    """Make the dataclass `cls` from a mapping of its fields; an instance of `cls` is returned unchanged.
 
     Raises:
         InvalidRequestError: `values` is not a mapping, a key is unknown or missing, a value has the wrong type, or the
             dataclass rejects the values.
     """
-    if isinstance(values, wanted):
+    if isinstance(values, cls):
         return values
     values = parsed_json(values, Mapping)
     if not isinstance(values, Mapping):
         raise InvalidRequestError(f"{name} is {values!r}, not a mapping.", remedy=_NATIVE_HELP)
-    reject_wrong_keys(name, values, wanted)
-    hints = get_type_hints(wanted)
+    reject_wrong_keys(name, values, cls)
+    hints = get_type_hints(cls)
     arguments = {key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()}
     try:
-        return wanted(**arguments)
+        return cls(**arguments)
     except InvalidRequestError as error:
         if not name:
             raise
         raise type(error)(f"{name}: {error.problem}", remedy=error.remedy) from error
 
 
-def fitted(name: str, value: object, wanted: Any) -> Any:
-    """The value, converted to the annotation `wanted`: a scalar, an enumeration, a list, a mapping or a dataclass.
+def fitted(name: str, value: object, annotation: Any) -> Any:
+    """Convert a value to the type of an annotation: a scalar, an enumeration, a list, a mapping or a dataclass.
 
     Raises:
         InvalidRequestError: the conversion would lose information.
     """
-    if isinstance(wanted, UnionType) and value is None:
+    if isinstance(annotation, UnionType) and value is None:
         return None
-    wanted = matching_type(value, wanted)
-    match get_origin(wanted) or wanted:
+    annotation = matching_type(value, annotation)
+    match get_origin(annotation) or annotation:
         case kind if kind is Mapping:
-            return _mapping(name, value, get_args(wanted)[1])
+            return _mapping(name, value, get_args(annotation)[1])
         case kind if kind in (tuple, Sequence):
-            return _list(name, value, get_args(wanted)[0])
+            return _list(name, value, get_args(annotation)[0])
         case kind if kind is bool:
             return _truth(name, value)
         case kind if kind is int:
@@ -78,11 +78,11 @@ def fitted(name: str, value: object, wanted: Any) -> Any:
         case kind if issubclass(kind, StrEnum):
             return _choice(name, value, kind)
         case _:
-            return record(name, value, wanted)
+            return record(name, value, annotation)
 
 
 def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:
-    """The value of a JSON text, if that value has the type `kind`. Any other value is returned unchanged."""
+    """Parse a JSON text if its value has the type `kind`; any other value is returned unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -92,46 +92,46 @@ def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:
     return parsed if isinstance(parsed, kind) else value
 
 
-def matching_type(value: object, wanted: Any) -> Any:
-    """The member of a union that a value is converted to: a mapping type for a mapping, another type for the rest."""
-    if not isinstance(wanted, UnionType):
-        return wanted
-    types = [member for member in get_args(wanted) if member is not NoneType]
+def matching_type(value: object, annotation: Any) -> Any:
+    """Return the member of a union that fits a value: a mapping type for a mapping, another type for the rest."""
+    if not isinstance(annotation, UnionType):
+        return annotation
+    types = [member for member in get_args(annotation) if member is not NoneType]
     is_mapping = isinstance(parsed_json(value, Mapping), Mapping)
     return next((member for member in types if (get_origin(member) is Mapping) is is_mapping), types[0])
 
 
-def reject_wrong_keys(name: str, values: Mapping[Any, object], wanted: type) -> None:
+def reject_wrong_keys(name: str, values: Mapping[Any, object], cls: type) -> None:
     """Raise `InvalidRequestError` if a mapping has an unknown key, or lacks a required field of the dataclass."""
-    known = [field.name for field in fields(wanted)]
-    help_text = f"Known keys are {', '.join(known)}."
+    known_keys = [field.name for field in fields(cls)]
+    help_text = f"Known keys are {', '.join(known_keys)}."
     for key in values:
-        if key not in known:
+        if key not in known_keys:
             raise InvalidRequestError(f"{name} has the unknown key '{key}'.", remedy=help_text)
-    for field in fields(wanted):
+    for field in fields(cls):
         if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise InvalidRequestError(f"{name} has no '{field.name}'.", remedy=help_text)
 
 
-def _mapping(name: str, value: object, wanted: Any) -> dict[str, Any]:
+def _mapping(name: str, value: object, annotation: Any) -> dict[str, Any]:
     if value is None:
         return {}
     value = parsed_json(value, Mapping)
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{name} is {value!r}, not a mapping.", remedy=_NATIVE_HELP)
-    if wanted is object:  # the request checks the types itself, and takes no dates
+    if annotation is object:  # the request checks the types itself, and takes no dates
         return {str(key): member.isoformat() if isinstance(member, date) else member for key, member in value.items()}
-    return {str(key): fitted(f"{name}.{key}", member, wanted) for key, member in value.items()}
+    return {str(key): fitted(f"{name}.{key}", member, annotation) for key, member in value.items()}
 
 
-def _list(name: str, value: object, wanted: Any) -> tuple[Any, ...]:
+def _list(name: str, value: object, annotation: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     value = parsed_json(value, list)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
-        example = "['a', 'b']" if wanted is str else "[{...}, {...}]"
+        example = "['a', 'b']" if annotation is str else "[{...}, {...}]"
         raise InvalidRequestError(f"{name} is {value!r}, not a list.", remedy=f"Write {example}. {_NATIVE_HELP}")
-    return tuple(fitted(f"{name}[{index}]", member, wanted) for index, member in enumerate(value))
+    return tuple(fitted(f"{name}[{index}]", member, annotation) for index, member in enumerate(value))
 
 
 def _truth(name: str, value: object) -> bool:
@@ -171,7 +171,7 @@ def _number(name: str, value: object) -> float:
 
 
 def _text(name: str, value: object) -> str:
-    """The text that the author wrote. A value that native rendering has parsed becomes text again."""
+    """Return the text that the author wrote. A value that native rendering has parsed becomes text again."""
     match value:
         case str():
             return value
@@ -191,10 +191,10 @@ def _text(name: str, value: object) -> str:
             raise InvalidRequestError(f"{name} is {value!r}, not a text.", remedy="Give a text.")
 
 
-def _choice(name: str, value: object, wanted: type[E]) -> E:
+def _choice(name: str, value: object, choices: type[E]) -> E:
     try:
-        return wanted(str(value))
+        return choices(str(value))
     except ValueError:
         raise InvalidRequestError(
-            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(repr(str(member)) for member in wanted)}."
+            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(repr(str(member)) for member in choices)}."
         ) from None

@@ -30,7 +30,7 @@ _PARTITION_COLUMN = re.compile(r"(?<=/)[\w.-]+=")  # `/day=` in the path of a pa
 
 
 def request_digests(request: CommitRequest) -> RequestDigests:
-    """The digests of a request."""
+    """Return the digests of a request."""
     decisive = {name: value for name, value in _members(request).items() if name not in request.incidental}
     if "query_params" in decisive:
         query_params = decisive["query_params"].items()
@@ -42,7 +42,7 @@ def request_digests(request: CommitRequest) -> RequestDigests:
 
 
 def _members(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass that differ from their default, as JSON values."""
+    """Return the fields of a dataclass that differ from their default, as JSON values."""
     not_default = (field for field in fields(record) if getattr(record, field.name) != _default(field))
     return {field.name: _json_value(getattr(record, field.name)) for field in not_default}
 
@@ -66,7 +66,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _without_secrets(source: Source) -> dict[str, Any]:
-    """The fields of a source, without secret options and without the secrets in its addresses.
+    """Return the fields of a source, without secret options and without the secrets in its addresses.
 
     The value of a partition column in the path (`/token=a/`) does not count as a secret.
     """

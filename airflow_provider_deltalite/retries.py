@@ -26,7 +26,7 @@ _LATER = timedelta(minutes=2)
 def delta_retry_policy(
     *, conflict_delay: timedelta = _SOON, storage_delay: timedelta = _LATER, job_delay: timedelta | None = None
 ) -> ExceptionRetryPolicy:
-    """A retry policy for operators and sensors of this provider. The task's ``retries`` limits it.
+    """Return a retry policy for operators and sensors of this provider. The task's ``retries`` limits it.
 
     :param conflict_delay: The delay after a conflict with another writer's commit.
     :param storage_delay: The delay after a storage failure.

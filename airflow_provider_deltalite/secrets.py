@@ -44,7 +44,7 @@ class HidesSecrets:
     template_fields: Any
 
     def values_with_secrets(self) -> object:
-        """The values that may contain secrets: the fields that Airflow shows, by name."""
+        """Return the values that may contain secrets: the fields that Airflow shows, by name."""
         return {name: getattr(self, name, None) for name in self.template_fields}
 
     def _do_render_template_fields(
@@ -93,7 +93,7 @@ def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]
                 secrets.setdefault(name, value)  # an option of spark-submit wins over a setting
             else:
                 secrets[name] = value
-                public = [other for other in public if not _sets(other, name)]
+                public = [item for item in public if not _sets(item, name)]
         else:
             public.append(pair)
     return [argument for pair in public for argument in pair], secrets
@@ -123,7 +123,7 @@ def write_java_options(options: str, file: Path) -> str:
 
 
 def properties_text(settings: Mapping[str, str], *, base: str = "") -> str:
-    """The text of a properties file: `base`, then `settings`, which take precedence."""
+    """Return the text of a properties file: `base`, then `settings`, which take precedence."""
     lines = [f"{_escaped(name, is_name=True)}={_escaped(value)}" for name, value in settings.items()]
     return "\n".join([base, *lines, ""]).lstrip("\n")
 
@@ -136,7 +136,7 @@ def write_private(path: str, text: str) -> None:
 
 
 def _escaped(text: str, *, is_name: bool = False) -> str:
-    """The text, escaped for `java.util.Properties`."""
+    """Escape a text for `java.util.Properties`."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     if is_name:
         return re.sub(r"([ :=#!])", r"\\\1", escaped)

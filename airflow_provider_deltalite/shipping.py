@@ -1,7 +1,7 @@
 """Prepares the files that go to Spark with a task: the job's script, the library, the request, and secret settings.
 
 The library is the installed `deltalite` package as a zip file for `--py-files`, so that the driver runs the code of the
-worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. It lies in a folder
+worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. It is in a folder
 of this user below the temporary folder. If that name is taken by something else, or if other users may write to the
 folder, the task uses a new folder and removes it when it ends.
 
@@ -162,7 +162,7 @@ def _is_unlocked(path: Path) -> bool:
 
 
 def installed_library() -> Path:
-    """The folder of the installed `deltalite` package, found without importing its jobs."""
+    """Return the folder of the installed `deltalite` package, found without importing its jobs."""
     spec = find_spec("deltalite")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
@@ -194,7 +194,7 @@ def pack_library(folder: Path) -> Path:
 
 
 def library_sources(package: Path) -> dict[str, bytes]:
-    """The sources of `package`, sorted by their names in the zip file."""
+    """Return the sources of `package`, sorted by their names in the zip file."""
     names = sorted(
         (path.relative_to(package.parent).as_posix(), path)
         for pattern in ("*.py", "py.typed")
@@ -204,7 +204,7 @@ def library_sources(package: Path) -> dict[str, bytes]:
 
 
 def library_zip(sources: dict[str, bytes]) -> bytes:
-    """The sources as a zip file. Equal sources give equal bytes on every machine."""
+    """Return the sources as a zip file. Equal sources give equal bytes on every machine."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in sources.items():

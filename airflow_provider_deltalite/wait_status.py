@@ -1,7 +1,7 @@
 """The status of a wait: a log line at its start and every five minutes, and the end of a timeout's message.
 
 The sensor and its trigger use the same class. The status names the condition, the version after which the wait begins,
-the newest version of the table, and the last poll that storage answered. It also tells if the table does not exist.
+the newest version of the table, and the last poll that storage answered. It also says if the table does not exist.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WaitStatus:
         self._logged: float | None = None
         self._last_poll: datetime | None = None
 
-    def polled(self, hook: DeltaHook, *, answered: bool) -> None:
+    def record_poll(self, hook: DeltaHook, *, answered: bool) -> None:
         """Record a poll without a match, and log the status if it is due. Blocks until storage answers."""
         if answered:
             self._last_poll = datetime.now(UTC)
@@ -46,10 +46,10 @@ class WaitStatus:
 
         wait = self._wait
         begin = "any version" if wait.after_version < 0 else f"version {wait.after_version}"
-        last_poll = "none was answered" if self._last_poll is None else f"{self._last_poll:%Y-%m-%dT%H:%M:%SZ}"
+        last_poll = "none" if self._last_poll is None else f"{self._last_poll:%Y-%m-%dT%H:%M:%SZ}"
         status = (
             f"Waiting for a commit to {wait.table} {wait.condition}, after {begin}. {_newest(hook)} "
-            f"Last poll: {last_poll}."
+            f"Last answered poll: {last_poll}."
         )
         # The triggerer also logs this line, and its secrets masker does not know the task's secrets.
         return redacted(status, secret_values(wait.as_dict()))
@@ -61,5 +61,5 @@ def _newest(hook: DeltaHook) -> str:
     try:
         version = hook.ask(watch.latest_version)
     except DeltaLiteError as error:
-        return f"The newest version is not known: {error.problem.rstrip('.')}."
+        return f"Could not read the newest version: {error.problem.rstrip('.')}."
     return "The table does not exist." if version < 0 else f"The newest version is {version}."

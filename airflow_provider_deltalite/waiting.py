@@ -73,7 +73,7 @@ class WaitParameters:
         return {name: getattr(self, name) for name in names}
 
     def request(self) -> dict[str, Any]:
-        """Return the wait as plain JSON values, which are equal for equal waits whatever the address's spelling.
+        """Return the wait as plain JSON values, which are equal for every spelling of the table's address.
 
         Each value that is kept between attempts is stored with this request.
 
@@ -94,7 +94,7 @@ class VersionWait:
     storage_conn_id: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values that are equal for equal waits, whatever the address's spelling."""
+        """Return plain JSON values, which are equal for every spelling of the table's address."""
         request = wait_request(self.table, self.condition, self.storage_conn_id)
         return {**request, "after_version": self.after_version}
 

@@ -27,18 +27,18 @@ class WatcherHealth:
         self._asset = asset
         self._failures = 0
 
-    def polled(self) -> None:
+    def count_poll(self) -> None:
         """Count a poll that storage answered."""
         self._report("incr", _POLLS)
-        self.recovered()
+        self.reset_failures()
 
-    def recovered(self) -> None:
+    def reset_failures(self) -> None:
         """Reset the number of failures in a row, and log the recovery if there were any."""
         if self._failures:
             _log.info("Watching %s again after %s failures.", self._asset, self._failures)
         self._failures = 0
 
-    def failed(self, action: str, error: Exception) -> int:
+    def count_failure(self, action: str, error: Exception) -> int:
         """Count a failure of `action`, log it if it is due, and return the number of failures in a row."""
         self._report("incr", _FAILURES)
         self._failures += 1
@@ -57,7 +57,7 @@ class WatcherHealth:
             )
         return self._failures
 
-    def behind(self, versions: int) -> None:
+    def report_lag(self, versions: int) -> None:
         """Report how many known versions this watcher has not handled yet."""
         self._report("gauge", _LAG, max(0, versions))
 

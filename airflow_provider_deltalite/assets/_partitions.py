@@ -37,7 +37,7 @@ def name_partitions(event: Any, result: OperationResult) -> None:
     elif result.partitions is None:
         _log.warning(
             "The event for %s names no partition, so it starts no DAG that is scheduled on one: the task touched too "
-            "many partitions to name, or the log no longer tells which. Start that DAG by hand.",
+            "many partitions to name, or the log no longer has their names. Start that DAG manually.",
             result.table,
         )
     else:

@@ -25,5 +25,5 @@ def asset_uri(table: str) -> str:
     if location.is_local:
         return "file://" + quote(location.path)
     scheme, rest = location.path.split(":", 1)
-    ascii_rest = _NOT_ASCII.sub(lambda found: quote(found[0]), rest)
+    ascii_rest = _NOT_ASCII.sub(lambda match: quote(match[0]), rest)
     return f"{SAME_STORAGE.get(scheme, scheme)}:{ascii_rest}"

@@ -47,17 +47,17 @@ def delta_asset(
         ``storage_conn_id``, ...
     """
     uri = asset_uri(table)
-    given: dict[str, Any] = {} if group is None else {"group": group}
+    settings: dict[str, Any] = {} if group is None else {"group": group}
     if watch:
         from airflow.sdk import AssetWatcher
 
-        given["watchers"] = [AssetWatcher(name=uri, trigger=DeltaTableTrigger(table=table, **trigger))]
+        settings["watchers"] = [AssetWatcher(name=uri, trigger=DeltaTableTrigger(table=table, **trigger))]
     elif trigger:
         raise InvalidRequestError(
-            f"{', '.join(sorted(trigger))} are for a watched table, and {table!r} is not watched.",
-            remedy="Say watch=True, or leave them out.",
+            f"delta_asset: {', '.join(sorted(trigger))} apply to a watched table only, but {table!r} is not watched.",
+            remedy="Set watch=True, or leave these parameters out.",
         )
-    return Asset(name=uri, uri=uri, extra=dict(extra or {}), **given)
+    return Asset(name=uri, uri=uri, extra=dict(extra or {}), **settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +95,12 @@ class DeltaEvents(tuple[DeltaEvent, ...]):
     @classmethod
     def of(cls, events: Iterable[DeltaEvent]) -> Self:
         """Keep the events since the table was last dropped and created again; earlier ones belong to the old table."""
-        kept: list[DeltaEvent] = []
+        current_events: list[DeltaEvent] = []
         for event in events:
             if event.reset:
-                kept.clear()
-            kept.append(event)
-        return cls(kept)
+                current_events.clear()
+            current_events.append(event)
+        return cls(current_events)
 
     @property
     def from_version(self) -> int | None:
@@ -145,17 +145,17 @@ def delta_events(context: Context, asset: Asset | AssetAlias | str) -> DeltaEven
     :param asset: The asset from ``delta_asset``, another asset or alias with the events of one table, or the table's
         address.
     """
-    wanted = delta_asset(asset) if isinstance(asset, str) else asset
+    asset_key = delta_asset(asset) if isinstance(asset, str) else asset
     triggering = context.get("triggering_asset_events")
     try:
-        received = list(triggering[wanted]) if triggering else []  # in Airflow 3.1 some assets are not hashable
+        received = list(triggering[asset_key]) if triggering else []  # in Airflow 3.1 some assets are not hashable
     except KeyError:
         received = []
     received.sort(key=lambda event: event.timestamp)
-    return DeltaEvents.of(read for event in received if (read := _read(event.extra or {})) is not None)
+    return DeltaEvents.of(parsed for event in received if (parsed := _parse_event(event.extra or {})) is not None)
 
 
-def _read(extra: Mapping[str, Any]) -> DeltaEvent | None:
+def _parse_event(extra: Mapping[str, Any]) -> DeltaEvent | None:
     """Parse the event of a watcher or a task; return None for another event, or if the task made no commit."""
     match extra:
         case {

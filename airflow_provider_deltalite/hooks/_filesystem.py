@@ -28,8 +28,8 @@ class _CachedFilesystem:
     created_at: float
 
 
-# The keys are process, scheme and connection. A forked child uses neither its parent's file system, whose event loop it
-# lacks, nor a lock that another thread of its parent held.
+# The keys are process, scheme and connection. A forked child lacks the event loop of its parent's file system, and
+# another thread of the parent may have held a lock at the fork. The child therefore uses neither.
 _CACHE: dict[tuple[int, str, str], _CachedFilesystem] = {}
 _LOCKS: dict[tuple[int, str, str], Lock] = {}
 

@@ -121,23 +121,23 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             environ={**os.environ, **{name: str(value) for name, value in (self._env_vars or {}).items()}},
         )
         check_launch(self.launch)
-        self._py_files = _joined(job.library, self._py_files)
+        self._py_files = _join_lists(job.library, self._py_files)
         if self.launch.in_cluster:
-            self._files = _joined(self._files, job.request)
+            self._files = _join_lists(self._files, job.request)
             self._application_args = [os.path.basename(job.request)]
         else:
             self._application_args = [job.request]
 
     def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]  # a class method there
-        """The Spark connection, read once by the constructor.
+        """Return the Spark connection, which is read once by the constructor.
 
         A second look-up could fail. The base class would then submit to YARN, or the log of a running job would end.
         """
-        own_connection = self._airflow_connection
-        return own_connection if conn_id == own_connection.conn_id else super().get_connection(conn_id)
+        connection = self._airflow_connection
+        return connection if conn_id == connection.conn_id else super().get_connection(conn_id)
 
     def _spark_log_level(self) -> str:
-        """The lowest level of Spark's lines in the task's log: from the task's `conf`, or else from the setting."""
+        """Return the lowest level of Spark's lines in the task's log: from the task's `conf`, or else the setting."""
         return str(
             self._conf.get(_LEVEL_SETTING) or airflow_settings.get("deltalite", "spark_log_level", fallback="WARN")
         )
@@ -225,7 +225,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return application_or_pod
 
     def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
-        """The exit code of the job's driver. None if it is unknown.
+        """Return the exit code of the job's driver; None if it is unknown.
 
         In client mode it is the exit code of spark-submit. In cluster mode it is the code that the cluster reports, in
         the text of `raised` or in the output.
@@ -319,7 +319,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return command
 
     def _build_spark_common_args(self) -> list[str]:
-        """The arguments without secrets. Secret settings go into a properties file, after the user's properties."""
+        """Return the arguments without secrets. Secret settings go into a file, after the user's properties."""
         arguments, secrets = without_secrets(super()._build_spark_common_args())
         if not secrets:
             return arguments
@@ -332,7 +332,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             arguments = [*arguments, "--properties-file", self._settings, "--load-spark-defaults"]
         else:
             base = Path(self._properties_file).read_text(encoding="utf-8")
-            arguments = [self._settings if one == self._properties_file else one for one in arguments]
+            arguments = [self._settings if argument == self._properties_file else argument for argument in arguments]
         write_private(self._settings, properties_text(secrets, base=base))
         return arguments
 
@@ -345,7 +345,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
 
 def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]:
-    """The environment variable that gives Spark this worker's Python interpreter. Empty if the user names one.
+    """Return the environment variable that gives Spark this worker's Python; empty if the user names one.
 
     An environment variable has the lowest precedence of all ways to name an interpreter.
 
@@ -364,13 +364,13 @@ def _names_of_this_worker() -> set[str]:
     return {"localhost", socket.gethostname(), socket.getfqdn(), *ip_addresses}
 
 
-def _joined(*lists: str | None) -> str:
-    """Several comma-separated lists as one."""
+def _join_lists(*lists: str | None) -> str:
+    """Join comma-separated lists to one."""
     return ",".join(text for text in lists if text)
 
 
 def _process_tree(pid: int) -> list[psutil.Process]:
-    """A process and all its descendants."""
+    """Return a process and all its descendants."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _STORAGE = frozenset({"file", "s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs"})
 
 
-def asset_dataset(asset: Asset, named: Container[DatasetName]) -> Any:
-    """Return the dataset of an asset; None if `named` has it already, or if no converter knows the URI."""
+def asset_dataset(asset: Asset, known_names: Container[DatasetName]) -> Any:
+    """Return the dataset of an asset; None if `known_names` has it, or if no converter knows the URI."""
     name = asset_name(asset.uri)
     if name is None:
         from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset
 
         return translate_airflow_asset(asset, None)
-    return None if name in named else plain_dataset(Edge(name=name, address=asset.uri))
+    return None if name in known_names else plain_dataset(Edge(name=name, address=asset.uri))
 
 
 def asset_name(uri: str) -> DatasetName | None:

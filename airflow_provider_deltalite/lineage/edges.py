@@ -66,7 +66,7 @@ class Edges:
 
 
 # By kind of request: the metrics with the written rows, bytes and files.
-_COUNTED: Mapping[str, tuple[Sequence[str], str, str]] = {
+_METRICS: Mapping[str, tuple[Sequence[str], str, str]] = {
     "write": (("numOutputRows",), "numOutputBytes", "numFiles"),
     "merge": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
     "update": (("numUpdatedRows", "numCopiedRows"), "numAddedBytes", "numAddedFiles"),
@@ -81,7 +81,7 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
     """Return the inputs and outputs of `request`, with versions and statistics from `result` if there is one."""
     inputs = _sources(request, result)
     table = _table(request, result)
-    if _only_looks(request):
+    if _is_read_only(request):
         return Edges(inputs=(table, *inputs))
     return Edges(inputs=inputs, outputs=(table,))
 
@@ -91,7 +91,7 @@ def table_edge(address: str, *, version: int | None = None) -> Edge:
     return Edge(name=dataset_name(address), address=address, version=version)
 
 
-def _only_looks(request: Request) -> bool:
+def _is_read_only(request: Request) -> bool:
     match request:
         case CheckpointRequest() | GenerateManifestRequest():
             return True
@@ -115,16 +115,16 @@ def _table(request: Request, result: OperationResult | None) -> Edge:
 
 
 def _statistics(kind: str, result: OperationResult) -> Statistics | None:
-    if kind not in _COUNTED or not result.committed:
+    if kind not in _METRICS or not result.committed:
         return None
-    rows, size_bytes, files = _COUNTED[kind]
-    counted = [result.metrics[name] for name in rows if name in result.metrics]
-    found = Statistics(
-        rows=sum(counted) if counted else None,
+    rows, size_bytes, files = _METRICS[kind]
+    row_counts = [result.metrics[name] for name in rows if name in result.metrics]
+    statistics = Statistics(
+        rows=sum(row_counts) if row_counts else None,
         size_bytes=result.metrics.get(size_bytes),
         files=result.metrics.get(files),
     )
-    return None if found == Statistics() else found
+    return None if statistics == Statistics() else statistics
 
 
 def _lifecycle(request: Request, result: OperationResult) -> str | None:
@@ -158,9 +158,9 @@ def _source(source: Source, read_version: int | None) -> Edge | None:
     if not source.path:
         return None
     if source.format.lower() == _DELTA:
-        given = parse_versioned_path(source.path)
-        versions = (read_version, source.version_as_of, given.version, source.changes_to_version)
-        return table_edge(given.path, version=next((v for v in versions if v is not None), None))
+        versioned_path = parse_versioned_path(source.path)
+        versions = (read_version, source.version_as_of, versioned_path.version, source.changes_to_version)
+        return table_edge(versioned_path.path, version=next((v for v in versions if v is not None), None))
     folder = folder_before_pattern(source.path)
     try:
         return Edge(name=dataset_name(folder), address=folder, file_format=source.format.lower())

@@ -64,10 +64,10 @@ def operator_lineage(
     schemas: Mapping[DatasetVersion, Sequence[Column]] | None = None,
 ) -> Any:
     """Return the `OperatorLineage` of a task; `schemas` has the columns of the known table versions."""
-    known = schemas or {}
+    columns_by_version = schemas or {}
     return OperatorLineage(
-        inputs=[_input(edge, known.get((edge.name, edge.version), ())) for edge in edges.inputs],
-        outputs=[_output(edge, known.get((edge.name, edge.version), ())) for edge in edges.outputs],
+        inputs=[_input(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.inputs],
+        outputs=[_output(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.outputs],
         run_facets={} if result is None else {RUN_FACET: _run_facet(result)},
         job_facets=_job_facets(query),
     )
@@ -101,11 +101,11 @@ def _input(edge: Edge, columns: Sequence[Column]) -> InputDataset:
 
 
 def _output(edge: Edge, columns: Sequence[Column]) -> OutputDataset:
-    counted: dict[str, OutputDatasetFacet] = {}
+    output_facets: dict[str, OutputDatasetFacet] = {}
     if edge.statistics is not None:
-        counted["outputStatistics"] = _statistics(edge.statistics)
+        output_facets["outputStatistics"] = _statistics(edge.statistics)
     return OutputDataset(
-        namespace=edge.name.namespace, name=edge.name.name, facets=_facets(edge, columns), outputFacets=counted
+        namespace=edge.name.namespace, name=edge.name.name, facets=_facets(edge, columns), outputFacets=output_facets
     )
 
 

@@ -48,5 +48,5 @@ def dataset_name(address: str) -> DatasetName:
 
 def folder_before_pattern(path: str) -> str:
     """Return the path, or the folder before its first part that is a glob pattern."""
-    found = _PATTERN.search(path)
-    return path if found is None else path[: path.rfind("/", 0, found.start()) + 1]
+    match = _PATTERN.search(path)
+    return path if match is None else path[: path.rfind("/", 0, match.start()) + 1]

@@ -91,7 +91,7 @@ class TaskLinks:
         try:
             self._ti.xcom_push(key=key, value=now)
         except Exception:  # noqa: BLE001  a missing link must not fail the task
-            _log.warning("The link %s could not be stored.", now, exc_info=True)
+            _log.warning("Could not store the link %s.", now, exc_info=True)
 
 
 def application_page(application_id: str, *, history: str | None, resource_manager: str | None) -> str | None:
@@ -112,7 +112,9 @@ def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
         host, _ = parts.hostname, parts.port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and "@" not in parts.netloc and host in {one.lower() for one in hosts}
+    return (
+        parts.scheme in ("http", "https") and "@" not in parts.netloc and host in {allowed.lower() for allowed in hosts}
+    )
 
 
 def host_of(address: str) -> str | None:

@@ -66,7 +66,7 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         self._had_checkpoint = watch.find_checkpoint(store, from_version=self._from_version) is not None
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """The checkpoint of the newest version before the job, or of a later version.
+        """Return the checkpoint of the newest version before the job, or of a later version.
 
         After a failed job, a checkpoint that existed before the job does not count.
         """

@@ -71,11 +71,11 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         self.idempotency_key = idempotency_key
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  subclasses use it
-        """The value of `on_rerun` if the author gives none."""
+        """Return the value of `on_rerun` if the author gives none."""
         return OnRerun.SKIP
 
     def known_parameters(self, constants: Constants) -> dict[str, object]:
-        """The request's fields and `on_rerun`, which the request checks as a part of the run identity."""
+        """Return the request's fields and `on_rerun`, which the request checks as a part of the run identity."""
         parameters = super().known_parameters(constants)
         if self.on_rerun is None or constants.waits(self.on_rerun):
             return parameters
@@ -95,7 +95,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return replace(commit_request, identity=identity)
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
-        """The commit of this DAG run, or None."""
+        """Return the commit of this DAG run, or None."""
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         identity = cast("RunIdentity", cast("CommitRequest", request).identity)

@@ -71,5 +71,5 @@ class DeltaConvertOperator(DeltaCommitOperator):
         self.properties = properties
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
-        """The conversion makes the table."""
+        """Return False, because the conversion makes the table."""
         return False

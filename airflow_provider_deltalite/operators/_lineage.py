@@ -35,14 +35,14 @@ class LineageOfRequest(ABC):
 
     @abstractmethod
     def _request(self) -> Request:
-        """The request of the operator's parameters."""
+        """Return the request of the operator's parameters."""
 
     def get_openlineage_facets_on_start(self) -> Any:
-        """The tables that the task will read and write."""
+        """Return the tables that the task will read and write."""
         return self._lineage(None)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  as OpenLineage calls it
-        """The tables that the task has read and written. Empty if the task did not run, for example a skipped one."""
+        """Return the tables that the task has read and written; nothing if the task was skipped."""
         if self._result is None:
             from airflow.providers.openlineage.extractors import OperatorLineage
 
@@ -50,7 +50,7 @@ class LineageOfRequest(ABC):
         return self._lineage(self._result)
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:  # noqa: ARG002  as above
-        """The tables that the task would have read and written. A failed task has not committed."""
+        """Return the tables that the task would have read and written. A failed task has not committed."""
         return self._lineage(None)
 
     def _lineage(self, result: OperationResult | None) -> Any:
@@ -70,7 +70,7 @@ class LineageOfRequest(ABC):
         return lineage
 
     def _schemas(self, request: Request, result: OperationResult | None) -> dict[DatasetVersion, Sequence[Column]]:
-        """The columns of the table after the task. Empty if this worker cannot read the table's log."""
+        """Return the columns of the table after the task; nothing if this worker cannot read the table's log."""
         if result is None or result.version is None:
             return {}
         from airflow_provider_deltalite.lineage.naming import dataset_name
@@ -85,7 +85,7 @@ class LineageOfRequest(ABC):
 
 
 def _declared_datasets(assets: Iterable[Any], edges: Edges) -> list[Any]:
-    """The assets that the author declares and that the request does not name, as datasets."""
+    """Return the datasets of the assets that the author declares and the request does not name."""
     from airflow_provider_deltalite.lineage.assets import asset_dataset
 
     names = {edge.name for edge in (*edges.inputs, *edges.outputs)}

@@ -64,7 +64,7 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
         self._from_version = watch.latest_version(store)
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """The result of a job that succeeded: manifests of the newest version before the job, or of a later one.
+        """Return the result of a job that succeeded: manifests of the newest version before the job, or of a later one.
 
         Manifests do not name their version, so nothing proves the result of a failed job.
         """

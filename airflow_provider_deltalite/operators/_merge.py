@@ -136,13 +136,13 @@ class DeltaMergeOperator(DeltaRowsOperator):
         self.properties = properties
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields. A single source becomes the view `source`."""
+        """Return the request's fields. A single source becomes the view `source`."""
         return super().request_parameters() | {"sources": views(self.source, self.sources)}
 
     def needs_table(self, request: Request) -> bool:
-        """False with `create_if_missing`: the first merge creates the table."""
+        """Return False with `create_if_missing`, because the first merge creates the table."""
         return not cast("MergeRequest", request).create_if_missing
 
     def addresses(self, request: Request) -> list[str]:
-        """The table, and the Delta tables among the sources."""
+        """Return the addresses of the table and of the Delta tables among the sources."""
         return [request.table, *delta_addresses(cast("MergeRequest", request).sources)]

@@ -92,5 +92,5 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         self.max_commit_bytes = max_commit_bytes
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task optimizes again, because the table may have new files."""
+        """Return `write`: a cleared task optimizes again, because the table may have new files."""
         return OnRerun.WRITE

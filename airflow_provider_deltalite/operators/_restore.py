@@ -74,11 +74,11 @@ class DeltaRestoreOperator(DeltaCommitOperator):
         self.ignore_missing_files = ignore_missing_files
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task restores again, because the table may have changed since."""
+        """Return `write`: a cleared task restores again, because the table may have changed since."""
         return OnRerun.WRITE
 
     def _request(self) -> Request:
-        """The validated request, with a valid timestamp."""
+        """Return the validated request, with a valid timestamp."""
         request = super()._request()
         if isinstance(request, RestoreRequest) and request.timestamp is not None:
             parse_moment_ms(request.timestamp)

@@ -24,7 +24,7 @@ class DeltaRowsOperator(DeltaCommitOperator):
         self.out_of_order = out_of_order
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task writes again, because new rows may satisfy the condition."""
+        """Return `write`: a cleared task writes again, because new rows may satisfy the condition."""
         return OnRerun.WRITE
 
 

@@ -22,7 +22,7 @@ _QUOTED_NAME = re.compile("`([^`]+)`")
 def views(
     source: Mapping[str, Any] | None, sources: Mapping[str, Mapping[str, Any]] | None
 ) -> Mapping[str, Mapping[str, Any]] | None:
-    """The inputs by the names of their views. A single input is called `source`.
+    """Return the inputs by the names of their views. A single input is called `source`.
 
     Raises:
         InvalidRequestError: neither `source` nor `sources` is given, or both are.
@@ -80,5 +80,5 @@ def _has_folder(text: str) -> bool:
 
 
 def delta_addresses(sources: Mapping[str, Source]) -> list[str]:
-    """The addresses of the Delta tables among the sources."""
+    """Return the addresses of the Delta tables among the sources."""
     return [source.path or "" for source in sources.values() if source.format.lower() == "delta"]

@@ -131,7 +131,7 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         self._rendered_empty = tuple(name for name in not_empty_before if getattr(self, name) is None)
 
     def _text_environment(self, jinja_env: Any) -> Any:
-        """The environment that renders the DAG's templates to text."""
+        """Return the environment that renders the DAG's templates to text."""
         dag = self.get_dag()
         if dag is None or not _is_native(jinja_env):
             return jinja_env
@@ -147,7 +147,7 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
 
 
 def _file_text(parameter: str, name: str, jinja_env: Any) -> str:
-    """The content of a template file.
+    """Return the content of a template file.
 
     Raises:
         InvalidRequestError: the file is missing, or reading it failed.

@@ -120,12 +120,12 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.name = name or ""  # the default contains ids that are final only when the task runs
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields, taken from the rendered parameters with the same names."""
+        """Return the request's fields, taken from the rendered parameters with the same names."""
         names = [field.name for field in fields(self.request_class) if field.name != "identity"]
         return {name: getattr(self, name) for name in names}
 
     def addresses(self, request: Request) -> list[str]:
-        """The addresses of all tables that the job will open."""
+        """Return the addresses of all tables that the job will open."""
         return [request.table]
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  subclasses use it
@@ -160,20 +160,20 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     def name_tracked_job(self, generation: int) -> None:
         """Name the keys of the tracked job by generation.
 
-        Airflow keeps the job's id across a clear. With these keys, a retry joins only a job of its own generation.
+        Airflow keeps the job's id across a clear. With these keys, a retry joins only a job of the same generation.
         """
         self.external_id_key = f"spark_job_id_{generation}"
         self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{generation}"
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  subclasses do
-        """The result of this DAG run in the table's log. None if the log has none."""
+        """Return the result of this DAG run in the table's log; None if the log has none."""
         return None
 
     def record_state_before_job(self, store: LogStore, request: Request) -> None:
         """Keep what the log shows before the job, for `find_result_after_job`."""
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """The result that the log shows after a job that failed, or that returned no result."""
+        """Return the result that the log shows after a job that failed, or that returned no result."""
         return self.find_finished_run(store, request)
 
     def log_result(self, result: OperationResult) -> None:
@@ -232,11 +232,11 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             self.name = self.name or self._default_name()
 
     def values_with_secrets(self) -> object:
-        """The values that may contain secrets: the fields that Airflow shows, and all parameters of the hook."""
+        """Return the values that may contain secrets: the fields that Airflow shows, and all parameters of the hook."""
         return {**self._hook_parameters(), **{name: getattr(self, name, None) for name in self.template_fields}}
 
     def _hook_parameters(self) -> dict[str, Any]:
-        """The parameters of Airflow's hook. Each one is an attribute of the operator."""
+        """Return the parameters of Airflow's hook. Each one is an attribute of the operator."""
         names = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
         return {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names}
 
@@ -264,7 +264,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             reject_climbing_addresses(request, waits=constants.waits)
 
     def known_parameters(self, constants: Constants) -> dict[str, object]:  # noqa: ARG002  operators that commit use it
-        """The request's fields, as far as they are known when the DAG is parsed."""
+        """Return the request's fields, as far as they are known when the DAG is parsed."""
         return self.request_parameters()
 
     def _reject_job_parameters(self) -> None:
@@ -275,7 +275,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             )
 
     def _request(self) -> Request:
-        """The validated request of the rendered parameters."""
+        """Return the validated request of the rendered parameters."""
         self._reject_job_parameters()
         self.reject_invalid_sql_values()
         request = record("", self.request_parameters(), self.request_class)
@@ -300,7 +300,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             return None
 
     def _find_earlier_result(self, request: Request) -> OperationResult | None:
-        """The result of an earlier task attempt, from the table's log.
+        """Return the result of an earlier task attempt, from the table's log.
 
         Without `storage_conn_id`, this worker may lack the permission to read the log. Then the result is None.
         """
@@ -322,7 +322,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return result
 
     def _failed_table(self, error: DeltaLiteError | None) -> FailedTable:
-        """The table and its newest version, for the message of a failure. A failed storage is not read again."""
+        """Return the table and its newest version for the message of a failure. A failed storage is not read again."""
         from airflow_provider_deltalite.failures import FailedTable
 
         version = None
@@ -337,7 +337,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return None if self._store is None else self.find_result_after_job(self._store, request, failed=failed)
 
     def _submit(self, request: Request, context: Context) -> OperationResult:
-        from airflow_provider_deltalite.failures import log_folded
+        from airflow_provider_deltalite.failures import log_as_group
         from airflow_provider_deltalite.outcome import after_failure, after_success
         from airflow_provider_deltalite.shipping import ship_job
 
@@ -351,9 +351,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                 if self._hook is None or not self._hook.was_submitted:
                     raise
                 if omitted_lines := self._hook.omitted_lines:
-                    log_folded(self.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
+                    log_as_group(self.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
                 if self._hook.traceback:
-                    log_folded(self.log, "Traceback of the job", self._hook.traceback)
+                    log_as_group(self.log, "Traceback of the job", self._hook.traceback)
                 return after_failure(
                     self._hook,
                     raised,

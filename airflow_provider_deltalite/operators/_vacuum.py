@@ -86,15 +86,15 @@ class DeltaVacuumOperator(DeltaCommitOperator):
         self.mode = mode
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields."""
+        """Return the request's fields."""
         return super().request_parameters() | {"dry_run": self.dry_run_only}
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
-        """A cleared task vacuums again, because more files have passed the retention."""
+        """Return `write`: a cleared task vacuums again, because more files have passed the retention."""
         return OnRerun.WRITE
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
-        """The last commit of an earlier task attempt. A dry run has none."""
+        """Return the last commit of an earlier task attempt. A dry run has none."""
         return None if cast("VacuumRequest", request).dry_run else super().find_finished_run(store, request)
 
     def log_result(self, result: OperationResult) -> None:

@@ -137,17 +137,17 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.out_of_order = out_of_order
 
     def request_parameters(self) -> dict[str, object]:
-        """The request's fields. A single source becomes the view `source`."""
+        """Return the request's fields. A single source becomes the view `source`."""
         return super().request_parameters() | {"sources": views(self.source, self.sources)}
 
     def addresses(self, request: Request) -> list[str]:
-        """The table, and the Delta tables among the sources."""
+        """Return the addresses of the table and of the Delta tables among the sources."""
         return [request.table, *delta_addresses(cast("WriteRequest", request).sources)]
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
-        """False, because the first write creates the table."""
+        """Return False, because the first write creates the table."""
         return False
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:
-        """`write` for an overwrite, which replaces its earlier rows. Other modes would write the rows twice."""
+        """Return `write` for an overwrite, which replaces its earlier rows; other modes would write rows twice."""
         return OnRerun.WRITE if cast("WriteRequest", request).mode is WriteMode.OVERWRITE else OnRerun.SKIP

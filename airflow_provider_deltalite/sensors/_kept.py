@@ -18,7 +18,7 @@ from deltalite.errors import InvalidRequestError
 _log = logging.getLogger(__name__)
 
 
-class KeptPosition:
+class StoredPosition:
     """A log position under one key of the task state store; `state` is None before Airflow 3.3."""
 
     def __init__(self, state: Any, key: str) -> None:

@@ -29,7 +29,7 @@ from airflow_provider_deltalite.parse_time import CheckedWhenParsed, Constants
 from airflow_provider_deltalite.quoting import QuotingTemplates
 from airflow_provider_deltalite.rendered import fitted
 from airflow_provider_deltalite.secrets import HidesSecrets
-from airflow_provider_deltalite.sensors._kept import KeptPosition
+from airflow_provider_deltalite.sensors._kept import StoredPosition
 from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
 from airflow_provider_deltalite.wait_status import WaitStatus
 from airflow_provider_deltalite.waiting import VersionWait, WaitParameters, fitted_after_version, poll_table
@@ -115,7 +115,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         self.made_by = made_by
         self.storage_conn_id = storage_conn_id
         self.deferrable = deferrable
-        self._start_asked = start_from_trigger
+        self._start_requested = start_from_trigger
         if start_from_trigger and _RENDERS_TRIGGERS and self._start_problem() is None:
             # Set on the instance: Airflow takes a mapped sensor's arguments from the class, where they would be wrong.
             self.start_from_trigger = True
@@ -145,14 +145,14 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             raise AirflowSkipException(f"{error} {error.__cause__} {self._status_text(context)}") from error.__cause__
 
     def check_constants(self, constants: Constants) -> None:
-        """Refuse parameters that cannot be right whatever the templates render; Airflow calls this at parse time."""
+        """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
         if not constants.waits(self.table):
             table = fitted("table", self.table, str)
             parse_location(table)
             refuse_climbing(table)
         constants.check(self._parameters().condition_values(), CommitCondition)
         constants.check_value("after_version", self.after_version, int | None)
-        if self._start_asked:
+        if self._start_requested:
             problem = self._start_problem()
             if problem is not None:
                 raise problem
@@ -199,11 +199,11 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             poll = poll_table(wait, position, hook)
         self._last_position = (wait.as_dict(), poll.position)
         if poll.xcom is None:
-            self._status_of(wait).polled(hook, answered=poll.answered)
+            self._status_of(wait).record_poll(hook, answered=poll.answered)
             if self.deferrable:
-                self._hand_over(wait, poll.position)
+                self._defer_to_trigger(wait, poll.position)
             if poll.position != position and self.reschedule:
-                self._kept_progress(context).set(wait.as_dict(), poll.position)
+                self._stored_progress(context).set(wait.as_dict(), poll.position)
         else:
             self._record_result(poll.xcom)
         return PokeReturnValue(is_done=poll.xcom is not None, xcom_value=poll.xcom)
@@ -275,9 +275,9 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             wait, _, hook = self._wait(context)
             return self._status_of(wait).text(hook)
         except Exception as error:  # noqa: BLE001  as the docstring says
-            return f"The status of the wait is not known: {error}"
+            return f"Could not read the status of the wait: {error}"
 
-    def _hand_over(self, wait: VersionWait, position: LogPosition) -> NoReturn:
+    def _defer_to_trigger(self, wait: VersionWait, position: LogPosition) -> NoReturn:
         self.defer(
             trigger=DeltaVersionTrigger(
                 table=wait.table,
@@ -324,10 +324,10 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         after_version = fitted_after_version(self.after_version)
         if after_version is not None:
             return LogPosition(version=after_version)
-        kept_baseline = KeptPosition(context.get("task_state_store"), _BASELINE_KEY)
+        stored_baseline = StoredPosition(context.get("task_state_store"), _BASELINE_KEY)
         request = self._parameters().request()
         try:
-            stored = kept_baseline.get(request)
+            stored = stored_baseline.get(request)
         except InvalidRequestError as error:  # a guess instead could leave commits out
             raise InvalidRequestError(
                 f"The saved starting version of this wait, {_BASELINE_KEY} in the task's state, is unreadable: "
@@ -339,11 +339,11 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         store = hook.get_conn()
-        if not kept_baseline.is_available:
+        if not stored_baseline.is_available:
             started = context["dag_run"].start_date or context["dag_run"].run_after
             return LogPosition(version=watch.version_at(store, int(started.timestamp() * 1000)))
         position = watch.position_at(store, watch.latest_version(store))
-        kept_baseline.set(request, position)
+        stored_baseline.set(request, position)
         return position
 
     def _progress(self, context: Context, wait: VersionWait) -> LogPosition | None:
@@ -352,14 +352,14 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         if self._last_position is not None and self._last_position[0] == request:
             return self._last_position[1]
         try:
-            return self._kept_progress(context).get(request)
+            return self._stored_progress(context).get(request)
         except InvalidRequestError as error:
             self.log.info("Reading the log from version %s again: %s", wait.after_version + 1, error.problem)
             return None
 
     @staticmethod
-    def _kept_progress(context: Context) -> KeptPosition:
-        return KeptPosition(context.get("task_state_store"), _PROGRESS_KEY)
+    def _stored_progress(context: Context) -> StoredPosition:
+        return StoredPosition(context.get("task_state_store"), _PROGRESS_KEY)
 
 
 def _is_json(value: object) -> bool:
@@ -370,6 +370,6 @@ def _is_json(value: object) -> bool:
         case list() | tuple():
             return all(map(_is_json, value))
         case Mapping():
-            return all(isinstance(key, str) and _is_json(one) for key, one in value.items())
+            return all(isinstance(key, str) and _is_json(member) for key, member in value.items())
         case _:
             return False

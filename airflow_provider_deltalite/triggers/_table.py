@@ -103,7 +103,7 @@ class DeltaTableTrigger(BaseEventTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.table = parse_location(table).path
-        self.start = _checked_start(start)
+        self.start = _check_start(start)
         self.condition = CommitCondition(
             data_change_only=data_change_only,
             operations=operations,
@@ -153,7 +153,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         position = await self._restore()
         async for shared in _after_an_empty_batch(shared_stream):
             batch = shared
-            self._health.behind(shared.position.version - position.log_position.version)
+            self._health.report_lag(shared.position.version - position.log_position.version)
             while True:
                 if not _is_at(position.log_position, batch.base):
                     batch = await self._ask(_next_batch, position.log_position)
@@ -171,7 +171,7 @@ class DeltaTableTrigger(BaseEventTrigger):
                 if batch is shared or not batch.more:  # the shared stream itself continues an incomplete shared batch
                     break
                 batch = await self._ask(_next_batch, position.log_position)
-            self._health.behind(0)
+            self._health.report_lag(0)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield the same events from polls that are not shared, for Airflow before 3.3."""
@@ -184,28 +184,28 @@ class DeltaTableTrigger(BaseEventTrigger):
         It is stored at once, because the first event may come late. An unreadable position, such as that of another
         release, is logged and ignored. An error would end the trigger, and Airflow would create it again each second.
         """
-        saved, unreadable = await self._saved(), None
+        saved, unreadable = await self._load_saved(), None
         if saved is not None:
             try:
                 return WatchPosition.from_dict(saved)
             except InvalidRequestError as error:
                 unreadable = error.problem
-        position = await self._first()
+        position = await self._start_position()
         if unreadable is not None:
             self.log.warning(
                 "The saved watch position of %s is unreadable: %s Airflow has stored %s. Watching restarts with "
                 "start=%s at version %s: commits before it that no event has announced will not be announced, and "
                 "later ones may be announced again.",
                 self.table,
-                _shortened(unreadable),
-                _shortened(repr(saved)),
+                _shorten(unreadable),
+                _shorten(repr(saved)),
                 self.start,
                 position.announced + 1,
             )
         await self._save(position)
         return position
 
-    async def _first(self) -> WatchPosition:
+    async def _start_position(self) -> WatchPosition:
         """Return the position of `start`."""
         version = None if self.start == _LATEST else int(self.start) - 1
         position = (await self._ask(_first_batch, version)).position
@@ -221,10 +221,10 @@ class DeltaTableTrigger(BaseEventTrigger):
             try:
                 answer = await in_thread(self._hook.ask, lambda store: question(store, *arguments))
             except Exception as error:  # noqa: BLE001  if the trigger ended, Airflow would create it again each second
-                failures = self._health.failed("read the log", error)
+                failures = self._health.count_failure("read the log", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
-                self._health.polled()
+                self._health.count_poll()
                 return answer
 
     # --- the stored position ---
@@ -235,16 +235,16 @@ class DeltaTableTrigger(BaseEventTrigger):
         request = json.dumps([asset_uri(self.table), self.start, self.condition.as_dict()], sort_keys=True)
         return f"deltalite:position:{hashlib.sha256(request.encode()).hexdigest()[:32]}"
 
-    async def _saved(self) -> object:
+    async def _load_saved(self) -> object:
         """Return the stored value, or None; retry until Airflow answers, because a guess could skip commits."""
         while True:
             try:
                 saved: object = await self._in_state_store("get", self._cursor_key)
             except Exception as error:  # noqa: BLE001  as in `_ask`
-                failures = self._health.failed("get the saved position from Airflow", error)
+                failures = self._health.count_failure("get the saved position from Airflow", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
-                self._health.recovered()
+                self._health.reset_failures()
                 return saved
 
     async def _save(self, position: WatchPosition) -> None:
@@ -252,7 +252,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         try:
             await self._in_state_store("set", self._cursor_key, position.as_dict())
         except Exception as error:  # noqa: BLE001  as in `_ask`
-            self._health.failed("save the position in Airflow", error)
+            self._health.count_failure("save the position in Airflow", error)
 
     async def _in_state_store(self, method: str, *arguments: Any) -> Any:
         """Call a method of the state store of this trigger's asset; return None if there is no store."""
@@ -260,7 +260,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         if stores is None:
             return None
         try:
-            return await _called(stores, method, *arguments)
+            return await _call_store(stores, method, *arguments)
         except ValueError:  # several assets share this trigger; use the one that `delta_asset` created
             from airflow.sdk import Asset
 
@@ -275,24 +275,24 @@ class DeltaTableTrigger(BaseEventTrigger):
                         self.start,
                     )
                 return None
-            return await _called(store, method, *arguments)
+            return await _call_store(store, method, *arguments)
 
 
-async def _called(store: Any, method: str, *arguments: Any) -> Any:
+async def _call_store(store: Any, method: str, *arguments: Any) -> Any:
     """Call the asynchronous method (Airflow 3.3.2 and later), or else the blocking one in a thread."""
     if hasattr(store, f"a{method}"):
         return await getattr(store, f"a{method}")(*arguments)
     return await in_thread(getattr(store, method), *arguments)
 
 
-def _checked_start(start: Literal["latest"] | int) -> Literal["latest"] | int:
+def _check_start(start: Literal["latest"] | int) -> Literal["latest"] | int:
     is_version = isinstance(start, int) and not isinstance(start, bool) and start >= 0
     if not is_version and start != _LATEST:
         raise InvalidRequestError(f"start is {start!r}.", remedy="Give the first version that counts, or 'latest'.")
     return start
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
@@ -309,8 +309,8 @@ async def _after_an_empty_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIte
     The first batch makes the trigger read the log from its own position. The shared stream may be ahead of it, because
     it may have begun before this trigger joined.
     """
-    nowhere = LogPosition(version=-2)
-    yield Batch(base=nowhere, steps=(), position=nowhere)
+    impossible_position = LogPosition(version=-2)
+    yield Batch(base=impossible_position, steps=(), position=impossible_position)
     async for batch in shared_stream:
         yield batch
 
@@ -341,7 +341,10 @@ def _held_bytes(step: Step) -> int:
     summary = getattr(step, "summary", None)
     if summary is None:
         return 300
-    texts = [*summary.app_ids, *(text for one in summary.partitions for pair in one.items() for text in pair if text)]
+    texts = [
+        *summary.app_ids,
+        *(text for values in summary.partitions for pair in values.items() for text in pair if text),
+    ]
     return 300 * (1 + len(summary.partitions) + len(texts)) + sum(map(len, texts))
 
 

@@ -228,7 +228,7 @@ async def _event_of(
         had_connection = True
         if poll.xcom is not None:
             return {"status": "success", "result": poll.xcom}
-        await in_thread(_report, status, hook, poll)
+        await in_thread(_record_poll, status, hook, poll)
         position = poll.position
         failed_polls = 0 if poll.answered else failed_polls + 1
         await asyncio.sleep(pause_seconds(poll_interval, failed_polls))
@@ -238,7 +238,7 @@ def _error_event(error: DeltaLiteError | AirflowNotFoundException) -> dict[str, 
     return {"status": "error", "kind": type(error).__name__, "message": str(error)}
 
 
-def _report(status: WaitStatus, hook: DeltaHook, poll: Poll) -> None:
+def _record_poll(status: WaitStatus, hook: DeltaHook, poll: Poll) -> None:
     """Record a poll without a match. Blocks. Ignores a missing connection, because the next poll logs it."""
     with suppress(AirflowNotFoundException):
-        status.polled(hook, answered=poll.answered)
+        status.record_poll(hook, answered=poll.answered)

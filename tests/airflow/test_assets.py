@@ -59,7 +59,7 @@ def test_a_watched_asset_is_the_same_asset_with_a_trigger():
     (watcher,) = watched.watchers
     assert isinstance(watcher.trigger, DeltaTableTrigger)
     assert watcher.trigger.serialize()[1]["operations"] == ["MERGE"]
-    with pytest.raises(InvalidRequestError, match="operations, poke_interval are for a watched table"):
+    with pytest.raises(InvalidRequestError, match="operations, poke_interval apply to a watched table only"):
         delta_asset("/lake/orders", poke_interval=3, operations=[])
 
 

@@ -133,7 +133,7 @@ def test_the_first_poll_logs_what_the_sensor_waits_for(table, context, caplog, d
     waits = sensor(table, after_version=0, operations=["MERGE"], partition={"day": "1"}, deferrable=deferrable)
     deferred(waits, context) if deferrable else waits.poke(context)
     assert f"commit to {table} of operation MERGE, in partition day=1, after version 0." in caplog.text
-    assert "The newest version is 1. Last poll: 20" in caplog.text
+    assert "The newest version is 1. Last answered poll: 20" in caplog.text
 
 
 @pytest.mark.parametrize("soft_fail", [False, True])

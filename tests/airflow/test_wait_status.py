@@ -22,7 +22,7 @@ def test_it_is_logged_at_the_start_and_every_five_minutes(table, caplog):
     for poll in range(6):
         if poll == 3:
             table.create()
-        status.polled(DeltaHook(str(table)), answered=True)
+        status.record_poll(DeltaHook(str(table)), answered=True)
     assert caplog.text.count("Waiting for a commit") == 3
     assert caplog.text.count("The table does not exist.") == 1
     assert caplog.text.count("The newest version is 0.") == 2
@@ -35,8 +35,8 @@ def test_storage_that_never_answered_is_named(table, monkeypatch):
     hook = DeltaHook(str(table))
     monkeypatch.setattr(hook, "ask", silent)
     status = WaitStatus(wait(table))
-    status.polled(hook, answered=False)
-    assert "The newest version is not known: timed out. Last poll: none was answered." in status.text(hook)
+    status.record_poll(hook, answered=False)
+    assert "Could not read the newest version: timed out. Last answered poll: none." in status.text(hook)
 
 
 def test_a_secret_in_a_condition_is_not_shown(table):

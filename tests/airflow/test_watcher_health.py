@@ -51,7 +51,7 @@ async def test_polls_failures_and_lag_are_metrics_of_the_asset(table, metrics, m
 def test_an_error_that_repeats_is_logged_at_growing_intervals_with_the_name_of_the_asset(metrics, caplog):
     caplog.set_level("INFO")
     health = WatcherHealth("s3://lake/orders")
-    assert [health.failed("read the log", ValueError("no")) for _ in range(9)] == list(range(1, 10))
+    assert [health.count_failure("read the log", ValueError("no")) for _ in range(9)] == list(range(1, 10))
     assert [(record.levelname, record.args[2]) for record in caplog.records] == [
         ("WARNING", "1 failure"),
         ("ERROR", "2 failures"),
@@ -59,16 +59,16 @@ def test_an_error_that_repeats_is_logged_at_growing_intervals_with_the_name_of_t
         ("ERROR", "8 failures"),
     ]
     assert caplog.text.count("Could not read the log for the watcher of s3://lake/orders") == 4
-    health.recovered()
+    health.reset_failures()
     assert "Watching s3://lake/orders again after 9 failures." in caplog.text
-    health.failed("read the log", ValueError("no"))
+    health.count_failure("read the log", ValueError("no"))
     assert "1 failure in a row" in caplog.messages[-1]
     assert len(metrics) == 10
 
 
 def test_metrics_that_fail_do_not_end_a_watcher(monkeypatch):
     monkeypatch.setattr(watcher_health, "_metrics", lambda _: asyncio.wrong)
-    WatcherHealth("a").polled()
+    WatcherHealth("a").count_poll()
 
 
 def test_the_metrics_are_those_that_the_triggerer_sets_up():
@@ -77,5 +77,5 @@ def test_the_metrics_are_those_that_the_triggerer_sets_up():
 
 
 def test_an_error_is_logged_without_the_secrets_that_it_quotes(caplog, metrics):
-    WatcherHealth("orders").failed("read the log", RuntimeError("https://lake/x?sv=1&sig=planted-1"))
+    WatcherHealth("orders").count_failure("read the log", RuntimeError("https://lake/x?sv=1&sig=planted-1"))
     assert "sig=***" in caplog.text and "planted" not in caplog.text
