@@ -1,11 +1,17 @@
-"""The checkpoint job on a table with a million files, in 2 GB of driver memory, beside delta-rs.
+"""The checkpoint job on a table with a million files and 2 GB of memory, compared with delta-rs.
 
-Each side runs as a process of its own on a copy of one log, ours by spark-submit with a driver of 1 GiB, as a task
-does: 1 commits of 10,000 files each and no checkpoint; 2 a checkpoint and ten commits behind it, as most tables have;
-3 ten thousand old commits of 100 files each, which log cleanup takes away once the checkpoint is there; 4 and 5 are as
-1 and 2 with the statistics of 31 columns, two kilobytes a file. Memory is the peak of the job's Java process and that
-of its Python process, added up, though they need not fall together. Our time includes the start of a JVM. The logs are
-synthetic, made once and kept in `.benchmarks/` (5 GB). A number on the command line is the number of files.
+Each side runs as a separate process on a copy of the same log. This library runs through spark-submit with a driver of
+1 GiB, as in a task. The logs:
+
+1. Commits of 10,000 files each, without a checkpoint.
+2. A checkpoint and ten commits after it, as in most tables.
+3. Ten thousand old commits of 100 files each, which log cleanup deletes after the checkpoint.
+4. As 1, with the statistics of 31 columns, two kilobytes per file.
+5. As 2, with the statistics of 31 columns.
+
+Memory is the sum of the peaks of the Java and the Python process, which may be at different times. The time of this
+library includes the start of a JVM. The logs are synthetic and stay in `.benchmarks/` (5 GB). A number on the command
+line is the number of files.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_log import beginning
+from bench_log import first_actions
 from bench_snapshot import add_of
 from measuring import Pair, print_table
 
@@ -33,7 +39,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
 
 FILES = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1_000_000
-MOST_MIB = 2_000_000_000 / 1024**2
+MAX_MIB = 2_000_000_000 / 1024**2
 FOLDER = Path(".benchmarks").resolve()
 JOB = Path(next(iter(jobs.__path__))) / "checkpoint.py"
 LONG_AGO_S = time.time() - 60 * 24 * 3600
@@ -49,9 +55,9 @@ if sys.argv[2] == "clean":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A log to be measured: its name, how many commits of how many files, and which of them a checkpoint stands for."""
+    """A log to measure: its name, its commits and files, and the version of its checkpoint (None without one)."""
 
-    what: str
+    label: str
     commits: int
     files_per_commit: int
     checkpoint_at: int | None = None
@@ -60,17 +66,17 @@ class Log:
 
     @property
     def table(self) -> Path:
-        """Where it is kept."""
+        """The folder of the table."""
         return FOLDER / f"checkpoint-{FILES}-{self.commits}-{self.checkpoint_at}{'-wide' if self.is_wide else ''}"
 
 
 LOGS = (
-    Log(what="commits alone", commits=FILES // 10_000, files_per_commit=10_000),
-    Log(what="a checkpoint and ten commits", commits=11, files_per_commit=FILES // 1000, checkpoint_at=0),
-    Log(what="old commits, and cleanup", commits=FILES // 100, files_per_commit=100, is_old=True),
-    Log(what="commits alone, 31 columns", commits=FILES // 10_000, files_per_commit=10_000, is_wide=True),
+    Log(label="commits alone", commits=FILES // 10_000, files_per_commit=10_000),
+    Log(label="a checkpoint and ten commits", commits=11, files_per_commit=FILES // 1000, checkpoint_at=0),
+    Log(label="old commits, and cleanup", commits=FILES // 100, files_per_commit=100, is_old=True),
+    Log(label="commits alone, 31 columns", commits=FILES // 10_000, files_per_commit=10_000, is_wide=True),
     Log(
-        what="a checkpoint and ten commits, 31 columns",
+        label="a checkpoint and ten commits, 31 columns",
         commits=11,
         files_per_commit=FILES // 1000,
         checkpoint_at=0,
@@ -80,7 +86,7 @@ LOGS = (
 
 
 def make(log: Log) -> None:
-    """Write the log where it is missing."""
+    """Write the log unless it exists."""
     folder = log.table / "_delta_log"
     last = folder / f"{log.commits - 1:020d}.json"
     if last.exists():
@@ -99,29 +105,29 @@ def make(log: Log) -> None:
 
 
 def head(log: Log, version: int) -> Iterator[dict[str, object]]:
-    """What stands before the files of a commit."""
+    """Yield the actions before the files of a commit."""
     yield {"commitInfo": {"timestamp": int(LONG_AGO_S * 1000) + version, "operation": "WRITE", "isBlindAppend": True}}
     if version == 0:
-        protocol, metadata = beginning()
+        protocol, metadata = first_actions()
         yield protocol
         yield {"metaData": {**metadata["metaData"], "schemaString": wide_schema()}} if log.is_wide else metadata
 
 
 def adds(log: Log, first: int, count: int) -> Iterator[dict[str, object]]:
-    """So many files."""
+    """Yield the `add` actions of `count` files."""
     for number in range(first, first + count):
         yield {"add": add_of(number) | ({"stats": wide_stats(number)} if log.is_wide else {})}
 
 
 def wide_schema() -> str:
-    """The schema of the wide table: 31 data columns of four types, and the partition column."""
+    """Return the schema of the wide table: 31 data columns of four types, and the partition column."""
     columns = {**{name: kind for name, (kind, _, _) in wide_bounds(0).items()}, "day": "string"}
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns.items()]
     return json.dumps({"type": "struct", "fields": fields})
 
 
 def wide_stats(number: int) -> str:
-    """The statistics of a file of the wide table."""
+    """Return the statistics of a file of the wide table."""
     bounds = wide_bounds(number)
     stats = {
         "numRecords": 1000,
@@ -133,7 +139,7 @@ def wide_stats(number: int) -> str:
 
 
 def wide_bounds(number: int) -> dict[str, tuple[str, object, object]]:
-    """The type and the bounds of each data column of the wide table."""
+    """Return the type and the bounds of each data column of the wide table."""
     minute = f"{number % 28 + 1:02d}T00:{number % 60:02d}:00.000Z"
     kinds: tuple[tuple[str, object, object], ...] = (
         ("long", number * 1000, number * 1000 + 999),
@@ -144,8 +150,8 @@ def wide_bounds(number: int) -> dict[str, tuple[str, object, object]]:
     return {f"column_{at:02d}": kinds[at % len(kinds)] for at in range(31)}
 
 
-def copied(log: Log, side: str) -> Path:
-    """A copy of the log, as old as it says it is."""
+def copy_log(log: Log, side: str) -> Path:
+    """Copy the log; the files of an old log get old modification times."""
     table = FOLDER / f"checkpoint-{side}"
     shutil.rmtree(table, ignore_errors=True)
     shutil.copytree(log.table, table)
@@ -155,25 +161,25 @@ def copied(log: Log, side: str) -> Path:
 
 
 def ours(table: Path, *, cleans: bool) -> tuple[float, dict[str, float]]:
-    """Seconds and peaks of our job, by spark-submit."""
+    """Run this library's job with spark-submit; return its seconds and peaks of memory."""
     with tempfile.TemporaryDirectory() as folder:
         request = Path(folder) / "request.json"
         request.write_text(CheckpointRequest(table=str(table), log_cleanup=cleans).to_json())
         submit = Path(sys.executable).parent / "spark-submit"
         conf = ("spark.driver.memory=1g", "spark.ui.enabled=false", "spark.driver.host=127.0.0.1")
         flags = [part for setting in conf for part in ("--conf", setting)]
-        return watched([str(submit), "--master", "local[2]", *flags, str(JOB), str(request)])
+        return run_watched([str(submit), "--master", "local[2]", *flags, str(JOB), str(request)])
 
 
 def delta_rs(table: Path, *, cleans: bool) -> tuple[float, dict[str, float]]:
-    """The same of delta-rs."""
-    return watched([sys.executable, "-c", DELTA_RS, str(table), "clean" if cleans else ""])
+    """Run delta-rs; return its seconds and peaks of memory."""
+    return run_watched([sys.executable, "-c", DELTA_RS, str(table), "clean" if cleans else ""])
 
 
-def watched(command: list[str]) -> tuple[float, dict[str, float]]:
-    """Run a command: its seconds, and the peak memory in MiB of each program that took part, by name."""
+def run_watched(command: list[str]) -> tuple[float, dict[str, float]]:
+    """Run a command; return its seconds, and the peak memory in MiB of each program in its process tree, by name."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    began = time.perf_counter()
+    started = time.perf_counter()
     peaks: dict[int, tuple[str, float]] = {}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True
@@ -182,7 +188,7 @@ def watched(command: list[str]) -> tuple[float, dict[str, float]]:
         watcher = threading.Thread(target=watch, args=(process.pid, peaks, ended))
         watcher.start()
         output = process.communicate()[0]
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started
         ended.set()
         watcher.join()
     if process.returncode:
@@ -194,9 +200,9 @@ def watched(command: list[str]) -> tuple[float, dict[str, float]]:
 
 
 def watch(root: int, peaks: dict[int, tuple[str, float]], ended: threading.Event) -> None:
-    """Note the high-water mark of a process and all below it, ten times a second."""
+    """Record the peak memory of a process and its descendants, ten times a second."""
     while not ended.wait(0.1):
-        for pid in family(root):
+        for pid in process_tree(root):
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
@@ -206,53 +212,53 @@ def watch(root: int, peaks: dict[int, tuple[str, float]], ended: threading.Event
                 peaks[pid] = (values["Name"].strip(), int(values["VmHWM"].split()[0]) / 1024)
 
 
-def family(root: int) -> list[int]:
-    """A process and all below it."""
-    found = [root]
-    for pid in found:
+def process_tree(root: int) -> list[int]:
+    """Return the ids of a process and its descendants."""
+    pids = [root]
+    for pid in pids:
         try:
             for task in Path(f"/proc/{pid}/task").iterdir():
-                found += map(int, (task / "children").read_text().split())
+                pids += map(int, (task / "children").read_text().split())
         except OSError:
             continue
-    return found
+    return pids
 
 
-def measured(log: Log) -> Pair:
-    """Both sides on a copy each, once; prints the memory."""
+def measure(log: Log) -> Pair:
+    """Run each side once on a separate copy, and print its memory."""
     make(log)
-    pair = Pair(name=f"{FILES:,} files, {log.what}", peer="delta-rs", target=3.0)
+    pair = Pair(name=f"{FILES:,} files, {log.label}", peer="delta-rs", target=3.0)
     sides: tuple[tuple[str, Callable[..., tuple[float, dict[str, float]]], list[float]], ...] = (
         ("ours", ours, pair.ours_s),
         ("delta-rs", delta_rs, pair.peer_s),
     )
     for side, run, times in sides:
-        table = copied(log, side)
+        table = copy_log(log, side)
         seconds, peaks = run(table, cleans=log.is_old)
         times.append(seconds)
         check(table, log, side)
-        whole = sum(peaks.values())
+        total = sum(peaks.values())
         parts = ", ".join(f"{name} {mib:.0f}" for name, mib in sorted(peaks.items()) if mib > 20)
-        over = "  OVER" if side == "ours" and whole > MOST_MIB else ""
-        print(f"{pair.name}, {side}: peak {whole:.0f} MiB ({parts}), {seconds:.1f} s{over}", flush=True)
+        verdict = "  OVER" if side == "ours" and total > MAX_MIB else ""
+        print(f"{pair.name}, {side}: peak {total:.0f} MiB ({parts}), {seconds:.1f} s{verdict}", flush=True)
         shutil.rmtree(table)
     return pair
 
 
 def check(table: Path, log: Log, side: str) -> None:
-    """Stop where the checkpoint is not there, or not the whole table."""
+    """Exit if the checkpoint is missing or incomplete, or if cleanup left old commits."""
     snapshot = Snapshot.load(LocalLogStore(str(table)))
-    found = snapshot.files_with(["path"]).num_rows
-    if found != FILES or snapshot.segment.own_checkpoint is None:
-        raise SystemExit(f"{side}: {found} files, checkpoint {snapshot.segment.own_checkpoint}")
-    left = len(list((table / "_delta_log").glob("*.json")))
-    if log.is_old and left > 1:
-        raise SystemExit(f"{side}: {left} commits are left.")
+    num_files = snapshot.files_with(["path"]).num_rows
+    if num_files != FILES or snapshot.segment.own_checkpoint is None:
+        raise SystemExit(f"{side}: {num_files} files, checkpoint {snapshot.segment.own_checkpoint}")
+    remaining = len(list((table / "_delta_log").glob("*.json")))
+    if log.is_old and remaining > 1:
+        raise SystemExit(f"{side}: {remaining} commits are left.")
 
 
 def main() -> None:
-    """Each log in turn."""
-    print_table([measured(log) for log in LOGS])
+    """Measure each log."""
+    print_table([measure(log) for log in LOGS])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Commits a second where many processes append to one table at once, beside delta-rs.
+"""Commits per second if many processes append to one table at the same time, compared with delta-rs.
 
-Each commit is a small append, data file and all, and each process begins every one of them by looking at the table as
-it is then. The processes are started before the clock is. A commit that fails counts as none, and is told; what is
-compared is the time of all commits at the rate of those that succeeded.
+Each commit is a small append with a data file, and begins with a new snapshot of the table. The processes start before
+the clock does. A failed commit does not count and is reported. The compared time is that of all commits, at the rate of
+the successful ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def ours(table: str) -> bool:
-    """An append by the parts of which the write command is made, with what follows a commit."""
+    """Append with the functions of the write command, and do the upkeep after the commit."""
     store, name = LocalLogStore(table), f"{uuid.uuid4()}.parquet"
     base = Snapshot.load(store)
     pq.write_table(ROWS, f"{table}/{name}", compression="snappy")
@@ -59,15 +59,15 @@ def ours(table: str) -> bool:
         adds=(new,),
     )
     try:
-        done = commit(store, proposal)
+        outcome = commit(store, proposal)
     except DeltaLiteError:
         return False
-    after_commit(store, done.version)
-    return isinstance(done, Committed)
+    after_commit(store, outcome.version)
+    return isinstance(outcome, Committed)
 
 
 def delta_rs(table: str) -> bool:
-    """The same append by delta-rs."""
+    """Append the same rows with delta-rs."""
     try:
         deltalake.write_deltalake(table, ROWS, mode="append")
     except deltalake.exceptions.DeltaError:
@@ -75,56 +75,56 @@ def delta_rs(table: str) -> bool:
     return True
 
 
-def write(append: Callable[[str], bool], table: str, gate: Any, said: Any) -> None:
-    """One process: all its commits, as many as succeeded, and when it began and ended.
+def write(append: Callable[[str], bool], table: str, gate: Any, results: Any) -> None:
+    """Run the commits of one process; report the number of successful ones, and the times of its start and end.
 
-    One to a table of its own comes before, so that what is imported late is not measured.
+    An append to a separate table comes first, so that late imports are not measured.
     """
-    own = f"{table}-{uuid.uuid4()}"
-    deltalake.write_deltalake(own, ROWS)
-    append(own)
-    shutil.rmtree(own)
+    warm_up_table = f"{table}-{uuid.uuid4()}"
+    deltalake.write_deltalake(warm_up_table, ROWS)
+    append(warm_up_table)
+    shutil.rmtree(warm_up_table)
     gate.wait()
-    began = time.monotonic()
+    started = time.monotonic()
     succeeded = sum(append(table) for _ in range(COMMITS))
-    said.put((succeeded, began, time.monotonic()))
+    results.put((succeeded, started, time.monotonic()))
 
 
 def round_of(append: Callable[[str], bool]) -> tuple[float, int]:
-    """Seconds from the first process's begin to the last one's end, and the commits that failed."""
+    """Return the seconds from the first process's start to the last one's end, and the number of failed commits."""
     table = str(FOLDER / "commits" / append.__name__)
     shutil.rmtree(table, ignore_errors=True)
     deltalake.write_deltalake(table, ROWS)
-    gate, said = CONTEXT.Barrier(WRITERS), CONTEXT.Queue()
-    writers = [CONTEXT.Process(target=write, args=(append, table, gate, said)) for _ in range(WRITERS)]
+    gate, results = CONTEXT.Barrier(WRITERS), CONTEXT.Queue()
+    writers = [CONTEXT.Process(target=write, args=(append, table, gate, results)) for _ in range(WRITERS)]
     for writer in writers:
         writer.start()
-    told = [said.get(timeout=10 * MINUTE_S) for _ in writers]
+    reports = [results.get(timeout=10 * MINUTE_S) for _ in writers]
     for writer in writers:
         writer.join()
-    succeeded = sum(count for count, _, _ in told)
+    succeeded = sum(count for count, _, _ in reports)
     if deltalake.DeltaTable(table).version() != succeeded:
-        raise SystemExit(f"{succeeded} commits were told, and the table says otherwise.")
-    return max(end for _, _, end in told) - min(begin for _, begin, _ in told), WRITERS * COMMITS - succeeded
+        raise SystemExit(f"The writers reported {succeeded} commits, but the table has another number.")
+    return max(end for _, _, end in reports) - min(begin for _, begin, _ in reports), WRITERS * COMMITS - succeeded
 
 
 def main() -> None:
-    """Both sides in turns, each going first as often as the other; the first round is not counted."""
+    """Measure both sides in alternating order; the first round is not counted."""
     CONTEXT.set_forkserver_preload(["pandas", "deltalake", "pyarrow.parquet", "deltalite.upkeep.post_commit"])
-    everything = WRITERS * COMMITS
-    pair = Pair(name=f"{everything} commits of {WRITERS} processes", peer="delta-rs", target=1.0)
+    num_commits = WRITERS * COMMITS
+    pair = Pair(name=f"{num_commits} commits of {WRITERS} processes", peer="delta-rs", target=1.0)
     sides = [(ours, pair.ours_s), (delta_rs, pair.peer_s)]
     failures = {ours.__name__: 0, delta_rs.__name__: 0}
     for number in range(ROUNDS + 1):
         for append, seconds in sides if number % 2 else reversed(sides):
-            took, failed = round_of(append)
+            round_seconds, failed = round_of(append)
             failures[append.__name__] += failed
             if number:
-                seconds.append(took * everything / max(everything - failed, 1))
+                seconds.append(round_seconds * num_commits / max(num_commits - failed, 1))
     print_table([pair])
-    rates = {"ours": everything / min(pair.ours_s), "delta-rs": everything / min(pair.peer_s)}
-    print("commits a second, best round: " + ", ".join(f"{who} {rate:.0f}" for who, rate in rates.items()))
-    print("commits that failed: " + ", ".join(f"{who} {count}" for who, count in failures.items()))
+    rates = {"ours": num_commits / min(pair.ours_s), "delta-rs": num_commits / min(pair.peer_s)}
+    print("commits per second, best round: " + ", ".join(f"{side} {rate:.0f}" for side, rate in rates.items()))
+    print("failed commits: " + ", ".join(f"{side} {count}" for side, count in failures.items()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Replay of a log without a checkpoint: from opening the table to the list of its files, beside delta-rs.
+"""Replay of a log without a checkpoint, from opening the table to the list of its files, compared with delta-rs.
 
-Thousands of small commits show what a commit costs; one large commit shows what an action costs, in time and in memory.
-The logs are synthetic, made once and kept in `.benchmarks/`. Memory is what a fresh process needs beyond its imports.
+Thousands of small commits show the cost of a commit. One large commit shows the cost of an action, in time and memory.
+The logs are synthetic and stay in `.benchmarks/`. Memory is the peak of a new process, without its imports.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ print((peak_kib() - before) // 1024)
 """
 
 
-def beginning() -> list[dict[str, object]]:
-    """The protocol and the metadata."""
+def first_actions() -> list[dict[str, object]]:
+    """Return the protocol and the metadata."""
     metadata = {
         "id": "5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d",
         "format": {"provider": "parquet", "options": {}},
@@ -49,18 +49,18 @@ def beginning() -> list[dict[str, object]]:
 
 
 def small_commit(version: int) -> Iterator[dict[str, object]]:
-    """An append of a few files that takes away one of an earlier commit."""
+    """Yield the actions of a commit that adds a few files and removes one of an earlier commit."""
     yield {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE", "isBlindAppend": False}}
-    yield from beginning() if version == 0 else ()
+    yield from first_actions() if version == 0 else ()
     for number in range(FILES_PER_COMMIT):
         yield {"add": add_of(version * FILES_PER_COMMIT + number)}
     if version >= FILES_PER_COMMIT:
-        gone = add_of((version - FILES_PER_COMMIT) * FILES_PER_COMMIT)
-        yield {"remove": {"path": gone["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
+        removed = add_of((version - FILES_PER_COMMIT) * FILES_PER_COMMIT)
+        yield {"remove": {"path": removed["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
 
 
 def many_commits() -> Path:
-    """A table of `COMMITS` commits."""
+    """Make a table with `COMMITS` commits unless it exists."""
     table = FOLDER / f"log-{COMMITS}"
     log = table / "_delta_log"
     if not (log / f"{COMMITS - 1:020d}.json").exists():
@@ -71,13 +71,13 @@ def many_commits() -> Path:
 
 
 def large_commit() -> Path:
-    """A table of one commit of `LARGE_BYTES`."""
+    """Make a table with one commit of `LARGE_BYTES` unless it exists."""
     table = FOLDER / f"log-{LARGE_BYTES}-bytes"
     name = table / "_delta_log" / f"{0:020d}.json"
     if not name.exists():
         name.parent.mkdir(parents=True)
         with name.open("w") as file:
-            file.writelines(json.dumps(action) + "\n" for action in beginning())
+            file.writelines(json.dumps(action) + "\n" for action in first_actions())
             number = 0
             while file.tell() < LARGE_BYTES:
                 file.write(json.dumps({"add": add_of(number)}) + "\n")
@@ -85,8 +85,8 @@ def large_commit() -> Path:
     return table
 
 
-def measured(name: str, table: Path, *, target: float) -> Pair:
-    """Both sides on one table, after a check that they see the same number of files."""
+def measure(name: str, table: Path, *, target: float) -> Pair:
+    """Measure both sides on one table, after a check that they see the same number of files."""
     path = str(table.resolve())
 
     def ours() -> int:
@@ -103,11 +103,11 @@ def measured(name: str, table: Path, *, target: float) -> Pair:
 
 
 def main() -> None:
-    """Make the tables where they are missing, and measure."""
+    """Make the tables unless they exist, and measure."""
     large = large_commit()
     pairs = [
-        measured(f"files of {COMMITS:,} commits", many_commits(), target=1.0),
-        measured(f"files of a commit of {LARGE_BYTES:,} bytes", large, target=2.0),
+        measure(f"files of {COMMITS:,} commits", many_commits(), target=1.0),
+        measure(f"files of a commit of {LARGE_BYTES:,} bytes", large, target=2.0),
     ]
     print_table(pairs)
     done = subprocess.run(

@@ -1,8 +1,8 @@
-"""Compaction of 2,000 small files and a Z-order of 4,000,000 rows, beside delta-rs and beside a plain read and write.
+"""Compaction of 2,000 small files and a Z-order of 4,000,000 rows, compared with delta-rs and a plain read and write.
 
-Each round works on a fresh table made of links to the same files, which is not timed. delta-rs gets the same target
-size. Then a query is asked before and after the Z-order: how many files and row groups statistics leave to read, and
-what Spark takes. `DELTALITE_BENCH_FILES` and `DELTALITE_BENCH_ROWS` make the tables smaller.
+Each round works on a new table of hard links to the same files; making it is not timed. delta-rs gets the same target
+size. Then a query runs before and after the Z-order. The benchmark prints the files and row groups that remain after
+data skipping, and the time in Spark. `DELTALITE_BENCH_FILES` and `DELTALITE_BENCH_ROWS` make the tables smaller.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS = ("customer", "product")
 
 
 def session() -> SparkSession:
-    """A local Spark of two cores."""
+    """Create a local Spark session with two cores."""
     builder: SparkSession.Builder = SparkSession.builder
     return (
         builder.master("local[2]")
@@ -57,7 +57,7 @@ def session() -> SparkSession:
 
 
 def rows(first: int, count: int) -> pa.Table:
-    """Orders by customers and of products drawn at random."""
+    """Return orders with random customers and products."""
     chance = np.random.default_rng(first)
     return pa.table(
         {
@@ -69,86 +69,87 @@ def rows(first: int, count: int) -> pa.Table:
     )
 
 
-def made(name: str, files: int, count: int, parts: int = 1) -> Path:
-    """A table of so many files of `count` rows in all, one commit; in partitions where there are several."""
+def make_table(name: str, files: int, count: int, parts: int = 1) -> Path:
+    """Make a table of `files` files and `count` rows with one commit, in `parts` partitions, unless it exists."""
     table = FOLDER / name
     if table.exists():
         return table
-    each = count // files
+    rows_per_file = count // files
     write_deltalake(table, rows(0, 0).append_column("part", pa.array([], pa.string())), partition_by=["part"])
     log = []
     for number in range(files):
         folder = f"part={number % parts}"
         (table / folder).mkdir(exist_ok=True)
         file = f"{folder}/{number:05}.parquet"
-        pq.write_table(rows(number * each, each), table / file)
+        pq.write_table(rows(number * rows_per_file, rows_per_file), table / file)
         log.append({"add": {"path": file, "partitionValues": {"part": str(number % parts)},
                             "size": (table / file).stat().st_size, "modificationTime": number, "dataChange": True,
-                            "stats": json.dumps({"numRecords": each})}})  # fmt: skip
+                            "stats": json.dumps({"numRecords": rows_per_file})}})  # fmt: skip
     (table / "_delta_log" / f"{1:020}.json").write_text("\n".join(map(json.dumps, log)))
     return table
 
 
-def copies(template: Path) -> dict[str, str]:
-    """A table for each side, made of links."""
-    found = {}
+def copy_for_each_side(template: Path) -> dict[str, str]:
+    """Make a table of hard links for each side, and return the addresses."""
+    tables = {}
     for side in ("ours", "theirs"):
         shutil.rmtree(WORK / side, ignore_errors=True)
         shutil.copytree(template, WORK / side, copy_function=os.link)
-        found[side] = str(WORK / side)
-    return found
+        tables[side] = str(WORK / side)
+    return tables
 
 
 def plain(spark: SparkSession, table: str) -> None:
-    """The same rows read and written by Spark, and nothing else."""
+    """Read and write the same rows with Spark, and nothing else."""
     snapshot = Snapshot.load(LocalLogStore(table))
     scan(spark, snapshot).write.mode("overwrite").parquet(str(WORK / "plain"))
 
 
-def beside(name: str, peer: str, target: float, template: Path, ours: Callable, peers: Callable) -> Pair:
-    """Both in turns, each time on a table that nobody has touched."""
+def compare(name: str, peer: str, target: float, template: Path, ours: Callable, peers: Callable) -> Pair:
+    """Measure both sides, each time on a new copy of the table."""
     pair = Pair(name=name, peer=peer, target=target)
     table: dict[str, str] = {}
     pair.run(
         lambda: ours(table["ours"]),
         lambda: peers(table["theirs"]),
         rounds=ROUNDS,
-        prepare=lambda: table.update(copies(template)),
+        prepare=lambda: table.update(copy_for_each_side(template)),
     )
     return pair
 
 
-def asked(spark: SparkSession, table: str, column: str, value: int) -> tuple[str, float]:
-    """What a query for one value has to read, and the seconds that it takes."""
+def run_query(spark: SparkSession, table: str, column: str, value: int) -> tuple[str, float]:
+    """Return the files and row groups that a query for one value reads, as text, and its seconds."""
     snapshot = Snapshot.load(LocalLogStore(table))
-    left = prune(
+    remaining = prune(
         snapshot.files, Comparison(column=(column,), operator=Operator.EQ, literal=value), snapshot.table_schema
     )
     groups = [0, 0]
-    for path in left["path"].to_pylist():
+    for path in remaining["path"].to_pylist():
         footer = pq.read_metadata(Path(table) / path)
         at = footer.schema.to_arrow_schema().get_field_index(column)
         for number in range(footer.num_row_groups):
             bounds = footer.row_group(number).column(at).statistics
             groups[bounds.min <= value <= bounds.max] += 1
-    took = []
+    query_seconds = []
     for _ in range(3):
         started = time.perf_counter()
         delta.read(spark, table, where=f"{column} = {value}").where(f"{column} = {value}").selectExpr(
             "sum(amount)"
         ).collect()
-        took.append(time.perf_counter() - started)
-    said = f"{left.num_rows} of {snapshot.files.num_rows} files, {groups[1]} of {sum(groups)} row groups of these"
-    return said, statistics.median(took)
+        query_seconds.append(time.perf_counter() - started)
+    files = f"{remaining.num_rows} of {snapshot.files.num_rows} files"
+    amount = f"{files}, {groups[1]} of {sum(groups)} row groups of these"
+    return amount, statistics.median(query_seconds)
 
 
 def main() -> None:
-    """Print the comparisons, then what a query reads."""
+    """Print the comparisons, then the amount that a query reads."""
     WORK.mkdir(parents=True, exist_ok=True)
     spark = session()
-    small = made(f"small-{FILES}", FILES, FILES * 1000)
-    parted = made(f"parted-{FILES}", FILES, FILES * 1000, parts=max(1, FILES // 20))
-    large = made("large", 40, ROWS)
+    small = make_table(f"small-{FILES}", FILES, FILES * 1000)
+    parted = make_table(f"parted-{FILES}", FILES, FILES * 1000, parts=max(1, FILES // 20))
+    large = make_table("large", 40, ROWS)
 
     def pack(table: str) -> None:
         optimize(spark, OptimizeRequest(table=table))
@@ -157,25 +158,25 @@ def main() -> None:
         optimize(spark, OptimizeRequest(table=table, z_order_by=COLUMNS, target_file_size=TARGET))
 
     pairs = [
-        beside(f"pack {FILES} files", "plain read and write", 1.5, small, pack, lambda t: plain(spark, t)),
-        beside(f"pack {FILES} files", "delta-rs", 3.0, small, pack, lambda t: OtherTable(t).optimize.compact()),
-        beside(f"pack {FILES} files of {max(1, FILES // 20)} partitions", "delta-rs", 5.0, parted, pack,
+        compare(f"pack {FILES} files", "plain read and write", 1.5, small, pack, lambda t: plain(spark, t)),
+        compare(f"pack {FILES} files", "delta-rs", 3.0, small, pack, lambda t: OtherTable(t).optimize.compact()),
+        compare(f"pack {FILES} files of {max(1, FILES // 20)} partitions", "delta-rs", 5.0, parted, pack,
                lambda t: OtherTable(t).optimize.compact()),
-        beside(f"pack 40 files of {ROWS} rows", "plain read and write", 1.1, large, pack, lambda t: plain(spark, t)),
-        beside(f"order {ROWS} rows", "delta-rs", 3.0, large, order,
+        compare(f"pack 40 files of {ROWS} rows", "plain read and write", 1.1, large, pack, lambda t: plain(spark, t)),
+        compare(f"order {ROWS} rows", "delta-rs", 3.0, large, order,
                lambda t: OtherTable(t).optimize.z_order(list(COLUMNS), target_size=TARGET)),
     ]  # fmt: skip
     print_table(pairs)
-    copies(large)
-    before = {column: asked(spark, str(WORK / "ours"), column, 4_242) for column in COLUMNS}
+    copy_for_each_side(large)
+    before = {column: run_query(spark, str(WORK / "ours"), column, 4_242) for column in COLUMNS}
     order(str(WORK / "ours"))
     for column in COLUMNS:
-        for when, (said, seconds) in (
+        for when, (amount, seconds) in (
             ("before", before[column]),
-            ("after", asked(spark, str(WORK / "ours"), column, 4_242)),
+            ("after", run_query(spark, str(WORK / "ours"), column, 4_242)),
         ):
-            print(f"{column} = 4242 {when:>6}: reads {said}; {seconds:.2f} s")
-    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB at most in the Python process")
+            print(f"{column} = 4242 {when:>6}: reads {amount}; {seconds:.2f} s")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB peak memory of the Python process")
 
 
 if __name__ == "__main__":

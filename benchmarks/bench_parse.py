@@ -1,8 +1,8 @@
-"""The CPU time of parsing each example DAG, beside the bare import of Airflow that every DAG file needs.
+"""The CPU time to parse each example DAG, compared with the import of Airflow that every DAG file needs.
 
-Each example is parsed five times, in copies of a process that has loaded Airflow, and the least CPU time counts. Both
-sides compile their source anew, so that the bytecode which this machine has kept does not decide. The target is 50 ms
-on a machine that imports Airflow in two seconds.
+The benchmark parses each example five times in forks of a process that has loaded Airflow, and takes the lowest CPU
+time. Both sides compile their source again, so that cached bytecode does not affect the result. The target is 50 ms on
+a machine that imports Airflow in two seconds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from airflow.dag_processing import processor
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import BaseHook, BaseSensorOperator
 from airflow.triggers.base import BaseEventTrigger
-task(lambda: None)  # Airflow looks its decorators up when the first is used
+task(lambda: None)  # Airflow loads its decorators at the first use
 bare = time.process_time() - began
 gc.collect()
-gc.freeze()  # a collection that happens to fall due does not go through what Airflow has loaded
+gc.freeze()  # a later collection must not scan the objects of Airflow
 
-def in_a_process_of_its_own(path):
+def parse_in_fork(path):
     reading, writing = os.pipe()
     if os.fork() == 0:
         began = time.process_time()
@@ -44,7 +44,7 @@ def in_a_process_of_its_own(path):
     return float(seconds)
 
 for path in sys.argv[1:]:
-    print("parsed", path, bare, min(in_a_process_of_its_own(path) for _ in range(5)))
+    print("parsed", path, bare, min(parse_in_fork(path) for _ in range(5)))
 """
 
 

@@ -1,8 +1,8 @@
-"""Reading eight million rows into Arrow, beside delta-rs; and with `--memory`, what a stream of two gigabytes costs.
+"""Reading of eight million rows into Arrow, compared with delta-rs; with `--memory`, the memory of a stream of 2 GB.
 
-The table is made by delta-rs itself, in several files. Its two ways to Arrow are both timed, `to_pyarrow_table` and the
-SQL engine of `QueryBuilder`, and the faster one is the peer. The measure of memory reads in a process of its own a
-table of a few large files, one of which is a single row group, and prints the most memory that process ever held.
+delta-rs writes the table in several files. The benchmark times both of its ways to Arrow: `to_pyarrow_table` and the
+SQL engine of `QueryBuilder`. With `--memory`, a separate process reads a table of a few large files, one of them with a
+single row group, and the benchmark prints the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from measuring import Pair, print_table
 from deltalite import DeltaTable
 
 ROWS = 8_000_000
-ROWS_A_FILE = 1_000_000
+ROWS_PER_FILE = 1_000_000
 ROUNDS = 11
 FOLDER = Path(".benchmarks").resolve()
 TABLE = FOLDER / f"read-{ROWS}"
 LARGE = FOLDER / "read-large"
-MOST_MEGABYTES = 300
+MAX_MEGABYTES = 300
 
 
 def rows_of_file(number: int) -> pa.Table:
-    """Rows as a feed has them: keys, a few strings, amounts and times."""
-    ids = pa.array(range(number * ROWS_A_FILE, (number + 1) * ROWS_A_FILE), pa.int64())
+    """Return the rows of one file: keys, strings, amounts and times, as in a typical feed."""
+    ids = pa.array(range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE), pa.int64())
     within = pc.subtract(ids, pc.multiply(pc.divide(ids, 10_000), 10_000))
     customer = pc.binary_join_element_wise("customer-", within.cast(pa.string()), "")
     score = pc.multiply(ids, 0.25)
@@ -50,21 +50,21 @@ def rows_of_file(number: int) -> pa.Table:
 
 
 def make_table() -> None:
-    """One commit a file, so that the sizes of files are ours."""
+    """Write one commit per file, so that the benchmark determines the sizes of the files."""
     shutil.rmtree(TABLE, ignore_errors=True)
-    for number in range(ROWS // ROWS_A_FILE):
+    for number in range(ROWS // ROWS_PER_FILE):
         deltalake.write_deltalake(str(TABLE), rows_of_file(number), mode="append")
 
 
 def by_query(path: str) -> int:
-    """All rows through the peer's SQL engine."""
+    """Read all rows with the SQL engine of delta-rs, and return their number."""
     builder = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
     return int(pa.table(builder.execute("SELECT * FROM t").read_all()).num_rows)
 
 
 def compare() -> None:
-    """Time whole reads, and reads of two columns, against the faster way of delta-rs."""
-    if not (TABLE / "_delta_log" / f"{ROWS // ROWS_A_FILE - 1:020d}.json").exists():
+    """Time complete reads, and filtered reads of one column, against delta-rs."""
+    if not (TABLE / "_delta_log" / f"{ROWS // ROWS_PER_FILE - 1:020d}.json").exists():
         make_table()
     path = str(TABLE)
 
@@ -99,7 +99,7 @@ def compare() -> None:
 
 
 def large_rows(count: int) -> pa.Table:
-    """Rows that neither compress nor repeat: about 200 bytes each, a tenth of them in a list."""
+    """Return rows without repetition that do not compress: about 200 bytes each, a tenth of them in a list."""
     random = os.urandom(count * 160)
     texts = pa.Array.from_buffers(pa.binary(80), count, [None, pa.py_buffer(random[: count * 80])])
     numbers = pa.Array.from_buffers(pa.int64(), count * 10, [None, pa.py_buffer(random[count * 80 :])])
@@ -116,7 +116,7 @@ def large_rows(count: int) -> pa.Table:
 
 
 def make_large_table() -> None:
-    """Three files of two gigabytes together: one row group of the half, and two files of ordinary row groups."""
+    """Write three files of two gigabytes together: one with a single row group of 1 GB, two with normal row groups."""
     shutil.rmtree(LARGE, ignore_errors=True)
     log = LARGE / "_delta_log"
     log.mkdir(parents=True)
@@ -146,30 +146,30 @@ def make_large_table() -> None:
 READ_IN_A_PROCESS = """
 import sys
 from deltalite import DeltaTable
-def most_kb():  # not getrusage, whose maximum is inherited from the process before exec
+def peak_kb():  # not getrusage, whose maximum is inherited from the process before exec
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-before = most_kb()
+before = peak_kb()
 rows = size = 0
 for batch in DeltaTable(sys.argv[1]).to_batches():
     rows, size = rows + batch.num_rows, size + batch.nbytes
-print(rows, size, before, most_kb())
+print(rows, size, before, peak_kb())
 """
 
 
 def measure_memory() -> None:
-    """Read the large table as a stream, in a process of its own; the table is deleted afterwards."""
+    """Read the large table as a stream in a separate process, and delete the table unless `--keep` is given."""
     make_large_table()
     stored = sum(path.stat().st_size for path in LARGE.glob("*.parquet"))
     groups = [pq.ParquetFile(path).metadata.num_row_groups for path in sorted(LARGE.glob("*.parquet"))]
     command = [sys.executable, "-c", READ_IN_A_PROCESS, str(LARGE)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    rows, size, before_kb, most_kb = map(int, printed.split())
+    rows, size, before_kb, peak_kb = map(int, printed.split())
     if "--keep" not in sys.argv[1:]:
         shutil.rmtree(LARGE)
-    verdict = "" if most_kb < MOST_MEGABYTES * 1024 else "  OVER"
+    verdict = "" if peak_kb < MAX_MEGABYTES * 1024 else "  OVER"
     print(f"{rows:,} rows, {stored / 1e9:.2f} GB stored in files of {groups} row groups, {size / 1e9:.2f} GB in Arrow")
-    print(f"most memory: {most_kb // 1024} MB, {before_kb // 1024} MB of it before reading{verdict}")
+    print(f"peak memory: {peak_kb // 1024} MB, {before_kb // 1024} MB of it before reading{verdict}")
 
 
 if __name__ == "__main__":
@@ -178,5 +178,5 @@ if __name__ == "__main__":
     else:
         compare()
     sys.stdout.flush()
-    # The file system that delta-rs gives to pyarrow's datasets was seen to abort the process while it ends.
+    # The file system that delta-rs gives to pyarrow's datasets can abort the process at exit.
     os._exit(0)

@@ -1,10 +1,12 @@
-"""A restore of a table with a million files, beside delta-rs: time and memory.
+"""Time and memory of a restore of a table with a million files, compared with delta-rs.
 
-1 All files come back, after an overwrite. 2 A hundred of them do, after a bad load that replaced so many; the others
-stay. Each side runs as a process of its own on the same table, whose restore is taken back afterwards; timed is the
-restore with the table opened anew, and memory is the peak of the process. The files are names of a few small ones
-(hard links), in folders of a thousand by partition, and the log is synthetic: a checkpoint and one commit. Both are
-made once and kept in `.benchmarks/`. A number on the command line is the number of files.
+1. All files are restored, after an overwrite.
+2. A hundred files are restored, after a load that replaced them; the others stay.
+
+Each side runs as a separate process on the same table, and the benchmark removes the commit of the restore afterwards.
+The time includes opening the table; memory is the peak of the process. The files are hard links to a few small ones, a
+thousand in each partition's folder. The log is synthetic: a checkpoint and one commit. Both stay in `.benchmarks/`. A
+number on the command line is the number of files.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench_log import beginning
+from bench_log import first_actions
 from measuring import Pair, print_table
 
 from deltalite.snapshot import Snapshot
@@ -28,13 +30,13 @@ FILES = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1_0
 FEW = 100
 ROUNDS = 2
 PER_FOLDER = 1_000
-MOST_LINKS = 30_000
+MAX_LINKS = 30_000
 FOLDER = Path(".benchmarks").resolve()
 NOW_MS = 1_800_000_000_000
 MEASURED = """
 import sys, time
 import pyarrow
-pyarrow.array([{{}}])  # which loads pandas where there is one
+pyarrow.array([{{}}])  # loads pandas if it is installed
 {imports}
 began = time.perf_counter()
 {restore}
@@ -49,7 +51,7 @@ DELTA_RS = MEASURED.format(imports="import deltalake", restore="deltalake.DeltaT
 
 
 def add_of(number: int) -> dict[str, object]:
-    """The `add` of a file."""
+    """Return the `add` of a file."""
     day = f"d{number // PER_FOLDER:06d}"
     stats = {"numRecords": 1000, "minValues": {"id": number}, "maxValues": {"id": number + 999}, "nullCount": {"id": 0}}
     name = f"day={day}/part-{number:08d}-5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d.c000.snappy.parquet"
@@ -57,8 +59,8 @@ def add_of(number: int) -> dict[str, object]:
             "stats": json.dumps(stats, separators=(",", ":"))}  # fmt: skip
 
 
-def made(removed: int) -> Path:
-    """A table whose version 1 removed so many files."""
+def make_table(removed: int) -> Path:
+    """Make a table whose version 1 removed this many files, unless it exists."""
     table = FOLDER / f"restore-{FILES}-{removed}"
     log = table / "_delta_log"
     if (log / f"{1:020d}.json").exists():
@@ -67,32 +69,32 @@ def made(removed: int) -> Path:
     log.mkdir(parents=True)
     adds = [add_of(number) for number in range(FILES)]
     for number, add in enumerate(adds):
-        name, source = table / str(add["path"]), table / f"_{number // MOST_LINKS}"
+        name, source = table / str(add["path"]), table / f"_{number // MAX_LINKS}"
         if number % PER_FOLDER == 0:
             name.parent.mkdir()
-        if number % MOST_LINKS == 0:
+        if number % MAX_LINKS == 0:
             source.write_bytes(b"0123456789")
         os.link(source, name)
-    write(log, 0, [*beginning(), *({"add": add} for add in adds)])
+    write(log, 0, [*first_actions(), *({"add": add} for add in adds)])
     write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=NOW_MS)
-    gone = {"deletionTimestamp": NOW_MS, "dataChange": True, "extendedFileMetadata": True}
-    kept = ("path", "partitionValues", "size")
-    removes = ({"remove": {key: add[key] for key in kept} | gone} for add in adds[:: FILES // removed])
+    remove_fields = {"deletionTimestamp": NOW_MS, "dataChange": True, "extendedFileMetadata": True}
+    add_fields = ("path", "partitionValues", "size")
+    removes = ({"remove": {key: add[key] for key in add_fields} | remove_fields} for add in adds[:: FILES // removed])
     write(log, 1, removes)
     return table
 
 
 def write(log: Path, version: int, actions: Iterable[object]) -> None:
-    """A commit."""
+    """Write a commit."""
     with (log / f"{version:020d}.json").open("w") as file:
         file.write(json.dumps({"commitInfo": {"timestamp": NOW_MS + version, "operation": "WRITE"}}) + "\n")
         file.writelines(json.dumps(action) + "\n" for action in actions)
 
 
-def measured(removed: int, what: str) -> Pair:
-    """Both sides on one table; prints the memory."""
-    table = made(removed)
-    pair = Pair(name=f"{FILES:,} files, {what}", peer="delta-rs", target=1.5)
+def measure(removed: int, label: str) -> Pair:
+    """Measure both sides on one table, and print the memory."""
+    table = make_table(removed)
+    pair = Pair(name=f"{FILES:,} files, {label}", peer="delta-rs", target=1.5)
     for _ in range(ROUNDS):
         for side, program, times in (("ours", OURS, pair.ours_s), ("delta-rs", DELTA_RS, pair.peer_s)):
             done = subprocess.run(
@@ -108,15 +110,15 @@ def measured(removed: int, what: str) -> Pair:
 
 
 def check(table: Path, side: str) -> None:
-    """Stop where not all files came back."""
-    found = Snapshot.load(LocalLogStore(str(table)), 2).files_with(["path"]).num_rows
-    if found != FILES:
-        raise SystemExit(f"{side}: {found} files")
+    """Exit if not all files were restored."""
+    num_files = Snapshot.load(LocalLogStore(str(table)), 2).files_with(["path"]).num_rows
+    if num_files != FILES:
+        raise SystemExit(f"{side}: {num_files} files")
 
 
 def main() -> None:
-    """Both restores."""
-    print_table([measured(FILES, "all come back"), measured(FEW, f"{FEW} come back")])
+    """Measure both restores."""
+    print_table([measure(FILES, "all restored"), measure(FEW, f"{FEW} restored")])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Merge, update and delete in a table of 8,000,000 rows, beside delta-rs on the same data.
+"""Merge, update and delete in a table of 8,000,000 rows, compared with delta-rs on the same data.
 
-One percent of the rows is merged, drawn at random and from one place, half of it new; a tenth of a percent is updated
-and deleted. Each round works on a fresh table made of links to the same files, which is not timed. Both sides get the
-source as a Parquet file. `DELTALITE_BENCH_ROWS` makes the tables smaller.
+A merge has one percent of the rows, half of them new: once spread over the table, once from one range of keys. An
+update and a delete change a tenth of a percent. Each round works on a new table of hard links to the same files; making
+it is not timed. Both sides read the source from a Parquet file. `DELTALITE_BENCH_ROWS` makes the tables smaller.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FOLDER = Path(".benchmarks").resolve() / f"rows-{ROWS}"
 WORK = FOLDER / "work"
 PROPERTIES = {"files": {}, "vectors": {"delta.enableDeletionVectors": "true"}}
 ONE_IN = 1_000
-STRIDE = 7_919  # a prime: keys that it steps to lie all over the table
+STRIDE = 7_919  # a prime, so that the keys are spread over the whole table
 
 
 def rows_of(keys: pa.Array, score: float) -> pa.Table:
-    """Rows as a feed has them."""
+    """Return rows with these keys, as in a typical feed."""
     text = keys.cast(pa.string())
     return pa.table(
         {
@@ -49,12 +49,12 @@ def rows_of(keys: pa.Array, score: float) -> pa.Table:
 
 
 def make_tables() -> None:
-    """The tables that every round begins with, and the sources."""
-    each = ROWS // FILES
+    """Write the tables with which every round begins, and the sources."""
+    rows_per_file = ROWS // FILES
     for name, properties in PROPERTIES.items():
         table = FOLDER / name
         for number in range(FILES):
-            keys = pa.array(range(number * each, (number + 1) * each), pa.int64())
+            keys = pa.array(range(number * rows_per_file, (number + 1) * rows_per_file), pa.int64())
             write_deltalake(table, rows_of(keys, 0.0), mode="append", configuration=properties)
     half = ROWS // 200
     spread = pa.array(sorted({n * STRIDE % ROWS for n in range(half)} | set(range(ROWS, ROWS + half))), pa.int64())
@@ -63,8 +63,8 @@ def make_tables() -> None:
     pq.write_table(rows_of(local, 1.0), FOLDER / "localized.parquet")
 
 
-def fresh(name: str, side: str) -> Path:
-    """A table of links to the files of another one."""
+def copy_table(name: str, side: str) -> Path:
+    """Make a table of hard links to the files of another one."""
     table = WORK / f"{name}-{side}"
     shutil.rmtree(table, ignore_errors=True)
     shutil.copytree(FOLDER / name, table, copy_function=os.link)
@@ -72,7 +72,7 @@ def fresh(name: str, side: str) -> Path:
 
 
 def merge_ours(spark: SparkSession, source: Path) -> Callable[[Path], object]:
-    """Our merge of a source."""
+    """Return the merge of a source with this library."""
     return lambda table: merge(
         spark,
         MergeRequest(
@@ -86,7 +86,7 @@ def merge_ours(spark: SparkSession, source: Path) -> Callable[[Path], object]:
 
 
 def merge_peers(source: Path) -> Callable[[Path], object]:
-    """The same by delta-rs."""
+    """Return the merge of a source with delta-rs."""
     return lambda table: (
         DeltaTable(table)
         .merge(pq.read_table(source), "target.order_id = source.order_id", source_alias="source", target_alias="target")
@@ -96,13 +96,13 @@ def merge_peers(source: Path) -> Callable[[Path], object]:
     )
 
 
-def timed(name: str, kind: str, ours: Callable[[Path], object], peers: Callable[[Path], object]) -> Pair:
-    """Both sides, each on a fresh table; delta-rs writes no deletion vectors, so its tables have none."""
+def measure(name: str, kind: str, ours: Callable[[Path], object], peers: Callable[[Path], object]) -> Pair:
+    """Measure both sides, each on a new table; delta-rs writes no deletion vectors, so its tables have none."""
     pair = Pair(name=f"{name}, {kind}", peer="delta-rs", target=1.0)
     tables: dict[str, Path] = {}
 
     def prepare() -> None:
-        tables["ours"], tables["peers"] = fresh(kind, "ours"), fresh("files", "peers")
+        tables["ours"], tables["peers"] = copy_table(kind, "ours"), copy_table("files", "peers")
 
     pair.run(lambda: ours(tables["ours"]), lambda: peers(tables["peers"]), rounds=ROUNDS, prepare=prepare)
     check_same(name, tables["ours"], tables["peers"])
@@ -110,49 +110,48 @@ def timed(name: str, kind: str, ours: Callable[[Path], object], peers: Callable[
 
 
 def check_same(name: str, ours: Path, peers: Path) -> None:
-    """Both tables hold the same."""
+    """Exit unless both tables have the same number of rows and the same sum."""
     from deltalite import DeltaTable as OurTable
 
-    found = OurTable(str(ours)).to_arrow(columns=["score"])
+    actual = OurTable(str(ours)).to_arrow(columns=["score"])
     expected = DeltaTable(peers).to_pyarrow_table(columns=["score"])
-    sums = [(t.num_rows, pc.sum(t["score"]).as_py()) for t in (found, expected)]
+    sums = [(t.num_rows, pc.sum(t["score"]).as_py()) for t in (actual, expected)]
     if sums[0] != sums[1]:
         raise SystemExit(f"{name}: {sums[0]} and {sums[1]}")
 
 
 def main() -> None:
-    """Print a table of all."""
+    """Measure all operations, and print a table."""
     if not (FOLDER / "localized.parquet").exists():
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
         make_tables()
     spark = session({"spark.sql.shuffle.partitions": "4"})
     pairs = []
-    some = f"order_id % {ONE_IN} = 17"
+    condition = f"order_id % {ONE_IN} = 17"
     for kind in PROPERTIES:
         for source in ("random", "localized"):
             file = FOLDER / f"{source}.parquet"
-            pairs.append(timed(f"merge of 1%, {source}", kind, merge_ours(spark, file), merge_peers(file)))
+            pairs.append(measure(f"merge of 1%, {source}", kind, merge_ours(spark, file), merge_peers(file)))
         pairs.append(
-            timed(
+            measure(
                 "update of 0.1%",
                 kind,
-                lambda table: update(spark, UpdateRequest(table=str(table), condition=some, set={"score": "2"})),
-                lambda table: DeltaTable(table).update(predicate=some, updates={"score": "2"}),
+                lambda table: update(spark, UpdateRequest(table=str(table), condition=condition, set={"score": "2"})),
+                lambda table: DeltaTable(table).update(predicate=condition, updates={"score": "2"}),
             )
         )
         pairs.append(
-            timed(
+            measure(
                 "delete of 0.1%",
                 kind,
-                lambda table: delete(spark, DeleteRequest(table=str(table), condition=some)),
-                lambda table: DeltaTable(table).delete(some),
+                lambda table: delete(spark, DeleteRequest(table=str(table), condition=condition)),
+                lambda table: DeltaTable(table).delete(condition),
             )
         )
     print_table(pairs)
-    print(
-        f"memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB, delta-rs's too"
-    )
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory of this process, which also runs delta-rs: {peak_mib:.0f} MiB")
     spark.stop()
     shutil.rmtree(WORK, ignore_errors=True)
 

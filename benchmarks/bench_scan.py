@@ -1,7 +1,7 @@
-"""Scanning a table of a thousand files through Spark, beside Spark's plain `spark.read.parquet` of the same files.
+"""A scan of a table of a thousand files in Spark, compared with `spark.read.parquet` of the same files.
 
-Both make their DataFrame anew in each round, ours from the log and Spark's from the folder, and compute the same sums.
-For information, the same table is also read with one row in a hundred deleted by deletion vectors.
+Both sides create a new DataFrame in each round, this library from the log and Spark from the folder, and compute the
+same sums. For information, the benchmark also reads the table with one row in a hundred removed by deletion vectors.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
 ROWS = 8_000_000
 ROUNDS = 9
 FOLDER = Path(".benchmarks").resolve()
-TABLE, MARKED = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-marked"
+TABLE, WITH_VECTORS = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-marked"
 VECTORS = "deletion_vectors.bin"
 SCHEMA = {"order_id": "long", "customer": "string", "score": "double"}
 
 
 def make_files() -> list[str]:
-    """Rows as a feed has them, the same number in each file."""
+    """Write the files, with the same number of rows in each, and return their names."""
     data = TABLE / "data"
     data.mkdir(parents=True)
-    each = ROWS // FILES
+    rows_per_file = ROWS // FILES
     for number in range(FILES):
-        ids = pa.array(range(number * each, (number + 1) * each), pa.int64())
+        ids = pa.array(range(number * rows_per_file, (number + 1) * rows_per_file), pa.int64())
         customer = pc.binary_join_element_wise("customer-", ids.cast(pa.string()), "")
         rows = pa.table({"order_id": ids, "customer": customer, "score": pc.multiply(ids.cast(pa.float64()), 0.25)})
         pq.write_table(rows, data / f"part-{number:05}.parquet")
@@ -46,7 +46,7 @@ def make_files() -> list[str]:
 
 
 def make_log(table: Path, names: list[str], vectors: list[dict[str, object]] | None) -> None:
-    """One commit for all files; with deletion vectors, one for each."""
+    """Write one commit with all files, each with its deletion vector if there are any."""
     features = ["deletionVectors"]
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in SCHEMA.items()]
     metadata = {
@@ -68,55 +68,58 @@ def make_log(table: Path, names: list[str], vectors: list[dict[str, object]] | N
 
 
 def make_vectors(count: int) -> list[dict[str, object]]:
-    """One row in a hundred of each file, in one file of vectors. Protocol: Deletion Vector File Storage Format."""
-    content, found = b"\x01", []
-    gone = range(7, ROWS // FILES, 100)
+    """Write deletion vectors for one row in a hundred of each file, and return their descriptors.
+
+    Protocol: Deletion Vector File Storage Format.
+    """
+    content, descriptors = b"\x01", []
+    removed_rows = range(7, ROWS // FILES, 100)
     for _ in range(count):
-        data = struct.pack("<I", 1681511377) + BitMap64(gone).serialize()
-        place = {"storageType": "p", "pathOrInlineDv": f"file:{MARKED / VECTORS}", "offset": len(content)}
-        found.append({**place, "sizeInBytes": len(data), "cardinality": len(gone)})
+        data = struct.pack("<I", 1681511377) + BitMap64(removed_rows).serialize()
+        location = {"storageType": "p", "pathOrInlineDv": f"file:{WITH_VECTORS / VECTORS}", "offset": len(content)}
+        descriptors.append({**location, "sizeInBytes": len(data), "cardinality": len(removed_rows)})
         content += struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    MARKED.mkdir(parents=True)
-    (MARKED / VECTORS).write_bytes(content)
-    return found
+    WITH_VECTORS.mkdir(parents=True)
+    (WITH_VECTORS / VECTORS).write_bytes(content)
+    return descriptors
 
 
 def sums(frame: DataFrame) -> int:
-    """One pass over all columns; gives the number of rows."""
+    """Read all columns in one pass, and return the number of rows."""
     row = frame.selectExpr("count(*)", "sum(order_id)", "sum(length(customer))", "sum(score)").collect()[0]
     return int(row[0])
 
 
-def checked(rows: int, expected: int) -> None:
-    """Stop where a side read other rows."""
+def check_rows(rows: int, expected: int) -> None:
+    """Exit if a side read another number of rows."""
     if rows != expected:
-        raise SystemExit(f"{rows} rows were read instead of {expected}.")
+        raise SystemExit(f"Read {rows} rows instead of {expected}.")
 
 
 def main() -> None:
-    """Read in turns, and print the ratios."""
-    if not (MARKED / "_delta_log").exists():
+    """Measure the scans, and print the ratios."""
+    if not (WITH_VECTORS / "_delta_log").exists():
         shutil.rmtree(TABLE, ignore_errors=True)
-        shutil.rmtree(MARKED, ignore_errors=True)
+        shutil.rmtree(WITH_VECTORS, ignore_errors=True)
         names = make_files()
         make_log(TABLE, names, None)
-        make_log(MARKED, names, make_vectors(len(names)))
+        make_log(WITH_VECTORS, names, make_vectors(len(names)))
     spark = session()
 
     def plain() -> None:
-        checked(sums(spark.read.parquet(str(TABLE / "data"))), ROWS)
+        check_rows(sums(spark.read.parquet(str(TABLE / "data"))), ROWS)
 
     def ours() -> None:
-        checked(sums(delta.read(spark, str(TABLE))), ROWS)
+        check_rows(sums(delta.read(spark, str(TABLE))), ROWS)
 
     def without_deleted() -> None:
-        checked(sums(delta.read(spark, str(MARKED))), ROWS - FILES * len(range(7, ROWS // FILES, 100)))
+        check_rows(sums(delta.read(spark, str(WITH_VECTORS))), ROWS - FILES * len(range(7, ROWS // FILES, 100)))
 
     scan = Pair(name=f"scan of {FILES:,} files", peer="spark.read.parquet", target=1.05)
     scan.run(ours, plain, rounds=ROUNDS)
-    marked = Pair(name="the same with deletion vectors", peer="spark.read.parquet", target=float("inf"))
-    marked.run(without_deleted, plain, rounds=ROUNDS)
-    print_table([scan, marked])
+    with_vectors = Pair(name="the same with deletion vectors", peer="spark.read.parquet", target=float("inf"))
+    with_vectors.run(without_deleted, plain, rounds=ROUNDS)
+    print_table([scan, with_vectors])
     spark.stop()
 
 

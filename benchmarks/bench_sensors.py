@@ -1,10 +1,10 @@
-"""What deferred sensors cost: the CPU time of one real triggerer with 200 of them, against one that has none.
+"""The cost of deferred sensors: the CPU time of a real triggerer with 200 of them, compared with an idle one.
 
-The sensors are tasks of a real DAG run in a database of their own, deferred with the trigger that a sensor would defer
-with; each waits for another table with a log of twenty commits, and looks every 30 s: on the local disk, or with
-`--s3` on an S3 endpoint of this machine, by a connection in Airflow's database. Nothing else of Airflow runs, since
-the triggerer needs nothing else. What is measured is the CPU time of its processes, once all triggers run, as a share
-of one core: the sensors' share is what it costs more than the idle one.
+The sensors are tasks of a real DAG run in a separate database, deferred with the trigger of a sensor. Each waits for
+another table with a log of twenty commits and polls it every 30 s: on the local disk, or with `--s3` on an S3 endpoint
+of this machine through a connection in Airflow's database. No other process of Airflow runs. The benchmark measures the
+CPU time of the triggerer's processes, once all triggers run, as a share of one core. The share of the sensors is the
+difference to the idle triggerer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ with DAG("waiting", schedule=None):
     for n in range({count}):
         DeltaVersionSensor(task_id=f"wait_{{n}}", table=f"{lake}/{{n}}", deferrable=True)
 """
-# Runs in a process of its own, with Airflow's environment: what a scheduler and workers would have done.
+# Runs in a separate process with Airflow's environment, in place of the scheduler and the workers.
 DEFER = """
 import json
 import sys
@@ -59,10 +59,10 @@ with create_session() as session:
     for task in session.scalars(select(TaskInstance).where(TaskInstance.dag_id == "waiting")):
         table = f"{lake}/{task.task_id.removeprefix('wait_')}"
         store = open_store(table, storage_options=options or None)
-        place = watch.position_at(store, watch.latest_version(store))
+        position = watch.position_at(store, watch.latest_version(store))
         path, kwargs = DeltaVersionTrigger(
-            table=table, after_version=place.version, condition=CommitCondition().as_dict(), place=place.as_dict(),
-            poke_interval=interval, storage_conn_id=conn_id,
+            table=table, after_version=position.version, condition=CommitCondition().as_dict(),
+            place=position.as_dict(), poke_interval=interval, storage_conn_id=conn_id,
         ).serialize()
         trigger = Trigger(classpath=path, kwargs=kwargs)
         session.add(trigger)
@@ -81,13 +81,13 @@ class Disk:
         self.address = str(folder)
 
     def write_commit(self, table: int, version: int) -> None:
-        """A commit, complete when it is there."""
+        """Write a commit atomically."""
         store = LocalLogStore(f"{self.address}/{table}")
         Path(store.root, "_delta_log").mkdir(parents=True, exist_ok=True)
         store.write(commit_name(version), commit(table, version))
 
     def connect(self, airflow: WholeAirflow) -> None:
-        """No connection is needed."""
+        """Do nothing, because local tables need no connection."""
 
 
 class OnS3:
@@ -100,7 +100,7 @@ class OnS3:
         self._connection = json.dumps(s3.airflow_connection())
 
     def write_commit(self, table: int, version: int) -> None:
-        """A commit, complete when it is there."""
+        """Write a commit atomically."""
         key = f"{table}/{commit_name(version)}"
         self._client.put_object(Bucket=BUCKET, Key=key, Body=commit(table, version))
 
@@ -110,7 +110,7 @@ class OnS3:
 
 
 def commit(table: int, version: int) -> bytes:
-    """The text of a commit that nobody reads but the watcher."""
+    """Return the text of a commit, which only the sensor reads."""
     schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
     metadata = {"id": str(table), "format": {"provider": "parquet"}, "schemaString": json.dumps(schema)}
     first = [
@@ -124,30 +124,30 @@ def commit(table: int, version: int) -> bytes:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """User and system time of a process and all below it."""
-    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    """Return the user and system time of a process and its descendants."""
+    times = [item.cpu_times() for item in (process, *process.children(recursive=True))]
+    return sum(item.user + item.system for item in times)
 
 
 def share_of_a_core(airflow: WholeAirflow, lake: Disk | OnS3, sensors: int, seconds: float) -> float:
-    """The CPU time per second of a triggerer, from when it runs all triggers; in the end each table gets a commit.
+    """Return the CPU time per second of a triggerer that runs all triggers.
 
-    So it is seen that all have waited: none is left afterwards.
+    At the end each table gets a commit. All triggers then end, which shows that all of them were waiting.
     """
     log = airflow.said_in / "triggerer.log"
     log.unlink(missing_ok=True)
 
     def running() -> list[str]:
-        """What the triggerer has said, once a minute."""
+        """Return the numbers of running triggers, which the triggerer logs once a minute."""
         return re.findall(r"(\d+) triggers currently running", log.read_text(errors="replace"))
 
     airflow.start("triggerer")
     try:
         airflow.until("all triggers run", lambda: running()[-1:] == [str(sensors)], timeout=300)
-        time.sleep(20)  # what a start costs is not what is asked
-        before, began = cpu_seconds(airflow.process("triggerer")), time.monotonic()
+        time.sleep(20)  # leaves out the cost of the start
+        before, started = cpu_seconds(airflow.process("triggerer")), time.monotonic()
         time.sleep(seconds)
-        share = (cpu_seconds(airflow.process("triggerer")) - before) / (time.monotonic() - began)
+        share = (cpu_seconds(airflow.process("triggerer")) - before) / (time.monotonic() - started)
         for table in range(sensors):
             lake.write_commit(table, COMMITS)
         airflow.until("all triggers have found the commit", lambda: running()[-1:] == ["0"], timeout=300)
@@ -158,7 +158,7 @@ def share_of_a_core(airflow: WholeAirflow, lake: Disk | OnS3, sensors: int, seco
 
 @contextlib.contextmanager
 def lake_on_s3() -> Iterator[OnS3]:
-    """A bucket of an endpoint that runs as long as the block."""
+    """Run an S3 endpoint during the block, and yield tables in its bucket."""
     with s3_server() as s3:
         yield OnS3(s3)
 
@@ -167,33 +167,33 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sensors", type=int, default=200)
-    parser.add_argument("--interval", type=float, default=30.0, help="seconds between two looks of a sensor")
-    parser.add_argument("--seconds", type=float, default=180.0, help="how long each triggerer is measured")
-    parser.add_argument("--s3", action="store_true", help="tables on S3, opened by a connection")
-    given = parser.parse_args()
+    parser.add_argument("--interval", type=float, default=30.0, help="seconds between two polls of a sensor")
+    parser.add_argument("--seconds", type=float, default=180.0, help="seconds for which each triggerer is measured")
+    parser.add_argument("--s3", action="store_true", help="use tables on S3, opened by a connection")
+    arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deltalite-sensors-")))
-        lake = stack.enter_context(lake_on_s3()) if given.s3 else Disk(home / "lake")
+        lake = stack.enter_context(lake_on_s3()) if arguments.s3 else Disk(home / "lake")
         airflow = WholeAirflow(home / "airflow")
-        for each in (airflow.dags, airflow.logs, airflow.said_in):
-            each.mkdir(parents=True)
-        for table in range(given.sensors):
+        for folder in (airflow.dags, airflow.logs, airflow.said_in):
+            folder.mkdir(parents=True)
+        for table in range(arguments.sensors):
             for version in range(COMMITS):
                 lake.write_commit(table, version)
         airflow.cli("db", "migrate", timeout=300)
         lake.connect(airflow)
-        idle = share_of_a_core(airflow, lake, 0, given.seconds)
-        (airflow.dags / "waiting.py").write_text(DAG.format(count=given.sensors, lake=lake.address))
+        idle = share_of_a_core(airflow, lake, 0, arguments.seconds)
+        (airflow.dags / "waiting.py").write_text(DAG.format(count=arguments.sensors, lake=lake.address))
         airflow.cli("dags", "reserialize", timeout=300)
         airflow.cli("dags", "trigger", "waiting", timeout=300)
-        told = [lake.address, str(given.interval), lake.conn_id, json.dumps(lake.options)]
-        subprocess.run([sys.executable, "-c", DEFER, *told], env=airflow.environment, check=True)
-        busy = share_of_a_core(airflow, lake, given.sensors, given.seconds)
+        parameters = [lake.address, str(arguments.interval), lake.conn_id, json.dumps(lake.options)]
+        subprocess.run([sys.executable, "-c", DEFER, *parameters], env=airflow.environment, check=True)
+        busy = share_of_a_core(airflow, lake, arguments.sensors, arguments.seconds)
     print(f"{'triggerer':<42} {'share of a core':>15}")
     print(f"{'without a sensor':<42} {idle:>15.1%}")
-    print(f"{f'with {given.sensors}, each looking every {given.interval:.0f} s':<42} {busy:>15.1%}")
+    print(f"{f'with {arguments.sensors}, each polling every {arguments.interval:.0f} s':<42} {busy:>15.1%}")
     print(f"{'the sensors':<42} {busy - idle:>15.1%}")
-    print(f"{'a look':<42} {(busy - idle) * given.interval / given.sensors * 1000:>12.2f} ms")
+    print(f"{'a poll':<42} {(busy - idle) * arguments.interval / arguments.sensors * 1000:>12.2f} ms")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Data skipping over the log of a table of a million files: a range, and lists of a thousand values.
+"""Data skipping in the log of a table with a million files: a range, and lists of a thousand values.
 
-There is no peer: each line has an absolute target in seconds, and says apart what parsing the statistics takes alone.
-The statistics are those of a feed with a key, a UUID, a time and a price, as Delta writes them: UUIDs are cut.
+There is no peer: each line has an absolute target in seconds, and shows the time to parse the statistics separately.
+The statistics are those of a feed with a key, a UUID, a time and a price, in the form of Delta, with truncated UUIDs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ STEP = (1 << 128) // FILES
 
 
 def uuid_of(number: int) -> str:
-    """The text of a UUID."""
+    """Return the text of a UUID."""
     return str(UUID(int=number % (1 << 128)))
 
 
 def stats_of(file: int) -> str:
-    """Delta's statistics of the rows of one file: a thousand keys, and the file's part of the space of UUIDs."""
+    """Return Delta's statistics of one file: a thousand keys, and the file's part of the range of UUIDs."""
     low, high = uuid_of(file * STEP)[:32], uuid_of((file + 1) * STEP - 1)[:32] + "\\u007f"
     at = f"2026-01-01T{file % 24:02}:{file // 24 % 60:02}:00.000Z"
     smallest = f'{{"id":{file * ROWS},"uuid":"{low}","at":"{at}","price":0.5}}'
@@ -49,7 +49,7 @@ def stats_of(file: int) -> str:
 
 
 def files_of_table() -> pa.Table:
-    """A snapshot's table of files, with the columns that skipping reads."""
+    """Return the files of a snapshot, with the columns that data skipping reads."""
     return pa.table(
         {
             "path": pa.array([f"part-{number:08}.parquet" for number in range(FILES)]),
@@ -60,7 +60,7 @@ def files_of_table() -> pa.Table:
 
 
 def median_s(call: Callable[[], object]) -> float:
-    """What a call takes, after one that is not counted."""
+    """Return the median seconds of a call, after one call that is not counted."""
     seconds = []
     for _ in range(ROUNDS + 1):
         started = time.perf_counter()
@@ -76,7 +76,7 @@ def parse(files: pa.Table, column: str) -> None:
 
 
 def cases() -> list[tuple[str, str, Predicate, int]]:
-    """What each line is called, the column that it reads, the predicate, and how many files may match it."""
+    """Return the name of each line, the column that it reads, the predicate, and the number of files that may match."""
     first, last = FILES // 2, FILES // 2 + 9
     after = Comparison(column=("id",), operator=Operator.GT_EQ, literal=first * ROWS)
     before = Comparison(column=("id",), operator=Operator.LT, literal=last * ROWS)
@@ -90,15 +90,15 @@ def cases() -> list[tuple[str, str, Predicate, int]]:
 
 
 def main() -> None:
-    """Time each predicate, check the number of files that are left, and print the table."""
+    """Time each predicate, check the number of remaining files, and print the table."""
     files, table = files_of_table(), TableSchema(logical=SCHEMA)
     print(f"{f'skipping among {FILES:,} files':<44} {'ours':>8} {'parsing':>8} {'target':>7}")
     for name, column, predicate, expected in cases():
-        kept = prune(files, predicate, table).num_rows
-        if kept != expected:
-            raise SystemExit(f"{name}: {kept} files are left instead of {expected}.")
-        whole, parsing = median_s(partial(prune, files, predicate, table)), median_s(partial(parse, files, column))
-        print(f"{name:<44} {whole:>7.2f}s {parsing:>7.2f}s {TARGET_S:>6.2f}s{'' if whole <= TARGET_S else '  OVER'}")
+        num_files = prune(files, predicate, table).num_rows
+        if num_files != expected:
+            raise SystemExit(f"{name}: {num_files} files remain instead of {expected}.")
+        total, parsing = median_s(partial(prune, files, predicate, table)), median_s(partial(parse, files, column))
+        print(f"{name:<44} {total:>7.2f}s {parsing:>7.2f}s {TARGET_S:>6.2f}s{'' if total <= TARGET_S else '  OVER'}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Snapshot of a log of a million files: from opening the table to the list of its files, beside delta-rs.
+"""A snapshot of a log with a million files, from opening the table to the list of its files, compared with delta-rs.
 
-The log is synthetic: one checkpoint and ten commits after it, each of which adds and removes files. It is made once and
-kept in `.benchmarks/`.
+The log is synthetic: a checkpoint and ten commits after it, each of which adds and removes files. It stays in
+`.benchmarks/`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA = {
 
 
 def add_of(number: int) -> dict[str, object]:
-    """The `add` of one file, with the statistics of a table of three data columns."""
+    """Return the `add` of one file, with the statistics of a table of three data columns."""
     day = f"d{number // FILES_PER_DAY:06d}"
     stats = {
         "numRecords": 1000,
@@ -52,7 +52,7 @@ def add_of(number: int) -> dict[str, object]:
 
 
 def make_table() -> None:
-    """Write the log: version 0 is the checkpoint's, then the commits."""
+    """Write the log: the checkpoint of version 0, and then the commits."""
     log = TABLE / "_delta_log"
     log.mkdir(parents=True)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -100,17 +100,17 @@ def make_table() -> None:
         "\n".join(json.dumps(a) for a in ({"protocol": protocol}, {"metaData": metadata}))
     )
     for version in range(1, COMMITS + 1):
-        gone = add_of(version)
+        removed = add_of(version)
         lines: list[dict[str, object]] = [
             {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}},
-            {"remove": {"path": gone["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}},
+            {"remove": {"path": removed["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}},
             *({"add": add_of(FILES + version * 100 + n)} for n in range(100)),
         ]
         (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, lines)))
 
 
 def main() -> None:
-    """Make the table where it is missing, check that both sides see the same files, and time them."""
+    """Make the table unless it exists, check that both sides see the same number of files, and time them."""
     if not (TABLE / "_delta_log" / f"{COMMITS:020d}.json").exists():
         make_table()
     path = str(TABLE.resolve())

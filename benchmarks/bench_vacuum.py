@@ -1,9 +1,9 @@
-"""A vacuum of a table with 100,000 files, 50,000 of them dead, beside delta-rs.
+"""A vacuum of a table with 100,000 files, 50,000 of them removed, compared with delta-rs.
 
-Both sides get a table of their own with the same names, times and log, made anew for each round and not timed: small
-files in folders of 500 by partition, half of them removed long ago by one commit, and a checkpoint. Timed is the whole
-vacuum in one process with the table opened anew: replay, listing, plan, deletes, commits. Beside it stands the dry run
-alone, on a table that stays as it is, and a lite vacuum of ours. A number on the command line is the number of files.
+Each side gets a separate table with the same names, times and log, which is made again for each round and not timed. It
+has small files, 500 in each partition's folder, half of them removed long ago by one commit, and a checkpoint. The time
+is that of the whole vacuum in one process, from opening the table: replay, listing, plan, deletes and commits. The
+benchmark also times a dry run, and a lite vacuum of this library. A number on the command line is the number of files.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SCHEMA = {"type": "struct", "fields": [{"name": n, "type": t, "nullable": True, 
 
 
 def names() -> list[str]:
-    """The files, every second one of which is dead."""
+    """Return the names of the files; every second one is removed."""
     return [f"part={number // PER_FOLDER}/part-{number:05}-4c5e-a7a3-c000.snappy.parquet" for number in range(FILES)]
 
 
-def made(table: Path) -> Path:
-    """The table, as it is before a vacuum."""
+def make_table(table: Path) -> Path:
+    """Make the table as it is before a vacuum."""
     shutil.rmtree(table, ignore_errors=True)
     (table / "_delta_log").mkdir(parents=True)
     for folder in {name.partition("/")[0] for name in names()}:
@@ -55,8 +55,8 @@ def made(table: Path) -> Path:
     metadata = {"id": "bench", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(SCHEMA),
                 "partitionColumns": ["part"], "configuration": {}, "createdTime": then_ms}  # fmt: skip
     adds = [{"add": {"path": name, "partitionValues": values[name], **size, **file}} for name in names()]
-    gone = {"deletionTimestamp": then_ms, "dataChange": True, "extendedFileMetadata": True}
-    removes = [{"remove": {"path": n, "partitionValues": values[n], **size, **gone}} for n in names()[::2]]
+    remove_fields = {"deletionTimestamp": then_ms, "dataChange": True, "extendedFileMetadata": True}
+    removes = [{"remove": {"path": n, "partitionValues": values[n], **size, **remove_fields}} for n in names()[::2]]
     head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
     for version, actions in enumerate(([*head, *adds], removes)):
         log = table / "_delta_log" / f"{version:020}.json"
@@ -67,47 +67,47 @@ def made(table: Path) -> Path:
 
 
 def ours(table: Path, **options: object) -> float:
-    """Seconds of our vacuum."""
-    began = time.perf_counter()
+    """Return the seconds of a vacuum of this library."""
+    started = time.perf_counter()
     vacuum(None, VacuumRequest(table=str(table), **options))  # type: ignore[arg-type]
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def delta_rs(table: Path, *, dry_run: bool = False) -> float:
-    """Seconds of delta-rs's full vacuum."""
-    began = time.perf_counter()
+    """Return the seconds of a full vacuum of delta-rs."""
+    started = time.perf_counter()
     deltalake.DeltaTable(str(table)).vacuum(retention_hours=7 * 24, dry_run=dry_run, full=True)
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
-def left(table: Path) -> int:
-    """How many data files are there."""
+def count_files(table: Path) -> int:
+    """Return the number of data files in the folder."""
     return sum(len(files) for folder, _, files in os.walk(table) if "_delta_log" not in folder)
 
 
 def main() -> None:
-    """Both in turns, each going first as often as the other; the first round is not counted."""
-    what = f"{FILES:,} files, {FILES // 2:,} dead"
-    whole = Pair(name=f"vacuum of {what}", peer="delta-rs", target=1.0)
-    looking = Pair(name=f"dry run of {what}", peer="delta-rs", target=1.0)
+    """Measure both sides in alternating order; the first round is not counted."""
+    label = f"{FILES:,} files, {FILES // 2:,} removed"
+    full = Pair(name=f"vacuum of {label}", peer="delta-rs", target=1.0)
+    dry_run = Pair(name=f"dry run of {label}", peer="delta-rs", target=1.0)
     lite_s: list[float] = []
     for number in range(ROUNDS + 1):
-        table = made(FOLDER / "vacuum")
-        dry = [ours(table, dry_run=True), delta_rs(table, dry_run=True)]
-        done = [0.0, 0.0]
+        table = make_table(FOLDER / "vacuum")
+        dry_run_s = [ours(table, dry_run=True), delta_rs(table, dry_run=True)]
+        full_s = [0.0, 0.0]
         for side in (0, 1) if number % 2 else (1, 0):
-            table = made(FOLDER / "vacuum")
-            done[side] = (ours, delta_rs)[side](table)
-            if left(table) != FILES - FILES // 2:
-                raise SystemExit(f"{left(table)} files are left.")
-        lite = ours(made(FOLDER / "vacuum"), mode="lite")
+            table = make_table(FOLDER / "vacuum")
+            full_s[side] = (ours, delta_rs)[side](table)
+            if count_files(table) != FILES - FILES // 2:
+                raise SystemExit(f"{count_files(table)} files remain.")
+        lite = ours(make_table(FOLDER / "vacuum"), mode="lite")
         if number:
-            whole.ours_s.append(done[0])
-            whole.peer_s.append(done[1])
-            looking.ours_s.append(dry[0])
-            looking.peer_s.append(dry[1])
+            full.ours_s.append(full_s[0])
+            full.peer_s.append(full_s[1])
+            dry_run.ours_s.append(dry_run_s[0])
+            dry_run.peer_s.append(dry_run_s[1])
             lite_s.append(lite)
-    print_table([whole, looking])
+    print_table([full, dry_run])
     print(f"lite vacuum, ours: {sorted(lite_s)[len(lite_s) // 2]:.2f} s")
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
     shutil.rmtree(FOLDER / "vacuum")

@@ -1,7 +1,7 @@
-"""Writing eight million rows as a version of a table, beside Spark's plain `df.write.parquet` of the same rows.
+"""A write of eight million rows to a table, compared with Spark's `df.write.parquet` of the same rows.
 
-Both read the same Parquet source, so what differs is what a table costs: the plan, the footers, the statistics, the
-move and the commit.
+Both read the same Parquet source, so the difference is the cost of a table: the plan, the footers, the statistics, the
+move of the files, and the commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOURCE, PLAIN, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "plain", FOLDER / "tabl
 
 
 def make_source(spark: SparkSession) -> None:
-    """Rows as a feed has them: keys, a few strings, amounts and times."""
+    """Write the source: keys, strings, amounts and times, as in a typical feed."""
     rows = spark.range(ROWS).selectExpr(
         "id AS order_id",
         "concat('customer-', id % 100000) AS customer",
@@ -36,7 +36,7 @@ def make_source(spark: SparkSession) -> None:
 
 
 def main() -> None:
-    """Write in turns, each time to an empty folder, and check that both hold the same rows."""
+    """Measure both writes, each time to an empty folder, and check the number of rows."""
     spark = session({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})  # as Delta writes them
     if not (SOURCE / "_SUCCESS").exists():
         make_source(spark)
@@ -46,7 +46,7 @@ def main() -> None:
         shutil.rmtree(TABLE, ignore_errors=True)
         result = write(spark, request)
         if result.metrics["numOutputRows"] != ROWS:
-            raise SystemExit(f"{result.metrics['numOutputRows']} rows were written instead of {ROWS}.")
+            raise SystemExit(f"Wrote {result.metrics['numOutputRows']} rows instead of {ROWS}.")
 
     def plain() -> None:
         spark.read.parquet(str(SOURCE)).write.mode("overwrite").parquet(str(PLAIN))

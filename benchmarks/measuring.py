@@ -1,7 +1,7 @@
-"""What the benchmarks share: paired runs of two ways to the same result, and a table of what they took.
+"""Paired runs of two implementations, and a table of their times, for all benchmarks.
 
-Both sides run in turns in one process each, so that the machine's mood falls on both; the first round of each warms
-caches and is not counted. Only ratios mean anything: they are printed with the target they are held against.
+Both sides run in turns, so that the load of the machine affects both. The first round warms caches and is not counted.
+Only ratios are comparable between machines, so each ratio has a target.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Pair:
-    """Ours and a peer's way to the same result, with the seconds each round took."""
+    """The seconds of each round of this library and of a peer that gives the same result."""
 
     name: str
     peer: str
@@ -24,7 +24,7 @@ class Pair:
 
     @property
     def ratio(self) -> float:
-        """Ours over the peer's, by medians."""
+        """The median time of this library, divided by that of the peer."""
         return statistics.median(self.ours_s) / statistics.median(self.peer_s)
 
     def run(
@@ -35,10 +35,10 @@ class Pair:
         rounds: int,
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
-        """Time both in turns; one more round is run first and thrown away. `prepare` goes before each round.
+        """Time both in turns, after one round that is not counted. `prepare` runs before each round.
 
-        They take turns in going first too: a JVM that still warms up, or memory that the other side has just given
-        back, would favour one of them.
+        The order alternates. Otherwise a JVM that still warms up, or memory that the other side has just released,
+        would favour one side.
         """
         sides = [(ours, self.ours_s), (peers, self.peer_s)]
         for number in range(rounds + 1):
@@ -51,8 +51,8 @@ class Pair:
 
 
 def print_table(pairs: list[Pair]) -> None:
-    """One line a pair: medians, the ratio, and whether it is within its target."""
-    print(f"{'what':<44} {'ours':>8} {'peer':>8} {'ratio':>6} {'target':>7}")
+    """Print one line per pair: the medians, the ratio, its target, and OVER if the ratio exceeds it."""
+    print(f"{'benchmark':<44} {'ours':>8} {'peer':>8} {'ratio':>6} {'target':>7}")
     for pair in pairs:
         ours, peer = statistics.median(pair.ours_s), statistics.median(pair.peer_s)
         verdict = "" if pair.ratio <= pair.target else "  OVER"

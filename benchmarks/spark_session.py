@@ -1,4 +1,4 @@
-"""The Spark of the benchmarks: local, of two cores."""
+"""The Spark session of the benchmarks: local, with two cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 
 def session(settings: dict[str, str] | None = None) -> SparkSession:
-    """A session, with more settings."""
+    """Create a session with additional settings."""
     builder: SparkSession.Builder = SparkSession.builder
     builder = (
         builder.master("local[2]")
