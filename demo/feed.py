@@ -63,7 +63,7 @@ def write_feed(landing: Path, day: date, *, orders: int = ORDERS_A_DAY) -> Path:
 
 
 def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
-    """The CSV text of a day in the format of RFC 4180: a header, doubled quotes, lines ending in CR LF."""
+    """Return the CSV text of a day in the format of RFC 4180: a header, doubled quotes, lines ending in CR LF."""
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -72,7 +72,7 @@ def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
 
 
 def _lines(day: date, orders: int) -> list[list[str]]:
-    """All lines of a delivery, in random order."""
+    """Return all lines of a delivery, in random order."""
     late_count = round(orders * LATE)
     on_time = _day_of_orders(day, orders)[late_count:]
     late = _day_of_orders(day - timedelta(days=1), orders)[:late_count]
@@ -83,7 +83,7 @@ def _lines(day: date, orders: int) -> list[list[str]]:
 
 
 def _day_of_orders(day: date, orders: int) -> list[list[str]]:
-    """All orders of a day, on time and late."""
+    """Return all orders of a day, on time and late."""
     chance = random.Random(f"orders {day}")  # noqa: S311  as above
     return [_order(day, number, chance) for number in range(orders)]
 
@@ -114,7 +114,7 @@ def _amount(chance: random.Random) -> str:
 
 
 def _delivered_lines(order: list[str], chance: random.Random) -> Iterator[list[str]]:
-    """The lines of an order in a delivery: one, or two if the shop repeats or corrects it."""
+    """Yield the lines of an order in a delivery: one, or two if the shop repeats or corrects it."""
     draw = chance.random()
     if draw < NO_ID:
         yield [chance.choice(("", "test")), *order[1:]]

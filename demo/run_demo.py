@@ -68,7 +68,7 @@ class Demo:
         self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/]  {step:<26} {result}")
 
     def environment(self) -> dict[str, str]:
-        """The environment of Airflow and Spark, without the settings of another Airflow or Spark on this machine."""
+        """Return the environment of Airflow and Spark, without the settings of other installations on this machine."""
         other_installations = ("AIRFLOW_", "SPARK_HOME", "PYSPARK_", "PYTHONPATH")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(other_installations)}
         return inherited | {
