@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test, also those that are marked `campaign`, one family after the other, and prints a line for each: pytest's
-# own summary. What pytest printed is in .campaign/<family>.log. The exit code is 1 if a family failed.
+# Runs all tests, including those with the marker `campaign`, one family after the other. It prints pytest's summary of each
+# family. The complete output is in .campaign/<family>.log. The exit code is 1 if a family failed.
 #
 # Usage: scripts/campaign.sh FACTOR WORKERS
 set -uo pipefail

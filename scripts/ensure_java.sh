@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Spark needs Java 17 or later. Looks at the Java that Spark itself would take (JAVA_HOME first, then the path); where
-# there is none, installs one on Debian as root, and says in one sentence what to do anywhere else.
+# Checks the Java that Spark would start (from JAVA_HOME, then from the PATH): Spark needs Java 17 or later. If there is none,
+# the script installs it on Debian as root; otherwise it fails and prints what to do.
 set -euo pipefail
 
 readonly MINIMUM=17
@@ -16,7 +16,7 @@ install_java() {
     echo "There is no Java; installing openjdk-17-jre-headless." >&2
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2
-    # A Debian that no longer has 17 has a later one as its default.
+    # A later Debian has no package of Java 17, but a later Java as its default.
     apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2 ||
         apt-get install -y -qq --no-install-recommends default-jre-headless >&2
 }
@@ -28,11 +28,11 @@ if [[ -z "$major" && -z "${JAVA_HOME:-}" && -f /etc/debian_version && "$(id -u)"
 fi
 
 if [[ -z "$major" ]]; then
-    echo "Spark needs Java $MINIMUM or later and none was found${JAVA_HOME:+ in JAVA_HOME=$JAVA_HOME}: install a JRE (on" \
-        "Debian or Ubuntu: 'sudo apt-get install openjdk-17-jre-headless') or set JAVA_HOME to one." >&2
+    echo "Found no Java${JAVA_HOME:+ in JAVA_HOME=$JAVA_HOME}; Spark needs Java $MINIMUM or later. Install a JRE (on Debian or" \
+        "Ubuntu: 'sudo apt-get install openjdk-17-jre-headless'), or set JAVA_HOME to one." >&2
     exit 1
 elif ((major < MINIMUM)); then
-    echo "Spark needs Java $MINIMUM or later and this machine's is $major: install a later JRE (on Debian or Ubuntu:" \
-        "'sudo apt-get install openjdk-17-jre-headless') and set JAVA_HOME to it." >&2
+    echo "Java $major is too old; Spark needs Java $MINIMUM or later. Install a later JRE (on Debian or Ubuntu:" \
+        "'sudo apt-get install openjdk-17-jre-headless'), and set JAVA_HOME to it." >&2
     exit 1
 fi

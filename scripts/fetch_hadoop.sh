@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Brings what the tests on HDFS and S3 need into .hadoop/: the S3A connector, and Hadoop's own minicluster, both of the
-# Hadoop version that PySpark ships. Maven gets them, from where it is set up to. Where it cannot, that is said and no
-# failure: those tests are then skipped, or fail where DELTALITE_REQUIRE_ALL=1 says that they must run.
+# Downloads the jars for the tests on HDFS and S3 into .hadoop/: the S3A connector and Hadoop's minicluster, in the Hadoop
+# version of PySpark. Maven downloads them from its configured repositories. If that is not possible, the script prints the
+# reason and succeeds. The tests are then skipped, or fail if DELTALITE_REQUIRE_ALL=1 is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,14 +12,15 @@ wanted="$version $(cksum <scripts/hadoop/pom.xml)"
 if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$wanted" ]]; then exit 0; fi
 
 if ! command -v mvn >/dev/null; then
-    echo "There is no Maven: the tests on HDFS and S3A cannot run (on Debian or Ubuntu: 'sudo apt-get install maven')." >&2
+    echo "The tests on HDFS and S3A cannot run, because Maven is not installed (on Debian or Ubuntu: 'sudo apt-get install" \
+        "maven')." >&2
     exit 0
 fi
 rm -rf "$TARGET"
 for part in s3a hdfs; do
     mvn --quiet --batch-mode --file scripts/hadoop/pom.xml --activate-profiles "$part" "-Dhadoop.version=$version" \
         dependency:copy-dependencies "-DoutputDirectory=$PWD/$TARGET/$part" </dev/null || {
-        echo "Maven could not get the jars of Hadoop $version: the tests on HDFS and S3A cannot run." >&2
+        echo "The tests on HDFS and S3A cannot run, because Maven could not download the jars of Hadoop $version." >&2
         exit 0
     }
 done

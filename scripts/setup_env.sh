@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Makes or updates the environment .venv: this project in editable form with its tools, at the versions of constraints.txt.
-# With the argument `oldest` it is .venv-oldest, at the oldest versions that are supported: constraints-oldest.txt says which
-# of the packages these are. May be run at any time: what is there already is kept. uv does the installing, since pip takes
-# minutes for Spark and Airflow; it lives in the environment itself, so nothing outside the checkout is touched.
+# Creates or updates the environment .venv: this project in editable form and its tools, in the versions of constraints.txt.
+# With the argument `oldest` it creates .venv-oldest, with the oldest supported versions of the packages in
+# constraints-oldest.txt. You can run it at any time: it keeps what is up to date. It installs with uv, because pip takes
+# minutes for Spark and Airflow. uv is installed in the environment, so the script changes nothing outside the checkout.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV=".venv${1:+-$1}"
 python="${PYTHON:-python3}"
 
-# An environment of the caller's own must not leak into ours.
+# Another environment of the caller must not affect this one.
 unset VIRTUAL_ENV PYTHONHOME PYTHONPATH SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON
 
 fail() {
@@ -21,22 +21,22 @@ constraints=constraints.txt
 if (($# > 0)); then
     constraints="$(mktemp)"
     trap 'rm -f "$constraints"' EXIT
-    # A package that both files pin has the version of the lane's own file, which comes first.
+    # If both files pin a package, the version of the first file, constraints-$1.txt, applies.
     awk -F '==' '!/^#/ && !seen[$1]++' "constraints-$1.txt" constraints.txt >"$constraints"
 fi
 
-pinned() { # the version of a package
+pinned() { # prints the pinned version of a package
     sed -n "s/^$1==\([^ ;]*\).*$/\1/p" "$constraints"
 }
 
 # 1. The interpreter.
 if ! "$VENV/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-        fail "Python 3.11 or later is needed and '$python' is $("$python" -V 2>&1 || true):" \
-            "install one and name it, as in 'make setup PYTHON=python3.12'."
-    # Debian packages venv apart; --clear also mends an environment whose interpreter has gone.
+        fail "'$python' is $("$python" -V 2>&1 || true), but Python 3.11 or later is needed." \
+            "Install it and name it, as in 'make setup PYTHON=python3.12'."
+    # Debian has venv in a separate package; --clear also repairs an environment whose interpreter is gone.
     "$python" -m venv --clear "$VENV" ||
-        fail "'$python' cannot make a virtual environment: install its venv module" \
+        fail "'$python' cannot create a virtual environment. Install its venv module" \
             "(on Debian or Ubuntu: 'sudo apt-get install python3-venv')."
 fi
 
@@ -47,8 +47,8 @@ fi
 uv() { "$VENV/bin/uv" "$@"; }
 export UV_PYTHON="$PWD/$VENV/bin/python" UV_PYTHON_DOWNLOADS=never
 
-# 3. pyspark-client shares the folder pyspark/ with pyspark (see [tool.uv] in pyproject.toml, which keeps it out). Where
-# another tool has put it into this environment, both go, so that the next step unpacks a whole pyspark.
+# 3. pyspark-client installs the same folder pyspark/ as pyspark ([tool.uv] in pyproject.toml excludes it). If another tool has
+# installed it into this environment, the script removes both, so that the next step installs a complete pyspark.
 if uv pip show --quiet pyspark-client 2>/dev/null; then
     uv pip uninstall --quiet pyspark-client pyspark
 fi
@@ -56,12 +56,12 @@ fi
 # 4. Everything else, in one resolution.
 uv pip install --quiet --constraints "$constraints" --editable '.[pyspark]' --group dev
 
-# 5. What goes wrong unseen otherwise: with files of two packages in one folder, both the JVM and `import pyspark` still
-# start. The JVM's version tells whether the jars are there, the module's whether the Python files beside them belong to them.
+# 5. Check that the jars and the Python files of PySpark belong together. With files of two packages in one folder, both the
+# JVM and `import pyspark` still start. spark-submit prints the version of the jars, the module has that of the Python files.
 expected="$(pinned pyspark)"
 jars="$(PATH="$PWD/$VENV/bin:$PATH" spark-submit --version 2>&1 | sed -n 's/^.*version \([0-9][0-9.]*\).*$/\1/p' | head -n 1 || true)"
 module="$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)' 2>/dev/null || true)"
 [[ "$jars" == "$expected" && "$module" == "$expected" ]] ||
-    fail "The constraints pin pyspark $expected, but in $VENV spark-submit says '${jars:-nothing}' and the module" \
-        "'${module:-nothing}': run 'make clean setup'."
+    fail "The constraints pin pyspark $expected, but $VENV has the jars of '${jars:-no version}' and the Python files of" \
+        "'${module:-no version}'. Run 'make clean setup'."
 echo "Environment ready: $("$VENV/bin/python" -V), Spark $expected, in $VENV."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes .venv-reference, in which tests read our tables with the reference implementation, delta-spark: the Spark that it
-# supports, which is another one than ours, and its jars. Where Maven or the downloads are missing, the script says so and
-# does not fail: those tests are then skipped, or fail where DELTALITE_REQUIRE_ALL=1 says that they must run.
+# Creates .venv-reference, in which tests read our tables with the reference implementation, delta-spark: the version of Spark
+# that it supports, and its jars. If Maven or a download is not available, the script prints the reason and succeeds. The
+# tests are then skipped, or fail if DELTALITE_REQUIRE_ALL=1 is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,16 +11,16 @@ wanted="$(cat scripts/reference/pom.xml constraints-reference.txt | cksum)"
 if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$wanted" ]]; then exit 0; fi
 
 skip() {
-    echo "$*: the tests with delta-spark cannot run." >&2
+    echo "The tests with delta-spark cannot run, because $*." >&2
     exit 0
 }
-command -v mvn >/dev/null || skip "There is no Maven (on Debian or Ubuntu: 'sudo apt-get install maven')"
+command -v mvn >/dev/null || skip "Maven is not installed (on Debian or Ubuntu: 'sudo apt-get install maven')"
 rm -rf "$TARGET"
 .venv/bin/python -m venv --without-pip "$TARGET"
 .venv/bin/uv pip install --quiet --python "$TARGET/bin/python" --constraints constraints-reference.txt pyspark ||
-    skip "The Spark of the reference implementation could not be installed"
-# Whatever else these need is part of Spark.
+    skip "the Spark of the reference implementation could not be installed"
+# Spark contains all other dependencies.
 mvn --quiet --batch-mode --file scripts/reference/pom.xml dependency:copy-dependencies \
     -DincludeGroupIds=io.delta,io.unitycatalog "-DoutputDirectory=$PWD/$TARGET/jars" </dev/null ||
-    skip "Maven could not get the jars of delta-spark"
+    skip "Maven could not download the jars of delta-spark"
 echo "$wanted" >"$TARGET/.done"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Keeps the classes that a small Spark job loads, as the JVM has parsed and verified them, in .venv/spark-classes.jsa. The tests
-# start many JVMs that live for seconds, and each spends less than half of the processor time with such an archive. It belongs
-# to the very jars it was made from; without it, or with another Java, a JVM loads its classes as ever.
+# Writes .venv/spark-classes.jsa, an archive of the parsed and verified classes that a small Spark job loads. The tests start
+# many JVMs that run for seconds, and each takes less than half of the CPU time with the archive. The archive is valid only for
+# the jars from which it was made. Without it, or with another Java, a JVM loads its classes from the jars.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,5 +35,5 @@ SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$ARCHIVE" SPARK_LOCAL_IP=127.0.0.1 P
 if [[ -s "$ARCHIVE" ]]; then
     echo "$wanted" >"$ARCHIVE.of"
 else
-    echo "This Java keeps no archive of Spark's classes; the tests take longer." >&2
+    echo "This Java wrote no archive of Spark's classes, so the tests take longer." >&2
 fi
