@@ -32,7 +32,7 @@ from deltalite.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, 
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import PHYSICAL_NAME, TableSchema, table_schema
 from deltalite.protocol.features import check_readable, is_in_force, supported_features
-from deltalite.protocol.read_compatibility import difference
+from deltalite.protocol.read_compatibility import incompatibility
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
@@ -160,10 +160,12 @@ class _Epochs:
             ChangeFeedUnavailableError: it cannot; the message names the version that changed the schema.
         """
         for index, (version, schema) in enumerate(self._schemas):
-            reason = difference(schema, last)
+            reason = incompatibility(schema, last)
             if reason is None:
                 continue
-            changed_in = next(v for v, later in self._schemas[index + 1 :] if difference(schema, later) is not None)
+            changed_in = next(
+                v for v, later in self._schemas[index + 1 :] if incompatibility(schema, later) is not None
+            )
             raise ChangeFeedUnavailableError(
                 f"The changes of version {version} cannot be read with the schema of version {self._schemas[-1][0]}: "
                 f"in version {changed_in} {reason}.",

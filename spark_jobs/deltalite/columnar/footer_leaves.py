@@ -46,7 +46,7 @@ class FooterLeaves:
         """
         level = self.columns.layout.top
         for depth, name in enumerate(path, 1):
-            index = logical.place_of(name)
+            index = logical.index_of(name)
             if index is None:
                 break
             logical_field, physical_field = logical.fields[index], physical.fields[index]

@@ -228,8 +228,8 @@ def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
         values[name] = tuple(value) if type(value) is list else value
     if not body.keys() <= keys:
         values["unknown"] = {key: value for key, value in body.items() if key not in keys}
-    made: _T = make(**values)
-    return made
+    action: _T = make(**values)
+    return action
 
 
 _ParseRule = tuple[str, str, tuple[type, ...], tuple[type, ...] | None, bool]

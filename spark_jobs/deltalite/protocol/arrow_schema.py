@@ -1,11 +1,14 @@
-"""Delta's schema as an Arrow schema, and back.
+"""Conversion between Delta schemas and Arrow schemas.
 
-Towards Arrow each Delta type has exactly one form: timestamps are microseconds, `timestamp` in UTC and
-`timestamp_ntz` without a zone, strings and lists are the small variants; a `variant` is the struct of its two binaries,
-as Parquet stores it, and `void` is null. From Arrow, every type is accepted whose
-values Delta can hold: large, view, dictionary and run-end encodings are only other spellings, and another unit of
-time becomes microseconds. What Delta has no type for is refused with the column's path, never approximated. The
-metadata of Delta's fields stays with the Delta schema and does not travel. Protocol: Schema Serialization Format.
+Each Delta type has exactly one Arrow type:
+
+- Timestamps have microseconds: `timestamp` in UTC, `timestamp_ntz` without a zone.
+- Strings and lists are the small variants.
+- A `variant` is a struct of two binaries, as Parquet stores it. `void` is null.
+
+The conversion from Arrow accepts each type whose values Delta can hold. Large, view, dictionary and run-end encodings
+are equivalent, and other units of time become microseconds. It rejects every other type with the column's path. An
+Arrow schema does not carry the metadata of Delta fields. Protocol: Schema Serialization Format.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 VARIANT = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
-"""A variant, as Parquet stores it where it is not shredded."""
+"""A variant, as Parquet stores it if it is not shredded."""
 _TO_ARROW: dict[str, pa.DataType] = {
     "string": pa.string(),
     "long": pa.int64(),
@@ -67,12 +70,12 @@ _MAX_DECIMAL_PRECISION = 38
 
 
 def schema_to_arrow(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a table's rows, in the table's order of columns."""
+    """Return the Arrow schema of a table's rows, in the table's order of columns."""
     return pa.schema([_field_to_arrow(f) for f in schema])
 
 
 def type_to_arrow(data_type: DataType) -> pa.DataType:
-    """The one Arrow type of a Delta type."""
+    """Return the Arrow type of a Delta type."""
     match data_type:
         case PrimitiveType(name):
             return _TO_ARROW[name]
@@ -92,10 +95,14 @@ def type_to_arrow(data_type: DataType) -> pa.DataType:
 
 
 def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
-    """The Delta type that holds an Arrow type; `column` is the path that errors begin with.
+    """Return the Delta type that holds the values of an Arrow type.
+
+    Args:
+        data_type: the Arrow type.
+        column: the path of the column in errors.
 
     Raises:
-        SchemaMismatchError: there is none, or two members share a name; the message names the column.
+        SchemaMismatchError: no Delta type holds the values, or two members share a name; the message names the column.
     """
     if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
         return type_from_arrow(data_type.value_type, column)

@@ -1,8 +1,8 @@
-"""The columns by which the files of a clustered table are grouped, as its domain metadata names them.
+"""The clustering columns of a table, from its domain metadata.
 
-This release does not cluster: it writes files that an engine that does can cluster later, which asks for statistics of
-these columns, and keeps the columns in the schema. Delta-spark writes each column as a list of names, the protocol's
-example as one name; both are read. Names are physical. Protocol: Writer Requirements for Clustered Table.
+This release does not cluster. It keeps the clustering columns in the schema and writes their statistics, so that
+another engine can cluster the files later. delta-spark writes each column as a list of names, and the example in the
+protocol as one name; both are accepted. Names are physical. Protocol: Writer Requirements for Clustered Table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLUSTERING_DOMAIN = "delta.clustering"
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str, ...], ...]:
-    """The paths of the clustering columns by physical names; empty where the table is not clustered.
+    """Return the paths of the clustering columns in physical names; empty if the table is not clustered.
 
     Raises:
         CorruptLogError: the domain does not name columns.
@@ -38,10 +38,10 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
 
 
 def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSchema) -> None:
-    """Return where a table of this schema can go on being clustered by the columns.
+    """Check that a table with this schema can keep its clustering columns.
 
     Raises:
-        SchemaMismatchError: one of them is gone, or the table would be partitioned too.
+        SchemaMismatchError: the schema lacks a clustering column, or has partition columns.
     """
     if columns and table.partition_columns:
         raise SchemaMismatchError(
@@ -49,12 +49,12 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
             f"{', '.join(table.partition_columns)} too.",
             remedy="Leave partition_by out.",
         )
-    known = {path for path, _ in leaves(table.physical)}
-    gone = tuple(path for path in columns if path not in known)
-    if gone:
+    schema_leaves = {path for path, _ in leaves(table.physical)}
+    missing = tuple(path for path in columns if path not in schema_leaves)
+    if missing:
         raise SchemaMismatchError(
-            f"The table is clustered by {_shown(gone)} (by the names of its files), which the new schema does not have "
-            "or gives another type.",
+            f"The table is clustered by {_shown(missing)} (physical names), and the new schema lacks the column or "
+            "gives it another type.",
             remedy="Keep the column, or change the clustering first, with an engine that has CLUSTER BY.",
         )
 

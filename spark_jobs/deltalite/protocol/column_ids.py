@@ -1,10 +1,9 @@
-"""Giving columns their ids and physical names, where a table maps its columns.
+"""Assignment of column ids and physical names in tables with column mapping.
 
-Every field at every depth has both, from the commit on that brings it into the schema. An id is never given twice and
-a physical name never comes back, so old files can not be mistaken for holding a new column: the highest id so far is
-kept in the table's properties, and names are made of random UUIDs. A new schema for the whole table keeps what a field
-of the same path and the same type had. Protocol: Writer Requirements for Column Mapping; delta-spark:
-DeltaColumnMapping.
+Each field at every depth has both from the commit that adds it. Neither is ever reused, so a reader never takes a
+column of an old file for a new one: a table property keeps the highest id, and names are random UUIDs. If a new schema
+replaces the whole table, a field of the same path and type keeps both. Protocol: Writer Requirements for Column
+Mapping; delta-spark: DeltaColumnMapping.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from deltalite.protocol.schema import (
     schema_to_json,
 )
 
-_GIVEN = (FIELD_ID, PHYSICAL_NAME)
+_ASSIGNED_KEYS = (FIELD_ID, PHYSICAL_NAME)
 HIGHEST_COLUMN_ID = Property(COLUMN_MAPPING_MAX_ID, 0, int)
 _NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
 def new_physical_name() -> str:
-    """A name that no column has had before."""
+    """Return a name that no column has had before."""
     return f"col-{uuid.uuid4()}"
 
 
@@ -48,18 +47,18 @@ def with_column_ids(
     keeps_files: bool = False,
     new_name: Callable[[], str] = new_physical_name,
 ) -> Metadata:
-    """The metadata with an id and a physical name for each field that has none; as it is where columns are not mapped.
+    """Return the metadata with an id and a physical name for each field; unchanged without column mapping.
 
     Args:
-        metadata: what the table is to have.
-        previous: the schema that it has now, None for a new table.
-        keeps_files: whether files stay that were written under `previous`; where columns were not mapped they hold
-            these by the table's own names.
-        new_name: makes physical names.
+        metadata: the new metadata of the table.
+        previous: the current schema of the table, None for a new table.
+        keeps_files: whether the table keeps files that were written under `previous`. If column mapping was disabled
+            then, these files have the logical column names.
+        new_name: creates physical names.
 
     Raises:
-        InvalidRequestError: the mode of mapping is not one that can follow the table's, or its columns have names of
-            files already.
+        InvalidRequestError: the table's mapping mode cannot change to the new one, or a table without column mapping
+            has columns with physical names.
     """
     mode = MappingMode(COLUMN_MAPPING_MODE.of(metadata.configuration))
     if previous is not None:
@@ -70,16 +69,17 @@ def with_column_ids(
     known = StructType(()) if previous is None else previous.logical
     if previous is not None and previous.mode is MappingMode.NONE:
         _check_unmapped(schema)
-        known = _by_own_names(known) if keeps_files else StructType(())
-    giver = _Giver(max([HIGHEST_COLUMN_ID.of(metadata.configuration), *_ids(schema), *_ids(known)]), known, new_name)
-    given = giver.struct(schema, ())
-    said = metadata.configuration.get(COLUMN_MAPPING_MAX_ID)
-    if given == schema and said == str(giver.highest):
+        known = _with_logical_names_as_physical(known) if keeps_files else StructType(())
+    highest = max([HIGHEST_COLUMN_ID.of(metadata.configuration), *_ids(schema), *_ids(known)])
+    assigner = _IdAssigner(highest, known, new_name)
+    mapped = assigner.struct(schema, ())
+    recorded_highest = metadata.configuration.get(COLUMN_MAPPING_MAX_ID)
+    if mapped == schema and recorded_highest == str(assigner.highest):
         return metadata
     return replace(
         metadata,
-        schema_string=metadata.schema_string if given == schema else schema_to_json(given),
-        configuration={**metadata.configuration, COLUMN_MAPPING_MAX_ID: str(giver.highest)},
+        schema_string=metadata.schema_string if mapped == schema else schema_to_json(mapped),
+        configuration={**metadata.configuration, COLUMN_MAPPING_MAX_ID: str(assigner.highest)},
     )
 
 
@@ -87,24 +87,24 @@ def _check_may_follow(before: MappingMode, after: MappingMode) -> None:
     if before is after or (before, after) == (MappingMode.NONE, MappingMode.NAME):
         return
     raise InvalidRequestError(
-        f"{COLUMN_MAPPING_MODE.key} is '{before}' in the table and '{after}' in the request, and a table can only "
-        "change from 'none' to 'name'.",
+        f"{COLUMN_MAPPING_MODE.key} is '{before}' in the table and '{after}' in the request. It can only change from "
+        "'none' to 'name'.",
         remedy="Leave the property out, or write to a new table.",
     )
 
 
 def _check_unmapped(schema: StructType) -> None:
-    """Refuse what no table can have that does not map its columns: files may hold them by either name."""
-    found = next((f.name for f in all_fields(schema) if PHYSICAL_NAME in f.metadata), None)
-    if found is not None:
+    """Reject physical names in a table without column mapping: its files could have the column under either name."""
+    named = next((f.name for f in all_fields(schema) if PHYSICAL_NAME in f.metadata), None)
+    if named is not None:
         raise InvalidRequestError(
-            f"The column '{found}' has a physical name, though the table does not map its columns yet.",
+            f"The column '{named}' has a physical name, but the table does not have column mapping yet.",
             remedy="Write the rows to a new table, with column mapping from the beginning.",
         )
 
 
-class _Giver:
-    """Walks through a schema and counts the ids that it gives."""
+class _IdAssigner:
+    """Assigns ids and physical names in a schema. `highest` is the highest id so far; `known` the previous schema."""
 
     def __init__(self, highest: int, known: StructType, new_name: Callable[[], str]) -> None:
         self.highest = highest
@@ -121,27 +121,27 @@ class _Giver:
             case ArrayType(element, contains_null):
                 return ArrayType(self._type(element, (*path, "element")), contains_null)
             case MapType(key, value, contains_null):
-                own_key, own_value = self._type(key, (*path, "key")), self._type(value, (*path, "value"))
-                return MapType(own_key, own_value, contains_null)
+                key_type, value_type = self._type(key, (*path, "key")), self._type(value, (*path, "value"))
+                return MapType(key_type, value_type, contains_null)
             case PrimitiveType() | DecimalType():
                 return data_type
 
     def _field(self, field: StructField, path: tuple[str, ...]) -> StructField:
-        about = dict(field.metadata)
-        if FIELD_ID not in about or PHYSICAL_NAME not in about:
-            before = _at(self._known, path)
+        metadata = dict(field.metadata)
+        if FIELD_ID not in metadata or PHYSICAL_NAME not in metadata:
+            before = _field_at(self._known, path)
             if before is not None and bare(before.type) == bare(field.type):
-                about = {**{k: v for k, v in before.metadata.items() if k in _GIVEN}, **about}
-        if FIELD_ID not in about:
+                metadata = {**{k: v for k, v in before.metadata.items() if k in _ASSIGNED_KEYS}, **metadata}
+        if FIELD_ID not in metadata:
             self.highest += 1
-            about[FIELD_ID] = self.highest
-        if PHYSICAL_NAME not in about:
-            about[PHYSICAL_NAME] = self._new_name()
-        return replace(field, type=self._type(field.type, path), metadata=about)
+            metadata[FIELD_ID] = self.highest
+        if PHYSICAL_NAME not in metadata:
+            metadata[PHYSICAL_NAME] = self._new_name()
+        return replace(field, type=self._type(field.type, path), metadata=metadata)
 
 
-def _by_own_names(schema: StructType) -> StructType:
-    """The schema with each field's name as its physical name."""
+def _with_logical_names_as_physical(schema: StructType) -> StructType:
+    """Return the schema with each field's name as its physical name."""
 
     def renamed(data_type: DataType) -> DataType:
         match data_type:
@@ -156,35 +156,35 @@ def _by_own_names(schema: StructType) -> StructType:
             case PrimitiveType() | DecimalType():
                 return data_type
 
-    found = renamed(schema)
-    return found if isinstance(found, StructType) else schema
+    named = renamed(schema)
+    return named if isinstance(named, StructType) else schema
 
 
-def _at(schema: StructType, path: tuple[str, ...]) -> StructField | None:
-    """The field at a path, in which `element`, `key` and `value` lead into arrays and maps."""
-    found: StructField | None = None
+def _field_at(schema: StructType, path: tuple[str, ...]) -> StructField | None:
+    """Return the field at a path; `element`, `key` and `value` lead into arrays and maps."""
+    field: StructField | None = None
     data_type: DataType = schema
     for name in path:
         match data_type:
             case StructType():
-                found = data_type.find(name)
-                if found is None:
+                field = data_type.find(name)
+                if field is None:
                     return None
-                data_type = found.type
+                data_type = field.type
             case ArrayType(element) if name == "element":
                 data_type = element
             case MapType(key, value) if name in ("key", "value"):
                 data_type = key if name == "key" else value
             case _:
                 return None
-    return found
+    return field
 
 
 def _ids(schema: StructType) -> list[int]:
     ids = []
     for field in all_fields(schema):
-        own = field_id(field.metadata)
-        ids += [] if own is None else [own]
+        column_id = field_id(field.metadata)
+        ids += [] if column_id is None else [column_id]
         nested = field.metadata.get(_NESTED_IDS)
         ids += [n for n in nested.values() if isinstance(n, int)] if isinstance(nested, dict) else []
     return ids

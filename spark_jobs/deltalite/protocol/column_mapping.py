@@ -1,8 +1,9 @@
-"""Column mapping: the names that data files, partition values and statistics use instead of the table's own.
+"""Column mapping: the names of columns in data files, partition values and statistics.
 
-With mode `name` or `id` each field carries a physical name, which stays when the column is renamed, and an id. Files
-are read by physical name in mode `name`, and by Parquet field id in mode `id`; partition values and statistics use
-physical names in both. Without column mapping the physical schema is the schema. Protocol: Column Mapping.
+In the modes `name` and `id` each field has an id, and a physical name that stays when the column is renamed. Readers
+find a column of a file by its physical name in mode `name`, and by its Parquet field id in mode `id`. Partition values
+and statistics use physical names in both modes. Without column mapping the physical schema equals the logical schema.
+Protocol: Column Mapping.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 class MappingMode(StrEnum):
-    """How the columns of a data file are found."""
+    """How readers find the columns of a data file."""
 
     NONE = "none"
     NAME = "name"
@@ -32,9 +33,9 @@ class MappingMode(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """The columns of a table as its users see them (`logical`) and as its files do (`physical`), in one order.
+    """The columns of a table: the logical schema that users see, and the physical schema of its files, in one order.
 
-    `partition_columns` are names of the logical schema, as the metadata spells them.
+    `partition_columns` are logical names, as the metadata spells them.
     """
 
     logical: StructType
@@ -48,45 +49,50 @@ class TableSchema:
                     f"The table is partitioned by '{name}', which is not one of its columns.",
                     remedy="Repair the table's metadata.",
                 )
-        _ = self.physical  # a schema that exists has a physical name for each field
+        _ = self.physical  # raises if a field has no physical name
 
     @cached_property
     def physical(self) -> StructType:
-        """The schema with physical names at every depth; fields keep their metadata, so their ids too."""
+        """The schema with physical names at every depth; fields keep their metadata, with the ids."""
         return self.logical if self.mode is MappingMode.NONE else _physical_struct(self.logical)
 
     @cached_property
     def partition_keys(self) -> dict[str, str]:
-        """For each partition column, by its physical name in `physical`: the key of its value in the log.
+        """The keys of partition values in the log, by the physical names of the columns in `physical`.
 
-        The two differ in case only, where the metadata spells a column in another way than the schema.
+        Key and name differ only in case, if the metadata spells a partition column differently than the schema.
         """
         keys = {}
         for name in self.partition_columns:
-            found = self.physical_path((name,))[0]
-            keys[found] = name if self.mode is MappingMode.NONE else found
+            physical = self.physical_path((name,))[0]
+            keys[physical] = name if self.mode is MappingMode.NONE else physical
         return keys
 
     @cached_property
     def data(self) -> StructType:
-        """The physical columns that stand in the files: all but the partition columns."""
+        """The physical columns that the files contain: all except the partition columns."""
         return StructType(tuple(f for f in self.physical if f.name not in self.partition_keys))
 
     def physical_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """The physical names of a path of logical names, spelled as in the schema; unknown names stay as they are."""
-        found: list[str] = []
+        """Return the physical names of a logical path, spelled as in the schema; unknown names stay unchanged."""
+        names: list[str] = []
         data_type: DataType = self.logical
         for name in path:
             member = data_type.find(name) if isinstance(data_type, StructType) else None
             if member is None:
-                return (*found, *path[len(found) :])
-            found.append(physical_name(member) if self.mode is not MappingMode.NONE else member.name)
+                return (*names, *path[len(names) :])
+            names.append(physical_name(member) if self.mode is not MappingMode.NONE else member.name)
             data_type = member.type
-        return tuple(found)
+        return tuple(names)
 
 
 def table_schema(metadata: Metadata, schema: StructType, *, mapped: bool) -> TableSchema:
-    """The schema of a table; `mapped` says whether its protocol supports column mapping, without which a mode is inert.
+    """Return the schema of a table.
+
+    Args:
+        metadata: the table's metadata.
+        schema: the parsed schema of the metadata.
+        mapped: whether the protocol supports column mapping; if not, the mode in the metadata has no effect.
 
     Raises:
         CorruptLogError: a partition column does not exist, or a mapped field has no physical name.
@@ -96,7 +102,7 @@ def table_schema(metadata: Metadata, schema: StructType, *, mapped: bool) -> Tab
 
 
 def physical_name(field: StructField) -> str:
-    """The name of a mapped field in data files."""
+    """Return the name of a mapped field in data files. Raises `CorruptLogError` if it has none."""
     name = field.metadata.get(PHYSICAL_NAME)
     if not isinstance(name, str) or not name:
         raise CorruptLogError(
@@ -107,7 +113,7 @@ def physical_name(field: StructField) -> str:
 
 
 def field_id(metadata: Mapping[str, Any]) -> int | None:
-    """The id of a mapped field, None where it has none."""
+    """Return the id in a field's metadata, or None."""
     number = metadata.get(FIELD_ID)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 

@@ -1,8 +1,8 @@
-"""What a table says about its rows: invariants, CHECK constraints, generated, default and identity columns.
+"""The rules of a table for its rows: invariants, CHECK constraints, generated, default and identity columns.
 
-Conditions and expressions are texts: which there are, of which column, and whether the protocol makes them count. What
-they mean is for Spark to say. A rule whose feature the protocol does not support is inert. Protocol: Column Invariants,
-CHECK Constraints, Generated Columns, Default Columns, Identity Columns.
+This module lists the rules with their columns. Conditions and expressions are SQL texts, which Spark evaluates. A rule
+whose feature the protocol does not support has no effect. Protocol: Column Invariants, CHECK Constraints, Generated
+Columns, Default Columns, Identity Columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REMEDY = "Repair the table's metadata with the engine that wrote it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A condition on rows that must be TRUE. `property_key` is where a constraint stands, None for an invariant."""
+    """A condition that must be TRUE for each row. `property_key` is the constraint's key, None for an invariant."""
 
     name: str
     expression: str
@@ -36,7 +36,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRules:
-    """The rules of a table: conditions, by the name of a column the expression that it is made by, and counted ones."""
+    """The rules of a table. `generated` and `defaults` map the name of a column to its expression."""
 
     conditions: tuple[Rule, ...] = ()
     generated: Mapping[str, str]
@@ -45,11 +45,11 @@ class ColumnRules:
 
 
 def column_rules(protocol: Protocol, metadata: Metadata) -> ColumnRules:
-    """The rules that count.
+    """Return the rules whose features the protocol supports.
 
     Raises:
         CorruptLogError: a rule is malformed.
-        UnsupportedFeatureError: a column inside of another one is generated or has a default.
+        UnsupportedFeatureError: a nested column is generated or has a default.
     """
     supported, schema = supported_features(protocol), parse_schema(metadata.schema_string)
     conditions: list[Rule] = []
@@ -83,15 +83,15 @@ def _invariants(schema: StructType) -> Iterator[Rule]:
 
 
 def _expressions(schema: StructType, key: str) -> dict[str, str]:
-    own = {field.name: _text(field.metadata[key], key, field) for field in schema if key in field.metadata}
-    inner = [field.name for field in all_fields(schema) if key in field.metadata]
-    if len(inner) > len(own):
+    expressions = {field.name: _text(field.metadata[key], key, field) for field in schema if key in field.metadata}
+    names = [field.name for field in all_fields(schema) if key in field.metadata]
+    if len(names) > len(expressions):
+        nested = next((name for name in names if name not in expressions), names[0])
         raise UnsupportedFeatureError(
-            f"The column '{next((n for n in inner if n not in own), inner[0])}' has a {key} inside of another column, "
-            "which this release does not write.",
+            f"The column '{nested}' has a {key} inside another column, which this release does not write.",
             remedy="Write the table with an engine that supports it.",
         )
-    return own
+    return expressions
 
 
 def _text(value: Any, key: str, field: StructField) -> str:

@@ -1,11 +1,14 @@
-"""Which protocol a table needs: what its metadata uses, what is asked for by name or number, and what it has already.
+"""The protocol that a table needs: for its metadata, for a request, and for the features that it has already.
 
-Properties that speak of the protocol (`delta.minReaderVersion`, `delta.minWriterVersion`, `delta.feature.<name>`) are
-requests, not properties: they become protocol and are never stored. A protocol only grows. While every feature that is
-needed has an old number, the numbers are raised, since all clients understand numbers and only newer ones understand
-lists; the first feature without one moves the table to lists, which name everything that its numbers implied, because
-any of it may have been used. The reader's number stays below 3 as long as no feature needs more, so that old readers
-stay readers. Protocol: Protocol Evolution, Table Features for New and Existing Tables.
+Protocol properties (`delta.minReaderVersion`, `delta.minWriterVersion`, `delta.feature.<name>`) are requests. They
+change the protocol and are never stored as properties. A protocol is never lowered.
+
+- If a legacy version number implies each needed feature, the numbers are raised, because all clients understand them.
+- Otherwise the table gets feature lists, which only newer clients understand. The lists name each feature that the
+  numbers implied, because the table may have used it.
+- The reader version stays below 3 if no reader feature needs the list, so that old readers can still read the table.
+
+Protocol: Protocol Evolution, Table Features for New and Existing Tables.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from deltalite.protocol.features import (
     FEATURES,
     READER_FEATURES_VERSION,
     WRITER_FEATURES_VERSION,
-    asked_for,
+    is_requested,
     supported_features,
     supported_reader_features,
 )
@@ -29,25 +32,24 @@ from deltalite.protocol.schema import parse_schema
 _LEAST = Protocol(min_reader_version=1, min_writer_version=2)
 _MAPPED_READER_VERSION = 2
 _REQUIRED = {"clustering": ("domainMetadata",), "rowTracking": ("domainMetadata",)}
-# The second is what Delta called the first once.
+# "enabled" is an older word of Delta for "supported".
 _SUPPORTED = ("supported", "enabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedProtocol:
-    """What a request asks of the protocol, whatever its metadata needs."""
+class RequestedProtocol:
+    """The versions and features that the protocol properties of a request name."""
 
     min_reader_version: int = 1
     min_writer_version: int = 1
     features: frozenset[str] = frozenset()
 
 
-def asked_protocol(properties: Mapping[str, str]) -> AskedProtocol:
-    """What the properties among `properties` that speak of the protocol ask for.
+def requested_protocol(properties: Mapping[str, str]) -> RequestedProtocol:
+    """Return the request of the protocol properties among `properties`.
 
     Raises:
-        InvalidRequestError: a version or a state that does not exist, an unknown feature, or one that needs more than
-            its name.
+        InvalidRequestError: a version, a state or a feature does not exist, or a feature cannot be enabled by name.
     """
     reader = _version(properties, MIN_READER_VERSION, READER_FEATURES_VERSION)
     writer = _version(properties, MIN_WRITER_VERSION, WRITER_FEATURES_VERSION)
@@ -58,58 +60,61 @@ def asked_protocol(properties: Mapping[str, str]) -> AskedProtocol:
             remedy=f"Set {MIN_WRITER_VERSION} to '7', or leave both out.",
         )
     named = {key: text for key, text in properties.items() if key.startswith(FEATURE_PREFIX)}
-    return AskedProtocol(
+    return RequestedProtocol(
         min_reader_version=reader,
         min_writer_version=WRITER_FEATURES_VERSION if reader == READER_FEATURES_VERSION else writer,
         features=frozenset(_feature(key, text) for key, text in named.items()),
     )
 
 
-def is_satisfied(protocol: Protocol, asked: AskedProtocol) -> bool:
-    """Whether the protocol is already all that is asked for."""
+def is_satisfied(protocol: Protocol, requested: RequestedProtocol) -> bool:
+    """Whether the protocol already has the requested versions and features."""
     return (
-        asked.features <= supported_features(protocol)
-        and asked.min_reader_version <= protocol.min_reader_version
-        and asked.min_writer_version <= protocol.min_writer_version
+        requested.features <= supported_features(protocol)
+        and requested.min_reader_version <= protocol.min_reader_version
+        and requested.min_writer_version <= protocol.min_writer_version
     )
 
 
 def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that the table keeps: all but those that speak of the protocol."""
+    """Return the properties that the table stores: all except the protocol properties."""
     return {key: text for key, text in properties.items() if not is_protocol_property(key)}
 
 
-def protocol_for(metadata: Metadata, current: Protocol | None = None, asked: AskedProtocol | None = None) -> Protocol:
-    """The least protocol that supports what `metadata` uses, what is `asked` for, and all that `current` supports.
+def protocol_for(
+    metadata: Metadata, current: Protocol | None = None, requested: RequestedProtocol | None = None
+) -> Protocol:
+    """Return the lowest protocol that supports the features of `metadata`, of `current` and of `requested`.
 
     Raises:
-        UnsupportedFeatureError: a feature is needed that this release does not write.
+        UnsupportedFeatureError: this release does not write a needed feature.
     """
-    asked = asked or AskedProtocol()
+    requested = requested or RequestedProtocol()
     base = current or _LEAST
     schema = parse_schema(metadata.schema_string)
-    used = {f.name for f in FEATURES.values() if asked_for(f, metadata, schema)} | asked.features
+    used = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)} | requested.features
     needed = used | {name for feature in used for name in _REQUIRED.get(feature, ())}
-    refused = sorted(name for name in needed if not FEATURES[name].writable_active)
-    if refused:
+    unwritable = sorted(name for name in needed if not FEATURES[name].writable_active)
+    if unwritable:
         raise UnsupportedFeatureError(
-            f"The schema or the properties need table features that this release does not write: {', '.join(refused)}.",
+            "The schema or the properties need table features that this release does not write: "
+            f"{', '.join(unwritable)}.",
             remedy="Leave out the properties, or create the table with an engine that supports them.",
         )
-    raised = _raised(base, asked.min_reader_version, asked.min_writer_version)
+    raised = _raised(base, requested.min_reader_version, requested.min_writer_version)
     missing = needed - supported_features(raised)
     return _with_features(raised, missing) if missing else raised
 
 
 def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
-    """The least protocol that supports all that each of two supports, of which this release knows every feature."""
+    """Return the lowest protocol that supports the features of both; this release must know each of them."""
     raised = _raised(current, other.min_reader_version, other.min_writer_version)
     missing = supported_features(other) - supported_features(raised)
     return _with_features(raised, missing) if missing else raised
 
 
 def _raised(base: Protocol, reader: int, writer: int) -> Protocol:
-    """The protocol with at least these versions."""
+    """Return the protocol with at least these versions."""
     reader, writer = max(reader, base.min_reader_version), max(writer, base.min_writer_version)
     if (reader, writer) == (base.min_reader_version, base.min_writer_version):
         return base
@@ -128,7 +133,10 @@ def _with_features(base: Protocol, missing: Iterable[str]) -> Protocol:
 
 
 def _listed(base: Protocol, features: frozenset[str], reader: int) -> Protocol:
-    """The protocol that lists `features`; those of readers too, unless the reader's old numbers say them all."""
+    """Return the protocol that lists `features`.
+
+    It has no list of reader features if a legacy reader version implies all of them.
+    """
     readers = {n for n in features if n in FEATURES and FEATURES[n].is_reader_feature} | supported_reader_features(base)
     unnumbered = [n for n in readers if n not in FEATURES or FEATURES[n].reader_implied_by is None]
     if unnumbered or reader >= READER_FEATURES_VERSION:
@@ -148,7 +156,8 @@ def _version(properties: Mapping[str, str], key: str, most: int) -> int:
     text = properties.get(key, "1")
     if text not in {str(version) for version in range(1, most + 1)}:
         raise InvalidRequestError(
-            f"The table property {key} is {text!r}, and versions are 1 to {most}.", remedy="Set one, or leave it out."
+            f"The table property {key} is {text!r}; valid versions are 1 to {most}.",
+            remedy="Set a valid version, or leave the property out.",
         )
     return int(text)
 
@@ -158,16 +167,16 @@ def _feature(key: str, text: str) -> str:
     if name is None:
         raise InvalidRequestError(
             f"The table property {key} names an unknown table feature.",
-            remedy=f"It writes these: {', '.join(n for n, f in FEATURES.items() if f.writable_active)}.",
+            remedy=f"This release writes {', '.join(n for n, f in FEATURES.items() if f.writable_active)}.",
         )
     if text.lower() not in _SUPPORTED:
         raise InvalidRequestError(
-            f"The table property {key} is {text!r}, and a feature can only be 'supported'.",
-            remedy="Set 'supported', or leave the property out: a write does not remove features.",
+            f"The table property {key} is {text!r}; its only valid value is 'supported'.",
+            remedy="Set 'supported', or leave the property out. A write does not remove features.",
         )
     if name == "clustering":
         raise InvalidRequestError(
             f"Could not set {key}: a clustered table needs clustering columns, which a task cannot set.",
-            remedy="Create it with an engine that has CLUSTER BY; this release writes to it then.",
+            remedy="Create the table with an engine that has CLUSTER BY. This release can write to it then.",
         )
     return name

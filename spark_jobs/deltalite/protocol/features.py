@@ -79,7 +79,7 @@ def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
 
 
 _UDT = re.compile(r'"type"\s*:\s*"udt"')
-_BY_CATALOG = "a catalog decides which commits count, and the log in storage alone does not say"
+_BY_CATALOG = "a catalog decides which commits are valid, and the log in storage does not contain its decisions"
 
 FEATURES = {
     feature.name: feature
@@ -161,7 +161,7 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
     """
     if protocol.min_reader_version not in (1, 2, READER_FEATURES_VERSION):
         raise UnsupportedFeatureError(
-            f"The table needs reader version {protocol.min_reader_version}, and this release reads 1, 2 and 3.",
+            f"The table needs reader version {protocol.min_reader_version}, but this release reads only 1, 2 and 3.",
             remedy="Read it with an engine of that version.",
         )
     refused = [
@@ -186,7 +186,7 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     check_readable(protocol, metadata)
     if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:
         raise UnsupportedFeatureError(
-            f"The table needs writer version {protocol.min_writer_version}, and this release writes 1 to 7.",
+            f"The table needs writer version {protocol.min_writer_version}, but this release writes only 1 to 7.",
             remedy="Write it with an engine of that version.",
         )
     schema = parse_schema(metadata.schema_string)
@@ -239,7 +239,7 @@ def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
     return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
 
 
-def asked_for(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
+def is_requested(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
     """Whether the metadata requires the feature."""
     if feature.requested is not None:
         return feature.requested(metadata, schema)

@@ -1,7 +1,7 @@
-"""The names of the files in `_delta_log/`, and what each name says.
+"""The names of the files in `_delta_log/`, and their parser.
 
-Names here are relative to the table's root and use `/`. A name that no rule matches is some other writer's business and
-parses to None: temporary files, editors' leftovers and future kinds are never an error.
+Names are relative to the table's root and use `/`. The parser returns None for a name that matches no rule, such as
+a temporary file or a future kind of file. Such a name is never an error.
 Protocol: Delta Log Entries, Checkpoints, Sidecar Files, Log Compaction Files, Version Checksum File.
 """
 
@@ -16,16 +16,16 @@ from deltalite.protocol.paths import decode_path
 LOG_DIR = "_delta_log"
 SIDECAR_DIR = f"{LOG_DIR}/_sidecars"
 LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
-# Of delta-spark, beside the specification: how far a vacuum has come.
+# The version up to which a vacuum deleted removed files; from delta-spark, not in the protocol.
 LAST_VACUUM = f"{LOG_DIR}/_last_vacuum_info"
-# Of this library: files that are being written, before they are moved to where they belong.
+# This library stages files here before it moves them to their place.
 STAGING_DIR = "_deltalite_staging"
-# Of delta-spark, beside the specification: for engines that read lists of files (SymlinkTextInputFormat).
+# For engines that read lists of files (SymlinkTextInputFormat); from delta-spark, not in the protocol.
 MANIFEST_DIR = "_symlink_format_manifest"
 
 
 class LogFileKind(StrEnum):
-    """What a file of the log is."""
+    """The kind of a log file."""
 
     COMMIT = "commit"
     CLASSIC_CHECKPOINT = "classic checkpoint"
@@ -39,7 +39,7 @@ class LogFileKind(StrEnum):
 class LogFileName:
     """A parsed name.
 
-    `part` and `parts` are set for multi-part checkpoints; parts count from 1. A compaction is of `version` to
+    `part` and `parts` are set for multi-part checkpoints; parts count from 1. A compaction covers `version` to
     `last_version`, both inclusive.
     """
 
@@ -99,21 +99,21 @@ def compaction_name(first_version: int, last_version: int) -> str:
 
 
 def sidecar_name(path: str) -> str:
-    """The name of the sidecar file that a checkpoint calls `path`, which is URI-encoded.
+    """Return the name of the sidecar file that a checkpoint calls `path`, which is URI-encoded.
 
-    Sidecars always lie in the table's own `_sidecars`, so a path with directories, or an absolute one as a copied
-    table may still carry it, means the file of that name there.
+    Sidecars are always in the table's `_sidecars`. Only the last segment of the path counts, because a copied table
+    may still have the absolute paths of the original.
     """
     return f"{SIDECAR_DIR}/{decode_path(path).rpartition('/')[2]}"
 
 
 def first_name_of(version: int) -> str:
-    """A name that sorts at or before each file of `version` and after each file of the versions below it."""
+    """Return a name that sorts at or before each file of `version`, and after each file of lower versions."""
     return f"{LOG_DIR}/{version:020d}"
 
 
 def parse_log_name(name: str) -> LogFileName | None:
-    """What `name` (relative to the table's root) is, or None where it is no log file of a known kind."""
+    """Parse a name relative to the table's root; return None if it is not a log file of a known kind."""
     folder, _, base = name.rpartition("/")
     if folder != LOG_DIR:
         return None

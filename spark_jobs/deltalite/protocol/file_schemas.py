@@ -1,9 +1,9 @@
-"""One schema for files that were written over time: what each of them has, under the types that hold all of them.
+"""The common schema of files that were written over time.
 
-Columns are matched by name; those that only later files have come behind. A type may only grow where all engines read
-the narrower files under the wider type: byte, short and int are all 32 bits in Parquet. Everything else is a conflict,
-which names both files; so is a name that differs in its case, since some readers find columns by their exact names.
-delta-spark: SchemaMergingUtils.mergeSchemas, as CONVERT calls it.
+Columns are matched by name. Columns that only later files have are appended. Byte, short and int may widen, because
+Parquet stores all three in 32 bits and every engine reads the narrower files with the wider type. Each other difference
+is a conflict, and the error names both files. A name in another case is a conflict too, because some readers find
+columns by their exact names. delta-spark: SchemaMergingUtils.mergeSchemas, as CONVERT calls it.
 """
 
 from __future__ import annotations
@@ -19,82 +19,82 @@ Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class FileSchemas:
-    """Merges the schemas of files, one after the other."""
+    """The merged schema of the files so far, and the file that each column came from."""
 
     schema: StructType = field(default_factory=lambda: StructType(()))
     _origins: dict[Path, str] = field(default_factory=dict)
 
     def add(self, schema: StructType, file: str) -> None:
-        """Take the schema of a file.
+        """Merge the schema of a file.
 
         Raises:
-            SchemaMismatchError: it contradicts that of an earlier one.
+            SchemaMismatchError: the schema conflicts with that of an earlier file.
         """
         self.schema = self._struct(self.schema, schema, (), file)
 
-    def _struct(self, own: StructType, theirs: StructType, path: Path, file: str) -> StructType:
+    def _struct(self, merged: StructType, new: StructType, path: Path, file: str) -> StructType:
         fields = []
-        for known in own:
-            new = theirs.find(known.name)
-            if new is None:
-                fields.append(known)
+        for merged_field in merged:
+            new_field = new.find(merged_field.name)
+            if new_field is None:
+                fields.append(merged_field)
                 continue
-            where = (*path, known.name)
-            if new.name != known.name:
-                raise self._conflict(where, f"is called '{new.name}' in {file}", f"'{known.name}'")
-            fields.append(StructField(known.name, self._merged(known.type, new.type, where, file)))
-        for new in theirs:
-            if own.find(new.name) is None:
-                self._remember(new, (*path, new.name), file)
-                fields.append(new)
+            column = (*path, merged_field.name)
+            if new_field.name != merged_field.name:
+                raise self._conflict(column, f"is called '{new_field.name}' in {file}", f"'{merged_field.name}'")
+            fields.append(StructField(merged_field.name, self._type(merged_field.type, new_field.type, column, file)))
+        for new_field in new:
+            if merged.find(new_field.name) is None:
+                self._record_origin(new_field, (*path, new_field.name), file)
+                fields.append(new_field)
         return StructType(tuple(fields))
 
-    def _merged(self, own: DataType, theirs: DataType, path: Path, file: str) -> DataType:
-        match own, theirs:
+    def _type(self, merged: DataType, new: DataType, path: Path, file: str) -> DataType:
+        match merged, new:
             case StructType(), StructType():
-                return self._struct(own, theirs, path, file)
-            case ArrayType(element), ArrayType(their_element):
-                return ArrayType(self._merged(element, their_element, (*path, "element"), file))
-            case MapType(key, value), MapType(their_key, their_value):
+                return self._struct(merged, new, path, file)
+            case ArrayType(element), ArrayType(new_element):
+                return ArrayType(self._type(element, new_element, (*path, "element"), file))
+            case MapType(key, value), MapType(new_key, new_value):
                 return MapType(
-                    self._merged(key, their_key, (*path, "key"), file),
-                    self._merged(value, their_value, (*path, "value"), file),
+                    self._type(key, new_key, (*path, "key"), file),
+                    self._type(value, new_value, (*path, "value"), file),
                 )
             case PrimitiveType(a), PrimitiveType(b) if a in _IN_32_BITS and b in _IN_32_BITS:
                 if _IN_32_BITS.index(a) >= _IN_32_BITS.index(b):
-                    return own
+                    return merged
                 self._origins[path] = file
-                return theirs
-            case _ if own == theirs:
-                return own
+                return new
+            case _ if merged == new:
+                return merged
             case _:
-                raise self._conflict(path, f"is {theirs} in {file}", str(own))
+                raise self._conflict(path, f"is {new} in {file}", str(merged))
 
-    def _remember(self, new: StructField, path: Path, file: str) -> None:
-        """Where a column, and the members inside of it, came from."""
+    def _record_origin(self, field: StructField, path: Path, file: str) -> None:
+        """Record the file of a new column and of its members."""
         self._origins[path] = file
-        if isinstance(new.type, StructType):
-            for member in new.type:
-                self._remember(member, (*path, member.name), file)
+        if isinstance(field.type, StructType):
+            for member in field.type:
+                self._record_origin(member, (*path, member.name), file)
 
-    def _conflict(self, path: Path, said: str, known: str) -> SchemaMismatchError:
-        """That a column is something in one file and `known` in the file where it was found first."""
+    def _conflict(self, path: Path, new: str, earlier: str) -> SchemaMismatchError:
+        """Return the error for a column: `new` is a clause about the current file, `earlier` its value before."""
         longest = next((path[:n] for n in range(len(path), 0, -1) if path[:n] in self._origins), path)
         return SchemaMismatchError(
-            f"The column '{'.'.join(path)}' {said}, and {known} in {self._origins.get(longest, 'an earlier file')}: no "
-            "table can have both.",
+            f"The column '{'.'.join(path)}' {new}, and {earlier} in {self._origins.get(longest, 'an earlier file')}: "
+            "no table can have both.",
             remedy="Rewrite the files of one kind, or write all rows to a new table with DeltaWriteOperator.",
         )
 
 
 def with_partition_columns(data: StructType, partitions: StructType) -> StructType:
-    """The data's columns and behind them those of folders; one that both have is of the folder's name and type."""
-    kept = tuple(partitions.find(f.name) or f for f in data)
-    return StructType((*kept, *(f for f in partitions if data.find(f.name) is None)))
+    """Append the columns of the folders to those of the data; a column in both has the folder's name and type."""
+    data_columns = tuple(partitions.find(f.name) or f for f in data)
+    return StructType((*data_columns, *(f for f in partitions if data.find(f.name) is None)))
 
 
 def names_that_need_mapping(schema: StructType) -> tuple[str, ...]:
-    """The names of columns, at every depth, with a character that a table needs column mapping for."""
+    """Return the names at every depth with a character that requires column mapping."""
     return tuple(name for name in _names(schema) if set(name) & set(" ,;{}()\n\t="))
 
 

@@ -1,9 +1,9 @@
-"""Columns whose values the writer gives: which there are, and which values come next.
+"""Identity columns and their next values.
 
-Values are `start + k * step`, always beyond the highest that was given before, which the column's metadata keeps: it
-moves in the commit of the rows that got them. Where a column allows it, rows may bring values of their own, which move
-nothing. Pure arithmetic on Python's integers, so that an overflow is seen before a row is written. Protocol: Identity
-Columns; delta-spark: IdentityColumn.
+The writer assigns values `start + k * step`, always beyond the last assigned one. The column's metadata keeps this high
+water mark, and the commit of the rows moves it. A column may allow explicit values in rows, which do not move the mark.
+Python's integers do not overflow, so the writer detects an overflow of 64 bits before it writes a row. Protocol:
+Identity Columns; delta-spark: IdentityColumn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityColumn:
-    """One such column. `high_water_mark` is the last value that was given, None before the first."""
+    """One identity column. `high_water_mark` is the last assigned value, None before the first."""
 
     name: str
     start: int
@@ -34,16 +34,16 @@ class IdentityColumn:
 
     @property
     def first(self) -> int:
-        """The next value: the start, or the first of the series that lies beyond the mark."""
+        """The next value: the start, or the first value of the series beyond the high water mark."""
         if self.high_water_mark is None or (self.high_water_mark - self.start) * self.step < 0:
             return self.start
         return self.start + ((self.high_water_mark - self.start) // self.step + 1) * self.step
 
     def last(self, count: int) -> int:
-        """The last of the next `count` values, of which there is at least one.
+        """Return the last of the next `count` values; `count` is at least 1.
 
         Raises:
-            ConstraintViolationError: a value would not be a 64-bit integer.
+            ConstraintViolationError: a value does not fit in 64 bits.
         """
         last = self.first + (count - 1) * self.step
         if not (_LEAST <= self.first <= _MOST and _LEAST <= last <= _MOST):
@@ -56,16 +56,16 @@ class IdentityColumn:
 
 
 def identity_columns(schema: StructType) -> tuple[IdentityColumn, ...]:
-    """The identity columns of a table whose protocol supports them.
+    """Return the identity columns of a table whose protocol supports them.
 
     Raises:
-        CorruptLogError: what the table says about one is malformed.
+        CorruptLogError: the metadata of an identity column is malformed.
     """
     return tuple(_column(field) for field in schema if {START, STEP} & field.metadata.keys())
 
 
-def with_marks(schema: StructType, marks: Mapping[str, int]) -> StructType:
-    """The schema with new high water marks for the columns of these names."""
+def with_high_water_marks(schema: StructType, marks: Mapping[str, int]) -> StructType:
+    """Return the schema with new high water marks, which `marks` maps by column name."""
     return StructType(
         tuple(
             replace(f, metadata={**f.metadata, HIGH_WATER_MARK: marks[f.name]}) if f.name in marks else f
@@ -75,18 +75,22 @@ def with_marks(schema: StructType, marks: Mapping[str, int]) -> StructType:
 
 
 def _column(field: StructField) -> IdentityColumn:
-    said = field.metadata
-    start, step, mark, explicit = (said.get(key) for key in (START, STEP, HIGH_WATER_MARK, ALLOW_EXPLICIT))
+    metadata = field.metadata
+    start, step, mark, explicit = (metadata.get(key) for key in (START, STEP, HIGH_WATER_MARK, ALLOW_EXPLICIT))
     numbers = [start, step] if mark is None else [start, step, mark]
-    sound = all(_is_long(number) for number in numbers) and step != 0 and isinstance(explicit, bool)
-    if not sound or field.type != PrimitiveType("long"):
+    is_valid = all(_is_long(number) for number in numbers) and step != 0 and isinstance(explicit, bool)
+    if not is_valid or field.type != PrimitiveType("long"):
         raise CorruptLogError(
-            f"The column '{field.name}' ({field.type}) is said to be an identity column, with start {start!r}, step "
-            f"{step!r}, mark {mark!r} and explicit values {explicit!r}.",
+            f"The identity column '{field.name}' ({field.type}) has invalid metadata: start {start!r}, step {step!r}, "
+            f"high water mark {mark!r}, explicit values {explicit!r}.",
             remedy="Repair the table's metadata with the engine that wrote it.",
         )
     return IdentityColumn(
-        name=field.name, start=said[START], step=said[STEP], high_water_mark=mark, allows_explicit=said[ALLOW_EXPLICIT]
+        name=field.name,
+        start=metadata[START],
+        step=metadata[STEP],
+        high_water_mark=mark,
+        allows_explicit=metadata[ALLOW_EXPLICIT],
     )
 
 

@@ -34,10 +34,10 @@ def parse_interval_ms(text: str) -> int:
     while at < len(body):
         part = _PART.match(body, at)
         if part is None or part["whole"] + (part["fraction"] or "") in ("", "."):
-            raise _no_interval(text)
+            raise _invalid_interval(text)
         unit, fraction = part["unit"], part["fraction"] or ""
         if fraction and unit != "second":
-            raise _no_interval(text)
+            raise _invalid_interval(text)
         sign = -1 if part["sign"] == "-" else 1
         count = int(part["whole"] or 0)
         months += sign * count * _MONTHS.get(unit, 0)
@@ -46,9 +46,9 @@ def parse_interval_ms(text: str) -> int:
         parts, at = parts + 1, part.end()
     total = days * _DAY_MICROS + micros
     if not parts or months or total < 0 or abs(days) > _MOST_DAYS or abs(micros) > _MOST_MICROS:
-        raise _no_interval(text)
+        raise _invalid_interval(text)
     return total // 1000
 
 
-def _no_interval(text: str) -> ValueError:
-    return ValueError(f"{text!r} is no interval of a fixed length such as 'interval 7 days'")
+def _invalid_interval(text: str) -> ValueError:
+    return ValueError(f"{text!r} is not an interval of a fixed length such as 'interval 7 days'")

@@ -1,7 +1,7 @@
-"""The columns of a partitioned folder as SQL spells them: `day DATE, country STRING`.
+"""The parser of partition columns in SQL: `day DATE, country STRING`.
 
-Only what can partition a table is understood: names, in backticks where they are no plain words, and simple types by
-their names in Spark SQL. Nothing here needs Spark, so that what is wrong is said before a session is asked for.
+The parser accepts names, with backticks around special characters, and Spark SQL's names of simple types. It does not
+need Spark, so the job can report a mistake before it starts a session.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ _HELP = "Write the columns with their types, as in 'day DATE, country STRING'."
 
 
 def parse_partition_schema(text: str) -> StructType:
-    """The columns, in order.
+    """Return the columns, in order.
 
     Raises:
-        InvalidRequestError: the text is no list of columns, a type cannot partition a table, or a name comes twice.
+        InvalidRequestError: the text is not a list of columns, a type cannot partition a table, or a name is repeated.
     """
     fields: list[StructField] = []
     at, ended = 0, False
     while not ended:
-        found = _COLUMN.match(text, at)
-        if found is None:
+        column = _COLUMN.match(text, at)
+        if column is None:
             raise InvalidRequestError(
-                f"partition_schema is {text!r}, which cannot be understood from {text[at:]!r} on.", remedy=_HELP
+                f"partition_schema is {text!r}, which is invalid from {text[at:]!r} on.", remedy=_HELP
             )
-        name = found["plain"] or found["quoted"].replace("``", "`")
+        name = column["plain"] or column["quoted"].replace("``", "`")
         if any(field.name.lower() == name.lower() for field in fields):
             raise InvalidRequestError(f"partition_schema names '{name}' twice.", remedy="Name each column once.")
-        fields.append(StructField(name, _type(found)))
-        at, ended = found.end(), found["end"] == ""
+        fields.append(StructField(name, _type(column)))
+        at, ended = column.end(), column["end"] == ""
     return StructType(tuple(fields))
 
 
-def _type(found: re.Match[str]) -> DataType:
-    name, digits = found["type"].lower(), found["precision"]
+def _type(column: re.Match[str]) -> DataType:
+    name, digits = column["type"].lower(), column["precision"]
     if name in _DECIMALS:
-        precision, scale = int(digits or 10), int(found["scale"] or 0)
+        precision, scale = int(digits or 10), int(column["scale"] or 0)
         if 1 <= precision <= MAX_PRECISION and scale <= precision:
             return DecimalType(precision, scale)
     elif name in _TYPES and digits is None:
         return PrimitiveType(_TYPES[name])
     raise InvalidRequestError(
-        f"partition_schema has the type '{found['type']}{'' if digits is None else '(' + digits + ', ...)'}', which "
-        "cannot partition a table, or does not exist.",
+        f"partition_schema has the type '{column['type']}{'' if digits is None else '(' + digits + ', ...)'}', which "
+        "does not exist or cannot partition a table.",
         remedy=f"Choose one of {', '.join(kind.upper() for kind in _TYPES)}, DECIMAL(p, s).",
     )

@@ -1,10 +1,13 @@
-"""Partition values: strings in the log, typed values everywhere else.
+"""Conversion of partition values: strings in the log, typed values everywhere else.
 
-Null and the empty string both mean null, for every type. Dates and times are read in every spelling that Spark's CAST
-reads, since other engines write `2020-1-1`, `2020-01-01 1:2:3` or `2020-01-01 00:00:00 UTC`. A time without a zone
-means UTC here, since the log does not say which zone its writer had; a time of day without a day is refused, since
-its day would be today's. Spark writes years from -9999 to beyond 9999: Arrow has them all, Python's calendar the years
-1 to 9999. Writing them is Spark's work, see `spark/write/staging.py`. Protocol: Partition Value Serialization.
+Null and the empty string both mean null, for every type. The parser accepts each spelling of dates and times that
+Spark's CAST accepts, because other engines write `2020-1-1`, `2020-01-01 1:2:3` or `2020-01-01 00:00:00 UTC`:
+
+- A time without a zone is in UTC, because the log does not contain the zone of its writer.
+- A time of day without a date is rejected, because Spark would use today's date.
+- Arrow supports all years that Spark writes, from -9999 to beyond 9999. Python supports only the years 1 to 9999.
+
+Spark writes partition values, see `spark/write/staging.py`. Protocol: Partition Value Serialization.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 
 # Whitespace and ASCII control characters, which Spark removes from both ends of a date or time.
 _BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
-# `2020`, `2020-1`, `2020-01-01`, and then anything behind a blank or a T.
+# `2020`, `2020-1`, `2020-01-01`; after the day, any text that begins with a blank or a T.
 _DAY: Final = re.compile(
     r"(?P<year>[-+]?\d{4,7})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?)(?:[ T].*)?)?)?", re.ASCII | re.DOTALL
 )
@@ -50,16 +53,16 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _LAST_PLAIN_YEAR: Final = 9_999
 _DAY_US: Final = 86_400_000_000
-# Far more than any decimal has.
+# Far more than a valid decimal can have.
 _MOST_DIGITS: Final = 1_000
-# What Python's numbers take from text beyond what engines write: digits of other scripts, 1_000, blanks.
+# Python's int and float accept more than engines write, such as digits of other scripts, `1_000` and blanks.
 _NUMBER: Final = re.compile(r"[-+]?[0-9A-Za-z.][-+0-9A-Za-z.]*")
 
 
 def partition_text(values: Mapping[str, str | None], column: str) -> str | None:
-    """The text of a partition column among an action's `partitionValues`; None where it has none, as in Spark.
+    """Return the text of a partition column in an action's `partitionValues`; None if it is missing, as in Spark.
 
-    A key that differs from the column in its case counts where no key is the column's own name.
+    If no key equals the column's name, a key that differs only in case matches.
     """
     if column in values:
         return values[column]
@@ -68,11 +71,13 @@ def partition_text(values: Mapping[str, str | None], column: str) -> str | None:
 
 
 def parse_partition_value(text: str | None, data_type: DataType) -> Any:
-    """The Python value: int, float, Decimal, str, bytes, bool, date, or datetime (aware for timestamp, naive for ntz).
+    """Return the Python value: int, float, Decimal, str, bytes, bool, date or datetime; None for null.
+
+    The datetime of a `timestamp` is aware, and that of a `timestamp_ntz` is naive.
 
     Raises:
-        CorruptLogError: the text is no value of the type.
-        UnsupportedFeatureError: it is a time outside the years 1 to 9999, which only `partition_scalar` can give.
+        CorruptLogError: the text is not a value of the type.
+        UnsupportedFeatureError: the year is outside 1 to 9999, which only `partition_scalar` supports.
     """
     if text is None or text == "":
         return None
@@ -83,7 +88,7 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:
         moment = _EPOCH + timedelta(microseconds=value)
     except OverflowError as error:
         raise UnsupportedFeatureError(
-            f"The log has the partition value {text!r}; this release partitions by the years 1 to 9999 only.",
+            f"The log has the partition value {text!r}, but this release partitions by the years 1 to 9999 only.",
             remedy="Read the table with another engine, or leave that partition out.",
         ) from error
     match data_type:
@@ -96,10 +101,10 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:
 
 
 def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
-    """The value as a scalar of the column's Arrow type (`type_to_arrow`), for any year that Arrow has.
+    """Return the value as a scalar of the column's Arrow type (`type_to_arrow`), for each year that Arrow supports.
 
     Raises:
-        CorruptLogError: the text is no value of the type, or does not fit it.
+        CorruptLogError: the text is not a value of the type, or is out of its range.
     """
     arrow_type = type_to_arrow(data_type)
     if text is None or text == "":
@@ -110,19 +115,19 @@ def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
     try:
         return pa.scalar(value, arrow_type)
     except (pa.ArrowException, OverflowError, ValueError) as error:
-        raise _no_value(text, data_type) from error
+        raise _invalid_value(text, data_type) from error
 
 
 def canonical_text(text: str | None, data_type: DataType) -> str | None:
-    """The same value in the one spelling that every engine reads; null for the empty string.
+    """Return the value in a spelling that every engine reads; null for the empty string.
 
-    Dates become `2020-01-01`, times have all six digits, and those of the type timestamp are in UTC and say so. Years
-    after 9999 have a plus. Values of other types stay as they are.
+    Dates become `2020-01-01`. Times have six fractional digits, and a `timestamp` is in UTC with a `Z`. Years after
+    9999 have a plus sign. Values of other types stay unchanged.
 
     Raises:
-        CorruptLogError: the text is no value of the type, or does not fit it.
+        CorruptLogError: the text is not a value of the type, or is out of its range.
     """
-    if isinstance(data_type, DecimalType):  # Spark rounds one that has more digits than its column
+    if isinstance(data_type, DecimalType):  # Spark rounds a decimal with more digits than its column
         parse_partition_value(text, data_type)
         return text or None
     scalar = partition_scalar(text, data_type)
@@ -138,7 +143,7 @@ def canonical_text(text: str | None, data_type: DataType) -> str | None:
 def in_file(
     error: CorruptLogError | UnsupportedFeatureError, column: str, path: str | None
 ) -> CorruptLogError | UnsupportedFeatureError:
-    """The error about a partition value, which names its column and the file, where it is known."""
+    """Return an error about a partition value with the column, and the file if it is known."""
     file = "" if path is None else f" of the file '{path}'"
     return type(error)(f"{error.problem} It belongs to the column '{column}'{file}.", remedy=error.remedy)
 
@@ -152,20 +157,20 @@ def _day_text(days: int) -> str:
 
 
 def _parse(text: str, data_type: DataType) -> Any:
-    """The Python value, but microseconds since 1970 (UTC) for dates and times."""
+    """Return the Python value, or microseconds since 1970 (UTC) for dates and times."""
     try:
-        return _parsed(text, data_type)
+        return _parse_by_type(text, data_type)
     except (ValueError, OverflowError, InvalidOperation, KeyError) as error:  # a region's name may raise a KeyError
-        raise _no_value(text, data_type) from error
+        raise _invalid_value(text, data_type) from error
 
 
-def _parsed(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a type
+def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a type
     match data_type:
         case DecimalType():
             value = Decimal(_number(text))
-            # Beyond the 32 bits of its scale Arrow ends the process.
+            # Arrow ends the process if the scale does not fit in 32 bits.
             if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
-                raise ValueError("decimals are finite, and short")
+                raise ValueError("not a finite decimal, or too many digits")
             return value
         case PrimitiveType("string"):
             return text
@@ -190,34 +195,41 @@ def _parsed(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a typ
 
 
 def _day(text: str) -> int:
-    """Days since 1970; what follows the day is not looked at, as in Spark."""
-    found = _DAY.fullmatch(text.strip(_BLANKS))
-    if found is None:
-        raise ValueError("no date")
-    return _days_since_1970(found)
+    """Return the days since 1970; text after the day is ignored, as in Spark."""
+    match = _DAY.fullmatch(text.strip(_BLANKS))
+    if match is None:
+        raise ValueError("not a date")
+    return _days_since_1970(match)
 
 
 def _microseconds(text: str, *, has_zone: bool) -> int:
-    """A moment in the proleptic Gregorian calendar; its zone must exist, and counts only for a type that has one."""
-    found = _MOMENT.fullmatch(text.strip(_BLANKS))
-    if found is None:
-        raise ValueError("no time")
-    clock = time(int(found["hour"] or 0), int(found["minute"] or 0), int(found["second"] or 0))
+    """Return the microseconds since 1970 in the proleptic Gregorian calendar.
+
+    The zone in the text must exist. It changes the result only if the type has a zone.
+    """
+    match = _MOMENT.fullmatch(text.strip(_BLANKS))
+    if match is None:
+        raise ValueError("not a time")
+    clock = time(int(match["hour"] or 0), int(match["minute"] or 0), int(match["second"] or 0))
     seconds = (clock.hour * 60 + clock.minute) * 60 + clock.second
-    local = _days_since_1970(found) * _DAY_US + seconds * 1_000_000 + int((found["fraction"] or "").ljust(6, "0")[:6])
-    offset_us = 0 if found["zone"] is None else _offset_us(found["zone"].strip(_BLANKS), local)
+    local = _days_since_1970(match) * _DAY_US + seconds * 1_000_000 + int((match["fraction"] or "").ljust(6, "0")[:6])
+    offset_us = 0 if match["zone"] is None else _offset_us(match["zone"].strip(_BLANKS), local)
     return local - offset_us if has_zone else local
 
 
-def _days_since_1970(found: re.Match[str]) -> int:
-    """The day of a match of `_DAY` or `_MOMENT`, the first of its year or month where it names no other."""
-    cycles, year = divmod(int(found["year"]) - 1, _CYCLE_YEARS)
-    day = date(year + 1, int(found["month"] or 1), int(found["day"] or 1))
+def _days_since_1970(match: re.Match[str]) -> int:
+    """Return the day of a match of `_DAY` or `_MOMENT`; a missing month or day is the first."""
+    cycles, year = divmod(int(match["year"]) - 1, _CYCLE_YEARS)
+    day = date(year + 1, int(match["month"] or 1), int(match["day"] or 1))
     return day.toordinal() - _EPOCH.toordinal() + cycles * _CYCLE_DAYS
 
 
 def _offset_us(zone: str, local_us: int) -> int:
-    """How far local time is ahead of UTC, in microseconds. Raises `ValueError` for a zone that does not exist."""
+    """Return the offset of local time from UTC in microseconds, positive to the east.
+
+    Raises:
+        ValueError: the zone does not exist.
+    """
     if zone in _UTC_NAMES:
         return 0
     offset = _OFFSET.fullmatch(zone)
@@ -225,17 +237,17 @@ def _offset_us(zone: str, local_us: int) -> int:
         minutes, seconds = int(offset["minutes"] or offset["minute"] or 0), int(offset["seconds"] or 0)
         size = int(offset["hours"]) * 3_600 + minutes * 60 + seconds
         if minutes >= 60 or seconds >= 60 or size > _MOST_OFFSET_S:  # noqa: PLR2004  minutes and seconds
-            raise ValueError("no offset of a zone")
+            raise ValueError("not an offset of a zone")
         return (-size if offset["sign"] == "-" else size) * 1_000_000
     if not _REGION.fullmatch(zone):
-        raise ValueError("no zone")
+        raise ValueError("not a zone")
     ahead = (_EPOCH + timedelta(microseconds=local_us)).replace(tzinfo=ZoneInfo(zone)).utcoffset()
     return 0 if ahead is None else ahead // timedelta(microseconds=1)
 
 
 def _number(text: str) -> str:
     if not _NUMBER.fullmatch(text):
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return text
 
 
@@ -243,8 +255,8 @@ def _is_moment(data_type: DataType) -> bool:
     return isinstance(data_type, PrimitiveType) and data_type.name in _MOMENTS
 
 
-def _no_value(text: str, data_type: DataType) -> CorruptLogError:
+def _invalid_value(text: str, data_type: DataType) -> CorruptLogError:
     return CorruptLogError(
-        f"The log has the partition value {text!r}, which is no {data_type}.",
+        f"The log has the partition value {text!r}, which is not a valid {data_type}.",
         remedy="Repair the log with the engine that wrote it.",
     )

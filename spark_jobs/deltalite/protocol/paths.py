@@ -19,7 +19,7 @@ _URI_SAFE = "/-_.!~*'():@&=+$,;"
 # The characters that Hive and Spark escape in partition directories (Spark: ExternalCatalogUtils.charToEscape).
 HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 """Each of these becomes three characters. The pattern has the same meaning in Java and in Python."""
-PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?|//[^/]+)?")
+SCHEME_AND_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?|//[^/]+)?")
 """The scheme and the authority of a path, or nothing; only the rest of the path is normalised."""
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The start of a relative path that Java would parse as absolute."""
@@ -55,9 +55,9 @@ def _normalised(path: str) -> str:
         path = "file://" + path.removeprefix(_THIS_HOST[:-1])
     if not ("//" in path or "/." in path or path.startswith(".")):
         return path
-    place = PLACE.match(path)
-    begin = "" if place is None else place[0]
-    rest = path[len(begin) :]
+    match = SCHEME_AND_AUTHORITY.match(path)
+    prefix = "" if match is None else match[0]
+    rest = path[len(prefix) :]
     segments, ends_open = list[str](), False
     for segment in rest.split("/"):
         ends_open = segment in ("", ".", "..")
@@ -70,8 +70,8 @@ def _normalised(path: str) -> str:
             segments.append(segment)
     normal = "/".join(segments) + ("/" if ends_open and segments else "")
     if rest.startswith("/"):
-        return f"{begin}/{normal}"
-    return f"./{normal}" if SCHEME.match(normal) and not SCHEME.match(path) else begin + normal
+        return f"{prefix}/{normal}"
+    return f"./{normal}" if SCHEME.match(normal) and not SCHEME.match(path) else prefix + normal
 
 
 def is_plain(path: str) -> bool:
@@ -103,7 +103,7 @@ def partition_dir(values: Mapping[str, str | None]) -> str:
 
 
 def _hive_escaped(text: str) -> str:
-    return HIVE_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return HIVE_ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def partition_values_of_dir(directory: str) -> dict[str, str | None]:

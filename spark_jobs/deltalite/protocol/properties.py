@@ -1,8 +1,7 @@
-"""Table properties: which exist, what they may hold, and what holds when they are not set.
+"""Table properties: their keys, defaults and parsers.
 
-A property is a declaration: its key, its default, and how its text is read. Keys that begin with `delta.` and are not
-declared here are refused on write, as Delta does, and ignored on read. Everything else belongs to the user.
-Protocol: Table Properties (appendix); defaults as in delta-spark.
+Writers reject an undeclared key that begins with `delta.`, as Delta does, and readers ignore it. All other keys belong
+to the user. Protocol: Table Properties (appendix); defaults as in delta-spark.
 """
 
 from __future__ import annotations
@@ -54,34 +53,34 @@ _MOST_BYTES = 2**62
 
 
 def _bytes(text: str) -> int:
-    """`134217728`, `128mb` or `1 GB`, as Spark reads it: units are powers of 1024."""
-    found = _SIZE.fullmatch(text.strip().lower())
-    value = 0 if found is None else int(found[1]) * 1024 ** " kmgtp".index(found[2] or " ")
+    """Parse a size such as `134217728`, `128mb` or `1 GB` as Spark does: units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    value = 0 if match is None else int(match[1]) * 1024 ** " kmgtp".index(match[2] or " ")
     if not 1 <= value <= _MOST_BYTES:
-        raise ValueError(f"{text!r} is no size such as '128mb'")
+        raise ValueError(f"{text!r} is not a size such as '128mb'")
     return value
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
-        found = next((choice for choice in allowed if choice.lower() == text.lower()), None)
-        if found is None:
+        choice = next((choice for choice in allowed if choice.lower() == text.lower()), None)
+        if choice is None:
             raise ValueError(f"{text!r} is none of {', '.join(allowed)}")
-        return found
+        return choice
 
     return parse
 
 
 @dataclass(frozen=True, slots=True)
 class Property(Generic[_T]):
-    """One table property: `of(configuration)` is its value, or its default where it is not set."""
+    """A table property: its key, its default, and the parser of its text."""
 
     key: str
     default: _T
     parse: Callable[[str], _T]
 
     def of(self, configuration: Mapping[str, str]) -> _T:
-        """The value in force. Raises `InvalidRequestError` for a text that cannot be read."""
+        """Return the value in a table's configuration, or the default. Raises `InvalidRequestError` for bad text."""
         text = configuration.get(self.key)
         if text is None:
             return self.default
@@ -124,7 +123,7 @@ MIN_READER_VERSION = "delta.minReaderVersion"
 MIN_WRITER_VERSION = "delta.minWriterVersion"
 FEATURE_PREFIX = "delta.feature."
 CONSTRAINT_PREFIX = "delta.constraints."
-# Kept by writers, and set by nobody.
+# Writers maintain these; users cannot set them.
 COLUMN_MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
 ICT_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ICT_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
@@ -133,20 +132,20 @@ _DECLARED = {p.key: p for p in list(vars().values()) if isinstance(p, Property)}
 
 
 def is_protocol_property(key: str) -> bool:
-    """Whether the property is a request to the protocol, which is never stored."""
+    """Whether the property requests a protocol change; such a property is never stored."""
     return key in (MIN_READER_VERSION, MIN_WRITER_VERSION) or key.startswith(FEATURE_PREFIX)
 
 
 def is_constraint(key: str) -> bool:
-    """Whether the property is a CHECK constraint. Delta compares this part of the key without its case."""
+    """Whether the property is a CHECK constraint. Delta ignores the case of the prefix."""
     return key.lower().startswith(CONSTRAINT_PREFIX)
 
 
 def check_new_properties(properties: Mapping[str, str]) -> None:
-    """Refuse `delta.` properties that do not exist or cannot be read.
+    """Check that `delta.` properties exist and have valid values.
 
     Raises:
-        InvalidRequestError: naming the property.
+        InvalidRequestError: a property is unknown or invalid; the message names it.
     """
     for key, text in properties.items():
         if not isinstance(text, str):
@@ -168,20 +167,20 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
 
 
 def check_manifests_are_possible(configuration: Mapping[str, str]) -> None:
-    """Return where a table with these properties can have symlink manifests, or asks for none.
+    """Check that the other properties allow symlink manifests, if they are enabled.
 
-    A manifest names whole files, so that its readers would see rows that a deletion vector has deleted, and it says
-    nothing of the names that columns have in files. delta-spark: Protocol.assertTablePropertyConstraintsSatisfied.
+    A manifest names whole files and no columns. Its readers would see soft-deleted rows, and could not resolve physical
+    names. delta-spark: Protocol.assertTablePropertyConstraintsSatisfied.
 
     Raises:
-        InvalidRequestError: naming the property that is in the way.
+        InvalidRequestError: another property excludes manifests; the message names it.
     """
     if not SYMLINK_MANIFESTS.of(configuration):
         return
-    in_the_way = [p.key for p in (ENABLE_DELETION_VECTORS, COLUMN_MAPPING_MODE) if p.of(configuration) != p.default]
-    if in_the_way:
+    excluding = [p.key for p in (ENABLE_DELETION_VECTORS, COLUMN_MAPPING_MODE) if p.of(configuration) != p.default]
+    if excluding:
         raise InvalidRequestError(
-            f"{SYMLINK_MANIFESTS.key} and {in_the_way[0]} exclude each other: readers of manifests know neither "
+            f"{SYMLINK_MANIFESTS.key} and {excluding[0]} exclude each other: readers of manifests support neither "
             "deletion vectors nor column mapping, and would see wrong rows.",
             remedy="Set one of the two.",
         )

@@ -1,9 +1,9 @@
-"""Whether rows that were written under one schema of a table can be read under a later one.
+"""The check whether a reader can read the rows of an older schema with a newer schema of the table.
 
-Columns may be added where null is allowed, types may widen, and NOT NULL may be dropped: each row has its place in the
-later schema, exactly. Dropped and renamed columns, narrower or other types, new NOT NULL and another partitioning are
-differences that no cast can bridge. Columns are the same where their physical names are. delta-spark:
-`checkBatchCdfReadSchemaIncompatibility`, which refuses widened types too.
+Three changes are compatible: a new nullable column, a wider type, and a dropped NOT NULL. Each row then fits exactly in
+the newer schema. Other changes are incompatible: a dropped or renamed column, a narrower or different type, a new NOT
+NULL, and different partition columns. Columns are matched by physical name. delta-spark:
+`checkBatchCdfReadSchemaIncompatibility`, which rejects widened types too.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from deltalite.protocol.type_changes import is_widening
 _VOID = PrimitiveType("void")
 
 
-def difference(older: TableSchema, newer: TableSchema) -> str | None:
-    """The first reason, as a clause, why rows of the older schema cannot be read under the newer, or None."""
+def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
+    """Return the first reason why the newer schema cannot read rows of the older, as a clause; None if it can."""
     if older.mode is not MappingMode.NONE and older.mode is not newer.mode:
         return f"the column mapping mode changed from {older.mode} to {newer.mode}"
-    found = _in_structs((older.logical, older.physical), (newer.logical, newer.physical), "")
-    if found is None and _folded(older.partition_columns) != _folded(newer.partition_columns):
+    reason = _in_structs((older.logical, older.physical), (newer.logical, newer.physical), "")
+    if reason is None and _folded(older.partition_columns) != _folded(newer.partition_columns):
         return (
             f"the partition columns changed from ({', '.join(older.partition_columns)}) to "
             f"({', '.join(newer.partition_columns)})"
         )
-    return found
+    return reason
 
 
 def _folded(names: tuple[str, ...]) -> list[str]:
@@ -33,14 +33,14 @@ def _folded(names: tuple[str, ...]) -> list[str]:
 
 
 def _in_structs(older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str) -> str | None:
-    """Compare structs, each as its users see it and as its files do; `prefix` is the path to them."""
-    rest = {stored.name.lower(): (own, stored) for own, stored in zip(*newer, strict=True)}
-    for own, stored in zip(*older, strict=True):
-        match = rest.pop(stored.name.lower(), None)
-        reason = _in_fields((own, stored), match, prefix + own.name)
+    """Compare structs, each a pair of its logical and its physical schema; `prefix` is the path to them."""
+    rest = {physical.name.lower(): (logical, physical) for logical, physical in zip(*newer, strict=True)}
+    for logical, physical in zip(*older, strict=True):
+        match = rest.pop(physical.name.lower(), None)
+        reason = _in_fields((logical, physical), match, prefix + logical.name)
         if reason is not None:
             return reason
-    required = next((own.name for own, _ in rest.values() if not own.nullable), None)
+    required = next((logical.name for logical, _ in rest.values() if not logical.nullable), None)
     return None if required is None else f"the column '{prefix}{required}' was added as NOT NULL"
 
 

@@ -1,8 +1,9 @@
-"""What rules hold in a table that goes back to an older version of itself.
+"""The protocol, metadata and domains of a table after a restore to an older version.
 
-Schema, partitioning and properties are those of the older version. What only ever grows does not go back: the protocol,
-the highest id of a column, the last value of an identity column; nor does the table's id, or since when commits carry
-their time. Of the domains only clustering goes back, as the schema does that it speaks of. Pure: values in, values out.
+- The older version determines the schema, the partition columns, the properties and the clustering columns.
+- The protocol, the highest column id and the high water marks of identity columns are never lowered.
+- The table id, the start of in-commit timestamps and the other domains stay as they are.
+
 Protocol: Protocol Evolution, Column Mapping, Identity Columns, In-Commit Timestamps; delta-spark: RestoreTableCommand.
 """
 
@@ -18,7 +19,7 @@ from deltalite.protocol.column_ids import HIGHEST_COLUMN_ID
 from deltalite.protocol.column_mapping import PHYSICAL_NAME
 from deltalite.protocol.feature_enabling import merged_protocol, protocol_for
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
-from deltalite.protocol.identity_columns import identity_columns, with_marks
+from deltalite.protocol.identity_columns import identity_columns, with_high_water_marks
 from deltalite.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 from deltalite.protocol.schema import StructField, StructType, parse_schema, schema_to_json
 
@@ -27,7 +28,7 @@ _UNCLUSTERED = json.dumps({"clusteringColumns": [], "domainName": CLUSTERING_DOM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a version says of the table, beside its files."""
+    """The protocol, metadata and domains of a version: its state without the files."""
 
     protocol: Protocol
     metadata: Metadata
@@ -36,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredRules:
-    """What holds after the restore; of the domains those that have to be written."""
+    """The rules after a restore. `domains` are only the domains that the restore must write."""
 
     protocol: Protocol
     metadata: Metadata
@@ -44,77 +45,78 @@ class RestoredRules:
 
 
 def restored_rules(current: Rules, target: Rules) -> RestoredRules:
-    """The rules of a table that goes from `current` back to `target`.
+    """Return the rules after a restore from `current` to `target`.
 
     Raises:
-        UnsupportedFeatureError: one of both asks of a writer what this release does not know.
-        CorruptLogError: an identity column, or the clustering, is malformed.
+        UnsupportedFeatureError: this release cannot write one of the two versions.
+        CorruptLogError: an identity column or the clustering is malformed.
     """
     for rules in (current, target):
         check_writable(rules.protocol, rules.metadata)
-    metadata = _never_lowered(current, target)
+    metadata = _restored_metadata(current, target)
     protocol = protocol_for(metadata, merged_protocol(current.protocol, target.protocol))
-    metadata = _timed(current, protocol, metadata)
+    metadata = _with_current_timestamp_start(current, protocol, metadata)
     check_writable(protocol, metadata)
     return RestoredRules(protocol=protocol, metadata=metadata, domains=_domains(current, target, protocol))
 
 
-def _never_lowered(current: Rules, target: Rules) -> Metadata:
-    """The older metadata with the table's id and the marks of today."""
+def _restored_metadata(current: Rules, target: Rules) -> Metadata:
+    """Return the older metadata with the current table id, highest column id and high water marks."""
     now, then = current.metadata, target.metadata
     highest = max(HIGHEST_COLUMN_ID.of(now.configuration), HIGHEST_COLUMN_ID.of(then.configuration))
     configuration = dict(then.configuration) | ({HIGHEST_COLUMN_ID.key: str(highest)} if highest else {})
-    old = parse_schema(then.schema_string)
-    schema = _with_newest_marks(old, parse_schema(now.schema_string)) if _counts(current) and _counts(target) else old
-    text = then.schema_string if schema == old else schema_to_json(schema)
+    old_schema = schema = parse_schema(then.schema_string)
+    if _supports_identity_columns(current) and _supports_identity_columns(target):
+        schema = _with_current_marks(old_schema, parse_schema(now.schema_string))
+    text = then.schema_string if schema == old_schema else schema_to_json(schema)
     return replace(then, id=now.id, schema_string=text, configuration=configuration)
 
 
-def _counts(rules: Rules) -> bool:
+def _supports_identity_columns(rules: Rules) -> bool:
     return "identityColumns" in supported_features(rules.protocol)
 
 
-def _with_newest_marks(old: StructType, now: StructType) -> StructType:
-    """The older schema, in which no identity column gives a value again that it has given since."""
-    given = {_name_in_files(f): c for f in now for c in identity_columns(StructType((f,)))}
+def _with_current_marks(old: StructType, current: StructType) -> StructType:
+    """Return the older schema with high water marks beyond each value that an identity column has assigned since."""
+    current_columns = {_physical_name(f): c for f in current for c in identity_columns(StructType((f,)))}
     marks = {}
     for field in old:
         for column in identity_columns(StructType((field,))):
-            both = (column, given.get(_name_in_files(field), column))
-            known = [one.high_water_mark for one in both if one.high_water_mark is not None]
-            if known:
-                marks[column.name] = max(known) if column.step > 0 else min(known)
-    return with_marks(old, marks)
+            versions = (column, current_columns.get(_physical_name(field), column))
+            known_marks = [version.high_water_mark for version in versions if version.high_water_mark is not None]
+            if known_marks:
+                marks[column.name] = max(known_marks) if column.step > 0 else min(known_marks)
+    return with_high_water_marks(old, marks)
 
 
-def _name_in_files(field: StructField) -> str:
-    """What a column is known by, whatever it is called: its own name where columns were not mapped yet."""
+def _physical_name(field: StructField) -> str:
+    """Return the physical name in lower case, or the logical name if the column has none yet."""
     return str(field.metadata.get(PHYSICAL_NAME, field.name)).lower()
 
 
-def _timed(current: Rules, protocol: Protocol, metadata: Metadata) -> Metadata:
-    """The metadata, in which commits carry their time since when they do so without a gap.
+def _with_current_timestamp_start(current: Rules, protocol: Protocol, metadata: Metadata) -> Metadata:
+    """Return the metadata with the current start of in-commit timestamps, if they stay enabled.
 
-    Where they begin to with this commit, the commit itself says so.
+    If the restore enables them, its commit records the start.
     """
     feature = "inCommitTimestamp"
     if not (is_in_force(feature, protocol, metadata) and is_in_force(feature, current.protocol, current.metadata)):
         return metadata
-    since = (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP)
-    kept = {key: text for key, text in current.metadata.configuration.items() if key in since}
-    others = {key: text for key, text in metadata.configuration.items() if key not in since}
-    return replace(metadata, configuration=others | kept)
+    start_keys = (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP)
+    start = {key: text for key, text in current.metadata.configuration.items() if key in start_keys}
+    other_properties = {key: text for key, text in metadata.configuration.items() if key not in start_keys}
+    return replace(metadata, configuration=other_properties | start)
 
 
 def _domains(current: Rules, target: Rules, protocol: Protocol) -> tuple[DomainMetadata, ...]:
-    """Clustering as it was; a table that was not clustered has no clustering columns, as delta-spark says it."""
+    """Return the older clustering if it differs; an unclustered table gets an empty list, as in delta-spark."""
     if "clustering" not in supported_features(protocol):
         return ()
-    then = clustering_columns(target.domains) if "clustering" in supported_features(target.protocol) else ()
-    if then == clustering_columns(current.domains):
+    target_columns = clustering_columns(target.domains) if "clustering" in supported_features(target.protocol) else ()
+    if target_columns == clustering_columns(current.domains):
         return ()
     return (
         target.domains[CLUSTERING_DOMAIN]
-        if then
+        if target_columns
         else DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=_UNCLUSTERED, removed=False),
     )

@@ -1,7 +1,7 @@
-"""Delta's schema as values, and its JSON.
+"""Delta schemas as values, and their JSON.
 
-The types are Spark SQL's. Everything a field carries in `metadata` is kept as it is, known or not. Names compare
-without case, as the protocol demands, and keep the case they were given. Protocol: Schema Serialization Format.
+The types are those of Spark SQL. The metadata of a field is preserved, including unknown keys. The comparison of names
+ignores case, as the protocol requires; names keep their case. Protocol: Schema Serialization Format.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ PRIMITIVES = frozenset(
 )
 MAX_PRECISION = 38
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""The field metadata in which Spark keeps a type with texts of bounded length, in SQL; the field's type has strings."""
+"""The metadata key for the SQL type of a field with char or varchar; the type of the field itself has strings."""
 _CHAR = re.compile(r"\bchar\s*\(", re.IGNORECASE)
 _BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
-# Other names that Spark reads.
+# Other names that Spark accepts.
 _ALIASES = {"null": "void", "timestamp_ltz": "timestamp"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)", re.ASCII)
-# Deeper types than any engine writes would end in a RecursionError somewhere.
+# No engine writes deeper types, and they could cause a RecursionError.
 _MOST_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without parameters, by its name in the schema JSON."""
+    """A type without parameters. `name` is its name in the schema JSON."""
 
     name: str
 
@@ -103,18 +103,18 @@ class StructType:
     """An ordered list of fields. Names are unique without regard to case."""
 
     fields: tuple[StructField, ...]
-    # Where each name stands, without its case: tables of thousands of columns are looked up column by column.
-    _places: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    # The index of each name in lower case, because callers look up thousands of columns one by one.
+    _indices: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        places: dict[str, int] = {}
-        for place, f in enumerate(self.fields):
-            if places.setdefault(f.name.lower(), place) != place:
+        indices: dict[str, int] = {}
+        for index, f in enumerate(self.fields):
+            if indices.setdefault(f.name.lower(), index) != index:
                 raise CorruptLogError(
                     f"The schema has two columns called '{f.name.lower()}' (case does not count).",
                     remedy="Rename one of them.",
                 )
-        object.__setattr__(self, "_places", places)
+        object.__setattr__(self, "_indices", indices)
 
     def __str__(self) -> str:
         return f"struct<{','.join(f'{f.name}:{f.type}' for f in self.fields)}>"
@@ -123,13 +123,13 @@ class StructType:
         return iter(self.fields)
 
     def find(self, name: str) -> StructField | None:
-        """The field of that name, whatever its case."""
-        place = self.place_of(name)
-        return None if place is None else self.fields[place]
+        """Return the field of this name in any case, or None."""
+        index = self.index_of(name)
+        return None if index is None else self.fields[index]
 
-    def place_of(self, name: str) -> int | None:
-        """Where the field of that name, whatever its case, stands in `fields`."""
-        return self._places.get(name.lower())
+    def index_of(self, name: str) -> int | None:
+        """Return the index in `fields` of the field of this name in any case, or None."""
+        return self._indices.get(name.lower())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,15 +141,15 @@ DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
 
 
 def member_at(schema: StructType, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
-    """The names of a path as the schema spells them, and the type there; None where there is no such member."""
+    """Return the names of a path as the schema spells them, and its type; None if the path does not exist."""
     data_type: DataType = schema
     spelled = []
     for name in path:
-        found = data_type.find(name) if isinstance(data_type, StructType) else None
-        if found is None:
+        member = data_type.find(name) if isinstance(data_type, StructType) else None
+        if member is None:
             return None
-        spelled.append(found.name)
-        data_type = found.type
+        spelled.append(member.name)
+        data_type = member.type
     return tuple(spelled), data_type
 
 
@@ -157,7 +157,12 @@ _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "
 
 
 def parse_schema(text: str) -> StructType:
-    """The schema in a `metaData` action. Raises `CorruptLogError`, or `UnsupportedFeatureError` for an unknown type."""
+    """Parse the `schemaString` of a `metaData` action.
+
+    Raises:
+        CorruptLogError: the text is not a valid schema.
+        UnsupportedFeatureError: it has an unknown type.
+    """
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -171,7 +176,7 @@ def parse_schema(text: str) -> StructType:
 
 
 def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C901  one arm a kind
-    """One type from its JSON value, with at most `levels` types inside of one another."""
+    """Parse a type from its JSON value, with at most `levels` nested types. Raises: as `parse_schema`."""
     if not levels:
         raise CorruptLogError(
             f"The table's schema is nested more than {_MOST_LEVELS} levels deep.",
@@ -197,7 +202,7 @@ def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C90
         )
     try:
         match value["type"]:
-            case "udt":  # a type of Spark's that is kept as another, such as a vector of MLlib as a struct
+            case "udt":  # a Spark type that is stored as another type, such as an MLlib vector as a struct
                 return parse_type(value["sqlType"], levels - 1)
             case "struct":
                 return StructType(tuple(_parse_field(f, levels - 1) for f in value["fields"]))
@@ -224,7 +229,7 @@ def _parse_field(value: Mapping[str, Any], levels: int) -> StructField:
     name = value["name"]
     if not isinstance(name, str):
         raise TypeError(name)
-    name.encode()  # half of a surrogate pair, which JSON can say, is no text and raises a ValueError
+    name.encode()  # raises a ValueError for half of a surrogate pair, which JSON allows
     data_type, metadata = parse_type(value["type"], levels), dict(value.get("metadata") or {})
     if _has_bounded_text(value["type"]):
         metadata.setdefault(CHAR_VARCHAR, _in_sql(value["type"]))
@@ -232,7 +237,7 @@ def _parse_field(value: Mapping[str, Any], levels: int) -> StructField:
 
 
 def _has_bounded_text(value: Any) -> bool:
-    """Whether a type, given as JSON that `parse_type` has taken, has texts of bounded length outside of structs."""
+    """Whether a valid JSON type is char or varchar, alone or in arrays and maps, but not in structs."""
     if isinstance(value, str):
         return _BOUNDED_TEXT.fullmatch(value) is not None
     below = {"array": ("elementType",), "map": ("keyType", "valueType")}.get(value["type"], ())
@@ -240,7 +245,7 @@ def _has_bounded_text(value: Any) -> bool:
 
 
 def _in_sql(value: Any) -> str:
-    """Such a type in SQL; whatever else it has inside is only a place."""
+    """Return a type with char or varchar in SQL; other nested types are placeholders."""
     if isinstance(value, str):
         return value if _BOUNDED_TEXT.fullmatch(value) else str(parse_type(value))
     match value["type"]:
@@ -253,7 +258,7 @@ def _in_sql(value: Any) -> str:
 
 
 def type_to_json(data_type: DataType) -> Any:
-    """The JSON value of a type; the inverse of `parse_type`."""
+    """Return the JSON value of a type; the inverse of `parse_type`."""
     match data_type:
         case PrimitiveType(name):
             return name
@@ -279,12 +284,12 @@ def type_to_json(data_type: DataType) -> Any:
 
 
 def schema_to_json(schema: StructType) -> str:
-    """The `schemaString` of a `metaData` action."""
+    """Return the `schemaString` of a `metaData` action."""
     return json.dumps(type_to_json(schema), separators=(",", ":"))
 
 
 def leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """Each leaf column with its path, depth first; arrays and maps are leaves, structs are not."""
+    """Yield each leaf column with its path, depth first; arrays and maps are leaves, structs are not."""
     for f in schema:
         path = (*prefix, f.name)
         if isinstance(f.type, StructType):
@@ -296,8 +301,8 @@ def leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[t
 def contains_type(data_type: DataType, name: str) -> bool:
     """Whether the primitive type `name` occurs anywhere in `data_type`."""
     match data_type:
-        case PrimitiveType(own):
-            return own == name
+        case PrimitiveType(type_name):
+            return type_name == name
         case DecimalType():
             return False
         case ArrayType(element):
@@ -309,13 +314,13 @@ def contains_type(data_type: DataType, name: str) -> bool:
 
 
 def holds_char(field: StructField) -> bool:
-    """Whether a column has the type char(n), alone or inside of its type, as Spark keeps it in the field's metadata."""
-    texts = (one.metadata.get(CHAR_VARCHAR) for one in (field, *all_fields(field.type)))
+    """Whether a column has char(n) in its type at any depth, according to the metadata of its fields."""
+    texts = (f.metadata.get(CHAR_VARCHAR) for f in (field, *all_fields(field.type)))
     return any(text is not None and _CHAR.search(str(text)) is not None for text in texts)
 
 
 def all_fields(data_type: DataType) -> Iterator[StructField]:
-    """Each field at every depth, inside arrays and maps too, before the fields inside of it."""
+    """Yield each field at every depth, also in arrays and maps; a field comes before its members."""
     match data_type:
         case StructType(members):
             for f in members:
@@ -331,7 +336,7 @@ def all_fields(data_type: DataType) -> Iterator[StructField]:
 
 
 def bare(data_type: DataType) -> DataType:
-    """Names and types only: no constraint, no metadata."""
+    """Return the type with names and types only: each member is nullable and has no metadata."""
     match data_type:
         case StructType(fields):
             return StructType(tuple(StructField(f.name, bare(f.type)) for f in fields))

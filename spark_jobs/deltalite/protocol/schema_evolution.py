@@ -1,9 +1,8 @@
-"""Whether rows of one schema may enter a table of another, and what the table's schema is afterwards.
+"""Schema enforcement and schema evolution: whether a table accepts data, and its schema afterwards.
 
-Columns are matched by name without regard to case; the table's spelling stays. A type enters another where no value
-can be lost; a void column enters every type. What does not fit is refused with the column, both types and the
-parameter that would allow it. Pure functions on schemas: nothing is read or written here. delta-spark: schema
-enforcement and mergeSchema.
+Columns are matched by name in any case, and the table's spelling stays. A column accepts a type if it can hold each of
+its values exactly; every type accepts void. An error names the column, both types and the parameter that would allow
+the data. delta-spark: schema enforcement and mergeSchema.
 """
 
 from __future__ import annotations
@@ -17,52 +16,62 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 from deltalite.protocol.type_changes import is_widening
 
 VOID = PrimitiveType("void")
-# What a widening of a column's type does not allow, and holds every value all the same.
+# A write may use these exact conversions, although a column cannot widen this way.
 _EXACT_IN_FLOAT = frozenset({("byte", "float"), ("short", "float")})
-# Names that SQL takes without backticks.
+# Names that need no backticks in SQL.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Keys of field metadata that describe the table they come from, not the values.
+# Prefixes of metadata keys that describe the source table, not the values.
 _TABLE_BOUND = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
 def new_table_schema(data: StructType, path: tuple[str, ...] = ()) -> StructType:
-    """The schema of a table made from the data: every column may be null, and comments stay.
+    """Return the schema of a new table for the data: every column is nullable, and comments stay.
 
-    `path` is where the data belongs in a larger schema. Raises `SchemaMismatchError` for a column that has no type
-    (`SELECT NULL AS x`).
+    Args:
+        data: the schema of the data.
+        path: the path of the data in a larger schema, for errors.
+
+    Raises:
+        SchemaMismatchError: a column has the type void (`SELECT NULL AS x`).
     """
     for column, void in _void_columns(data, path):
         raise SchemaMismatchError(
             f"The column '{'.'.join(column)}' has the type {void}, which cannot be stored.",
-            remedy="Give it a type in `query`: CAST(NULL AS STRING).",
+            remedy="Cast it to a type in `query`, for example CAST(NULL AS STRING).",
         )
     return StructType(tuple(_adopted(f) for f in data))
 
 
-def evolved_schema(table: StructType, data: StructType, *, merge_schema: bool, made: Container[str] = ()) -> StructType:
-    """The table's schema once the data is in it: the same, or with new columns at the end where `merge_schema`.
+def evolved_schema(
+    table: StructType, data: StructType, *, merge_schema: bool, computed: Container[str] = ()
+) -> StructType:
+    """Return the table's schema after a write of the data.
 
-    Columns of `made` are made by the writer where the data lacks them.
+    Args:
+        table: the table's schema.
+        data: the schema of the data.
+        merge_schema: whether new columns are appended; if not, the schema stays the same.
+        computed: the columns that the writer computes if the data lacks them.
 
     Raises:
-        SchemaMismatchError: a column is unknown, missing while NOT NULL, or of a type that would lose values.
+        SchemaMismatchError: a column is unknown, NOT NULL but missing, or of a type that would lose values.
     """
-    return _merged(table, data, (), merge_schema=merge_schema, made=made)
+    return _merged(table, data, (), merge_schema=merge_schema, computed=computed)
 
 
 def with_new_columns(table: StructType, data: StructType) -> StructType:
-    """The table's schema with the columns, and at every depth the members, that only the data has, behind its own.
+    """Append the columns, and at every depth the members, that only the data has to the table's schema.
 
-    Types stay as they are in the table.
+    The types of existing columns do not change.
 
     Raises:
-        SchemaMismatchError: a new column has no type.
+        SchemaMismatchError: a new column has the type void.
     """
     return _with_new(table, data, ())
 
 
 def fits(have: DataType, want: DataType) -> bool:
-    """Whether every value of the simple type `have` is a value of `want`, exactly."""
+    """Whether the simple type `want` holds every value of `have` exactly."""
     if have in (want, VOID) or is_widening(have, want):
         return True
     match have, want:
@@ -73,17 +82,18 @@ def fits(have: DataType, want: DataType) -> bool:
 
 
 def _merged(
-    table: StructType, data: StructType, path: tuple[str, ...], *, merge_schema: bool, made: Container[str] = ()
+    table: StructType, data: StructType, path: tuple[str, ...], *, merge_schema: bool, computed: Container[str] = ()
 ) -> StructType:
     fields = []
-    for own in table:
-        theirs = data.find(own.name)
-        if theirs is None:
-            if own.name not in made:
-                _check_may_be_missing(own, (*path, own.name))
-            fields.append(own)
+    for field in table:
+        data_field = data.find(field.name)
+        if data_field is None:
+            if field.name not in computed:
+                _check_may_be_missing(field, (*path, field.name))
+            fields.append(field)
         else:
-            fields.append(replace(own, type=_merged_type(own.type, theirs.type, (*path, own.name), merge_schema)))
+            merged_type = _merged_type(field.type, data_field.type, (*path, field.name), merge_schema)
+            fields.append(replace(field, type=merged_type))
     added = [f for f in data if table.find(f.name) is None]
     if added and not merge_schema:
         raise SchemaMismatchError(
@@ -96,65 +106,67 @@ def _merged(
 
 def _with_new(table: StructType, data: StructType, path: tuple[str, ...]) -> StructType:
     fields = []
-    for own in table:
-        theirs = data.find(own.name)
-        where = (*path, own.name)
-        fields.append(own if theirs is None else replace(own, type=_type_with_new(own.type, theirs.type, where)))
+    for field in table:
+        data_field = data.find(field.name)
+        if data_field is None:
+            fields.append(field)
+        else:
+            fields.append(replace(field, type=_type_with_new(field.type, data_field.type, (*path, field.name))))
     added = StructType(tuple(f for f in data if table.find(f.name) is None))
     return StructType((*fields, *new_table_schema(added, path)))
 
 
-def _type_with_new(own: DataType, theirs: DataType, path: tuple[str, ...]) -> DataType:
-    match own, theirs:
+def _type_with_new(table: DataType, data: DataType, path: tuple[str, ...]) -> DataType:
+    match table, data:
         case StructType(), StructType():
-            return _with_new(own, theirs, path)
-        case ArrayType(element, contains_null), ArrayType(their_element):
-            return ArrayType(_type_with_new(element, their_element, (*path, "element")), contains_null)
-        case MapType(key, value, contains_null), MapType(_, their_value):
-            return MapType(key, _type_with_new(value, their_value, (*path, "value")), contains_null)
+            return _with_new(table, data, path)
+        case ArrayType(element, contains_null), ArrayType(data_element):
+            return ArrayType(_type_with_new(element, data_element, (*path, "element")), contains_null)
+        case MapType(key, value, contains_null), MapType(_, data_value):
+            return MapType(key, _type_with_new(value, data_value, (*path, "value")), contains_null)
         case _:
-            return own
+            return table
 
 
-def _merged_type(own: DataType, theirs: DataType, path: tuple[str, ...], merge_schema: bool) -> DataType:  # noqa: FBT001
-    match own, theirs:
+def _merged_type(table: DataType, data: DataType, path: tuple[str, ...], merge_schema: bool) -> DataType:  # noqa: FBT001
+    match table, data:
         case StructType(), StructType():
-            return _merged(own, theirs, path, merge_schema=merge_schema)
-        case ArrayType(element, contains_null), ArrayType(their_element, _):
-            return ArrayType(_merged_type(element, their_element, (*path, "element"), merge_schema), contains_null)
-        case MapType(key, value, contains_null), MapType(their_key, their_value, _):
+            return _merged(table, data, path, merge_schema=merge_schema)
+        case ArrayType(element, contains_null), ArrayType(data_element, _):
+            return ArrayType(_merged_type(element, data_element, (*path, "element"), merge_schema), contains_null)
+        case MapType(key, value, contains_null), MapType(data_key, data_value, _):
             return MapType(
-                _merged_type(key, their_key, (*path, "key"), merge_schema),
-                _merged_type(value, their_value, (*path, "value"), merge_schema),
+                _merged_type(key, data_key, (*path, "key"), merge_schema),
+                _merged_type(value, data_value, (*path, "value"), merge_schema),
                 contains_null,
             )
-        case _ if fits(theirs, own):
-            return own
+        case _ if fits(data, table):
+            return table
         case _:
             raise SchemaMismatchError(
-                f"The column '{'.'.join(path)}' is {own} in the table and {theirs} in the data, and not "
-                f"every {theirs} is exactly one {own}.",
-                remedy=f"{_conversion(own, theirs, path)}; or replace the table with mode='overwrite' and "
+                f"The column '{'.'.join(path)}' is {table} in the table and {data} in the data, and {table} cannot "
+                f"hold every {data} exactly.",
+                remedy=f"{_conversion(table, data, path)}; or replace the table with mode='overwrite' and "
                 "overwrite_schema=True.",
             )
 
 
-def _conversion(own: DataType, theirs: DataType, path: tuple[str, ...]) -> str:
-    """What makes the data fit: a cast where SQL has one for the column as a whole."""
+def _conversion(table: DataType, data: DataType, path: tuple[str, ...]) -> str:
+    """Return the advice that makes the data fit: a cast if the column has a simple type."""
     column = path[0] if _PLAIN_NAME.fullmatch(path[0]) else "`" + path[0].replace("`", "``") + "`"
-    match own, theirs:
+    match table, data:
         case _ if len(path) > 1:
-            return f"Build {column} anew in `query`, so that '{'.'.join(path)}' is {own}"
+            return f"Rebuild {column} in `query`, so that '{'.'.join(path)}' is {table}"
         case PrimitiveType() | DecimalType(), PrimitiveType() | DecimalType():
-            return f"Cast it in `query`: CAST({column} AS {own})"
+            return f"Cast it in `query`: CAST({column} AS {table})"
         case _:
-            return f"Make it {own} in `query`"
+            return f"Convert it to {table} in `query`"
 
 
-def _check_may_be_missing(own: StructField, path: tuple[str, ...]) -> None:
-    if not own.nullable:
+def _check_may_be_missing(field: StructField, path: tuple[str, ...]) -> None:
+    if not field.nullable:
         raise SchemaMismatchError(
-            f"The column '{'.'.join(path)}' ({own.type}) is NOT NULL in the table and missing in the data.",
+            f"The column '{'.'.join(path)}' ({field.type}) is NOT NULL in the table and missing in the data.",
             remedy="Add it in `query`.",
         )
 

@@ -60,6 +60,6 @@ def partition_values_of_name(name: str) -> dict[str, str | None]:
 
 
 def _columns_by_key(metadata: Metadata, *, mapped: bool) -> dict[str, str]:
-    """The logical partition columns by their keys in the log, in the table's order."""
+    """Return the logical partition columns by their keys in the log, in the table's order."""
     schema = table_schema(metadata, parse_schema(metadata.schema_string), mapped=mapped)
     return dict(zip(schema.partition_keys.values(), metadata.partition_columns, strict=True))

@@ -1,8 +1,8 @@
-"""Type widening: which changes of a column's type a reader can follow.
+"""Type widening: the check that a reader can follow each change of a column's type.
 
-A widened column keeps its history in the field's metadata as `delta.typeChanges`. Files that are older than a change
-hold the narrower type, and reading them means an upcast, which must be exact. A change that is not among those of the
-protocol is refused, since nobody can say what old files mean under it. Protocol: Type Widening, Reader Requirements.
+The field metadata `delta.typeChanges` keeps the history of a widened column. Older files have the narrower type, so a
+reader casts their values, and each cast must be exact. A change that the protocol does not define is rejected, because
+the meaning of old files is then undefined. Protocol: Type Widening, Reader Requirements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deltalite.protocol.schema import (
 
 TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
-# Digits before the point that hold every value of an integer type.
+# The number of digits that hold every value of an integer type.
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDENED_TO = {
     ("byte", "double"),
@@ -35,7 +35,7 @@ _WIDENED_TO = {
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
-    """Whether a column may change from `old` to `new`: every value of the one is a value of the other, exactly."""
+    """Whether a column may widen from `old` to `new`, which holds every value of `old` exactly."""
     match old, new:
         case PrimitiveType(a), PrimitiveType(b) if a in _INTEGERS and b in _INTEGERS:
             return _INTEGERS.index(a) <= _INTEGERS.index(b)
@@ -50,11 +50,11 @@ def is_widening(old: DataType, new: DataType) -> bool:
 
 
 def check_type_changes(schema: StructType) -> None:
-    """Return when every recorded change of a type can be followed.
+    """Check that this release can read each recorded type change.
 
     Raises:
-        UnsupportedFeatureError: one is not among the protocol's; the message names the column and both types.
-        CorruptLogError: one is malformed.
+        UnsupportedFeatureError: the protocol does not define a change; the message names the column and both types.
+        CorruptLogError: a change is malformed.
     """
     for field in schema:
         _check_field(field, field.name)
@@ -68,8 +68,8 @@ def _check_field(field: StructField, path: str) -> None:
         old, new = _types_of(change, path)
         if not is_widening(old, new):
             raise UnsupportedFeatureError(
-                f"The type of the column '{path}' was changed from {old} to {new}, which is no type change that this "
-                "release reads (table feature typeWidening).",
+                f"The type of the column '{path}' was changed from {old} to {new}, and this release does not read "
+                "this type change (table feature typeWidening).",
                 remedy="Read the table with an engine that supports it.",
             )
     _check_below(field.type, path)
@@ -94,7 +94,7 @@ def _types_of(change: Any, path: str) -> tuple[DataType, DataType]:
         return parse_type(change["fromType"]), parse_type(change["toType"])
     except UnsupportedFeatureError as error:
         raise UnsupportedFeatureError(
-            f"The column '{path}' has a change of type that this release does not read (table feature typeWidening): "
+            f"The column '{path}' has a type change that this release does not read (table feature typeWidening): "
             f"{error.problem}",
             remedy=error.remedy,
         ) from error

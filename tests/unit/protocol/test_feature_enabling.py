@@ -8,7 +8,7 @@ import pytest
 
 from deltalite.errors import InvalidRequestError, UnsupportedFeatureError
 from deltalite.protocol.actions import Protocol
-from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
+from deltalite.protocol.feature_enabling import is_satisfied, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.features import supported_features
 from tests.unit.builders import metadata
 from tests.unit.protocol.test_features import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, named, with_field
@@ -82,7 +82,7 @@ UPGRADES = [
 
 @pytest.mark.parametrize(("current", "table", "properties", "wanted"), UPGRADES)
 def test_a_protocol_grows_by_what_is_needed_and_drops_nothing(current, table, properties, wanted):
-    asked = asked_protocol(properties)
+    asked = requested_protocol(properties)
     made = protocol_for(table, current, asked)
     assert made == wanted
     assert supported_features(made) >= supported_features(current or legacy(1, 2)) | asked.features
@@ -95,7 +95,7 @@ def test_what_is_not_there_yet_does_not_satisfy():
         {"delta.minReaderVersion": "2"},
         {"delta.feature.inCommitTimestamp": "supported"},
     ):
-        assert not is_satisfied(legacy(1, 2), asked_protocol(properties))
+        assert not is_satisfied(legacy(1, 2), requested_protocol(properties))
 
 
 def test_an_upgrade_keeps_what_the_protocol_action_carries():
@@ -125,7 +125,7 @@ def test_what_speaks_of_the_protocol_is_not_stored():
 )
 def test_a_request_that_means_nothing_is_refused_by_its_key(properties, words):
     with pytest.raises(InvalidRequestError, match=words) as refused:
-        asked_protocol(properties)
+        requested_protocol(properties)
     assert refused.value.remedy
 
 
@@ -143,7 +143,7 @@ def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by
     with pytest.raises(UnsupportedFeatureError, match=feature):
         protocol_for(metadata({key: value}))
     with pytest.raises(UnsupportedFeatureError, match=feature):
-        protocol_for(PLAIN, asked=asked_protocol({f"delta.feature.{feature}": "supported"}))
+        protocol_for(PLAIN, requested=requested_protocol({f"delta.feature.{feature}": "supported"}))
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
 
 

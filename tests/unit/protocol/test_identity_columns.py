@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.errors import ConstraintViolationError, CorruptLogError
 from deltalite.protocol.column_rules import column_rules
-from deltalite.protocol.identity_columns import IdentityColumn, identity_columns, with_marks
+from deltalite.protocol.identity_columns import IdentityColumn, identity_columns, with_high_water_marks
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import Stands, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
@@ -53,7 +53,7 @@ def test_a_series_ends_before_it_overflows(mark, step, fits):
 def test_a_mark_moves_in_the_metadata_of_its_column_and_nothing_else_does():
     (column,) = identity_columns(said(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
     assert column == IdentityColumn(name="n", start=5, step=5, high_water_mark=10, allows_explicit=True)
-    moved = with_marks(said(start=5, step=5, highWaterMark=10), {"n": 25})
+    moved = with_high_water_marks(said(start=5, step=5, highWaterMark=10), {"n": 25})
     assert moved == said(start=5, step=5, highWaterMark=25)
 
 

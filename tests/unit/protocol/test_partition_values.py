@@ -78,7 +78,7 @@ def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
 )  # fmt: skip
 def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
     for reading in (parse_partition_value, partition_scalar):
-        with pytest.raises(CorruptLogError, match=r"partition value '.*', which is no "):
+        with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
             reading(text, kind(name))
 
 
@@ -88,7 +88,7 @@ def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
      ("1.234", "decimal"), ("123456789.00", "decimal"), ("400000-01-01 00:00:00", "timestamp")],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_type_is_no_scalar(text, name):
-    with pytest.raises(CorruptLogError, match=r"partition value '.*', which is no "):
+    with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
         partition_scalar(text, kind(name))
 
 

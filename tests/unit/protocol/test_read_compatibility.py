@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
-from deltalite.protocol.read_compatibility import difference
+from deltalite.protocol.read_compatibility import incompatibility
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 
 LONG, INT, STRING = (PrimitiveType(name) for name in ("long", "integer", "string"))
@@ -52,47 +52,49 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("older", "newer"), BRIDGED)
 def test_added_and_widened_columns_are_bridged_at_any_depth(older, newer):
-    assert difference(table(*older), table(*newer)) is None
+    assert incompatibility(table(*older), table(*newer)) is None
     for a, b in zip(nested(*older), nested(*newer), strict=True):
-        assert difference(table(a), table(b)) is None
+        assert incompatibility(table(a), table(b)) is None
 
 
 @pytest.mark.parametrize(("older", "newer", "reason"), DIFFERENT)
 def test_what_cannot_be_bridged_is_named_at_any_depth(older, newer, reason):
-    assert reason.format("") in difference(table(*older), table(*newer))
+    assert reason.format("") in incompatibility(table(*older), table(*newer))
     paths = ("s.", "s.element.", "s.key.", "s.value.")
     for a, b, path in zip(nested(*older), nested(*newer), paths, strict=True):
-        assert reason.format(path) in difference(table(a), table(b))
+        assert reason.format(path) in incompatibility(table(a), table(b))
 
 
 def test_elements_and_values_that_may_no_longer_be_null_are_named():
     for kind, what in ((lambda null: ArrayType(LONG, null), "elements"), (lambda n: MapType(LONG, LONG, n), "values")):
-        assert difference(table(column("a", kind(False))), table(column("a", kind(True)))) is None
-        assert f"the {what} of the column 'a'" in difference(
+        assert incompatibility(table(column("a", kind(False))), table(column("a", kind(True)))) is None
+        assert f"the {what} of the column 'a'" in incompatibility(
             table(column("a", kind(True))), table(column("a", kind(False)))
         )
 
 
 def test_another_partitioning_is_a_difference_and_another_case_is_not():
     parted = table(column("a"), column("b"), partition_columns=("a",))
-    assert "changed from (a) to ()" in difference(parted, table(column("a"), column("b")))
-    assert "changed from (a) to (b)" in difference(parted, table(column("a"), column("b"), partition_columns=("b",)))
-    assert difference(parted, table(column("a"), column("b"), partition_columns=("A",))) is None
+    assert "changed from (a) to ()" in incompatibility(parted, table(column("a"), column("b")))
+    assert "changed from (a) to (b)" in incompatibility(
+        parted, table(column("a"), column("b"), partition_columns=("b",))
+    )
+    assert incompatibility(parted, table(column("a"), column("b"), partition_columns=("A",))) is None
 
 
 def test_under_column_mapping_columns_are_the_same_by_their_physical_names():
     name = MappingMode.NAME
     older = table(column("a", physical="p"), mode=name)
-    assert difference(older, table(column("b", physical="q"), column("a", physical="p"), mode=name)) is None
-    assert difference(older, table(column("b", physical="p"), mode=name)) == "the column 'a' was renamed to 'b'"
+    assert incompatibility(older, table(column("b", physical="q"), column("a", physical="p"), mode=name)) is None
+    assert incompatibility(older, table(column("b", physical="p"), mode=name)) == "the column 'a' was renamed to 'b'"
     # Dropped, and another of its name added.
-    assert difference(older, table(column("a", physical="q"), mode=name)) == "the column 'a' was dropped"
+    assert incompatibility(older, table(column("a", physical="q"), mode=name)) == "the column 'a' was dropped"
 
 
 def test_column_mapping_may_be_turned_on_and_not_changed_after_that():
     plain, named = table(column("a")), table(column("a", physical="a"), mode=MappingMode.NAME)
     by_id = table(column("a", physical="a"), mode=MappingMode.ID)
-    assert difference(plain, named) is None
-    assert difference(plain, table(column("b", physical="a"), mode=MappingMode.NAME)) is not None
-    assert "from name to none" in difference(named, plain)
-    assert "from name to id" in difference(named, by_id)
+    assert incompatibility(plain, named) is None
+    assert incompatibility(plain, table(column("b", physical="a"), mode=MappingMode.NAME)) is not None
+    assert "from name to none" in incompatibility(named, plain)
+    assert "from name to id" in incompatibility(named, by_id)

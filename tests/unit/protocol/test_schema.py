@@ -201,7 +201,7 @@ def test_a_schema_is_its_fields_alone():
     assert repr(again) == f"StructType(fields={NESTED.fields!r})"
     plain = StructType((StructField("a", PrimitiveType("long"), metadata=None),))
     assert hash(plain) == hash(StructType(plain.fields))
-    assert (plain.place_of("A"), plain.place_of("b")) == (0, None)
+    assert (plain.index_of("A"), plain.index_of("b")) == (0, None)
 
 
 @pytest.mark.parametrize(

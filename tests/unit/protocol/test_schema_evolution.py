@@ -97,10 +97,10 @@ def test_the_cast_that_is_offered_is_sql(name, cast):
 @pytest.mark.parametrize(
     ("want", "have", "advice"),
     [
-        (one(kind("integer"), "b"), one(kind("string"), "b"), "Build `a.b` anew in `query`, so that 'a.b.b' is int"),
+        (one(kind("integer"), "b"), one(kind("string"), "b"), "Rebuild `a.b` in `query`, so that 'a.b.b' is int"),
         (ArrayType(kind("integer")), ArrayType(kind("string")), "so that 'a.b.element' is int"),
-        (one(kind("integer")), kind("string"), "Make it struct<c:int> in `query`"),
-        (kind("integer"), one(kind("integer")), "Make it int in `query`"),
+        (one(kind("integer")), kind("string"), "Convert it to struct<c:int> in `query`"),
+        (kind("integer"), one(kind("integer")), "Convert it to int in `query`"),
     ],
 )
 def test_no_cast_is_offered_where_it_would_not_do(want, have, advice):
@@ -201,10 +201,10 @@ def test_columns_that_the_writer_makes_may_be_missing_and_keep_their_places():
     )
     data = one(kind("long"), "B")
     with pytest.raises(SchemaMismatchError, match="'a'"):
-        evolved_schema(table, data, merge_schema=False, made={"c"})
-    assert evolved_schema(table, data, merge_schema=False, made={"a", "c"}) == table
+        evolved_schema(table, data, merge_schema=False, computed={"c"})
+    assert evolved_schema(table, data, merge_schema=False, computed={"a", "c"}) == table
     more = StructType((*data.fields, StructField("x", kind("string"))))
-    grown = evolved_schema(table, more, merge_schema=True, made={"a", "c"})
+    grown = evolved_schema(table, more, merge_schema=True, computed={"a", "c"})
     assert grown == StructType((*table.fields, StructField("x", kind("string"))))
     with pytest.raises(SchemaMismatchError, match="does not have: x"):
-        evolved_schema(table, more, merge_schema=False, made={"a", "c"})
+        evolved_schema(table, more, merge_schema=False, computed={"a", "c"})

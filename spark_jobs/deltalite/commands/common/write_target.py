@@ -18,9 +18,9 @@ from deltalite.protocol.clustering import check_keeps_clustering, clustering_col
 from deltalite.protocol.column_ids import with_column_ids
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.column_rules import ColumnRules, column_rules
-from deltalite.protocol.feature_enabling import asked_protocol, is_satisfied, protocol_for, stored_properties
+from deltalite.protocol.feature_enabling import is_satisfied, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
-from deltalite.protocol.identity_columns import IdentityColumn, with_marks
+from deltalite.protocol.identity_columns import IdentityColumn, with_high_water_marks
 from deltalite.protocol.properties import (
     check_manifests_are_possible,
     check_new_properties,
@@ -58,11 +58,11 @@ class WriteTarget:
         """The rules of the table's columns."""
         return column_rules(self.protocol, self.metadata)
 
-    def with_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
+    def with_high_water_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
         """Return the target with the high-water marks after `count` new rows in these IDENTITY columns."""
         if not columns or not count:
             return self
-        schema = with_marks(self.schema, {column.name: column.last(count) for column in columns})
+        schema = with_high_water_marks(self.schema, {column.name: column.last(count) for column in columns})
         metadata = replace(self.metadata, schema_string=schema_to_json(schema))
         return replace(self, metadata=metadata, changed_metadata=metadata, table=replace(self.table, logical=schema))
 
@@ -101,7 +101,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         return new_target(data, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
-    asked = asked_protocol(request.properties)  # raises for a wrong value, even if nothing changes
+    asked = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
         return standing_target(base)
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
@@ -130,7 +130,7 @@ def new_target(
         created_time_ms=now_ms,
     )
     metadata = with_column_ids(plain, TableSchema(logical=schema) if has_files else None, keeps_files=has_files)
-    protocol = protocol_for(metadata, asked=asked_protocol(properties))
+    protocol = protocol_for(metadata, requested=requested_protocol(properties))
     check_writable(protocol, metadata)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
@@ -227,7 +227,7 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     if request.data_change:  # rearranged rows keep their IDENTITY values
         _check_brings_no_identity(rules.identities, data)
     made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=made)
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, computed=made)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 
@@ -297,7 +297,7 @@ def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
 def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
     """Log a warning if the request has other properties than the table; only a new table or schema sets them."""
     other = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
-    if not is_satisfied(base.protocol, asked_protocol(request.properties)):
+    if not is_satisfied(base.protocol, requested_protocol(request.properties)):
         other += [k for k in request.properties if is_protocol_property(k)]
     if other:
         _log.warning(

@@ -30,7 +30,7 @@ from deltalite.commands.convert.listing import check_unchanged, listed_files
 from deltalite.errors import SchemaMismatchError, TableNotFoundError
 from deltalite.log.file_table import adds_of, bytes_of
 from deltalite.protocol.column_mapping import MappingMode
-from deltalite.protocol.feature_enabling import asked_protocol
+from deltalite.protocol.feature_enabling import requested_protocol
 from deltalite.protocol.features import check_writable
 from deltalite.protocol.file_schemas import names_that_need_mapping
 from deltalite.protocol.partition_schema import parse_partition_schema
@@ -70,7 +70,7 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
     if request.partition_schema is not None:
         partitions = parse_partition_schema(request.partition_schema)
     check_new_properties(request.properties)
-    asked_protocol(request.properties)
+    requested_protocol(request.properties)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replanned(
         lambda: _attempt(spark, request, store, partitions),

@@ -64,7 +64,9 @@ def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: E
         if change.inserts is None:
             return _Writer(spark, base, change, change.target, stack).carried_out(change.inserts)
         with counted(change.inserts, change.target.rules.identities) as (inserts, columns, count):
-            return _Writer(spark, base, change, change.target.with_marks(columns, count), stack).carried_out(inserts)
+            return _Writer(spark, base, change, change.target.with_high_water_marks(columns, count), stack).carried_out(
+                inserts
+            )
 
 
 class _Writer:

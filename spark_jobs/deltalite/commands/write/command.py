@@ -206,7 +206,7 @@ class _Write:
             complete = completed(given.frame, data, target.schema, target.rules)
             unnumbered = [c for c in target.rules.identities if data.find(c.name) is None]
             with numbered(complete, unnumbered) as (numbered_rows, count):
-                target = target.with_marks(unnumbered, count)
+                target = target.with_high_water_marks(unnumbered, count)
                 files = self._described(staging.write(numbered_rows, target.table, guards), staging, target)
         _warn_of_null_partitions(self._store, target, data, files.rows)
         rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=given.source_versions)

@@ -22,7 +22,7 @@ from deltalite.log.listing import LogEntry, list_log
 from deltalite.log.replay import check_compaction
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
-from deltalite.protocol.paths import NO_AUTHORITY, NOT_CANONICAL, PLACE, SCHEME
+from deltalite.protocol.paths import NO_AUTHORITY, NOT_CANONICAL, SCHEME, SCHEME_AND_AUTHORITY
 from deltalite.spark.columns.names import named
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.storage.log_store import LogStore
@@ -193,7 +193,7 @@ def canonical_path(path: Column) -> Column:
 
 def _normalised(path: Column) -> Column:
     """Apply `paths._normalised` to a column of paths, segment by segment."""
-    place = F.regexp_extract(path, PLACE.pattern, 0)
+    place = F.regexp_extract(path, SCHEME_AND_AUTHORITY.pattern, 0)
     rest = F.substr(path, F.length(place) + 1)
     nothing = F.struct(F.array().cast("array<string>").alias("kept"), F.lit(False).alias("ends_open"))
     steps = F.aggregate(F.split(rest, "/"), nothing, _with_segment)
