@@ -26,7 +26,7 @@ from deltalite.errors import (
 )
 from deltalite.log.action_files import read_actions
 from deltalite.log.changes import ChangedFile, CommitChanges
-from deltalite.log.commit_times import commit_times, in_commit_times, required_time
+from deltalite.log.commit_times import commit_times, in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import file_key, key_column
 from deltalite.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, parse_action
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -40,13 +40,13 @@ from deltalite.storage.log_store import LogStore, StoredFile
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
-_ADDED = (
+_CHANGE_COLUMNS = (
     pa.field(CHANGE_TYPE, pa.string()),
     pa.field(COMMIT_VERSION, pa.int64()),
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC")),
 )
 _FEATURE = "changeDataFeed"
-_OF_FILES = (AddFile.action, RemoveFile.action)
+_FILE_ACTIONS = (AddFile.action, RemoveFile.action)
 _Values = dict[str, Mapping[str, str | None]]
 
 
@@ -64,7 +64,7 @@ class ChangePlan:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
-        return pa.schema([*schema_to_arrow(self.snapshot.schema), *_ADDED])
+        return pa.schema([*schema_to_arrow(self.snapshot.schema), *_CHANGE_COLUMNS])
 
 
 def plan_changes(
@@ -97,11 +97,11 @@ def plan_changes(
         changes = _read_commit(store, commit)
         epochs.follow(version, changes.protocol, changes.metadata)
         if in_commit is not None and in_commit.cover(version):
-            timestamp_ms = required_time(changes.provenance, commit.name)
+            timestamp_ms = in_commit_timestamp(changes.provenance, commit.name)
         files += changes.files(version=version, timestamp_ms=timestamp_ms)
     epochs.check_readable_as(end.table_schema)
-    known = _with_partition_values(store, files, end.table_schema, commits)
-    return ChangePlan(from_version=from_version, snapshot=end, files=tuple(known))
+    complete_files = _with_partition_values(store, files, end.table_schema, commits)
+    return ChangePlan(from_version=from_version, snapshot=end, files=tuple(complete_files))
 
 
 def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
@@ -112,22 +112,23 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
         CorruptLogError, UnsupportedFeatureError, StorageError: see `read_files`.
     """
     store, table = plan.snapshot.store, plan.snapshot.table_schema
-    recorded = recorded_schema(table)
+    cdc_schema = recorded_schema(table)
     for (version, timestamp_ms, change_type), group in groupby(
         plan.files, key=lambda f: (f.version, f.timestamp_ms, f.change_type)
     ):
-        read_as = recorded if change_type is None else table
-        for batch in read_files(store, (_data_file(file) for file in group), read_as):
+        schema = cdc_schema if change_type is None else table
+        for batch in read_files(store, (_data_file(file) for file in group), schema):
             types = batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
             if types.null_count:
                 raise CorruptDataFileError(
                     f"A change data file of version {version} of {store.root} has rows without {CHANGE_TYPE}.",
                     remedy="Restore the file from a backup, or ask for changes from a later version.",
                 )
-            moment = pa.scalar(timestamp_ms * 1000, _ADDED[2].type)
+            moment = pa.scalar(timestamp_ms * 1000, _CHANGE_COLUMNS[2].type)
             columns = batch.columns[: len(table.logical.fields)]
-            added = [types, pa.repeat(pa.scalar(version, pa.int64()), len(batch)), pa.repeat(moment, len(batch))]
-            yield pa.RecordBatch.from_arrays([*columns, *added], schema=plan.arrow_schema)
+            versions = pa.repeat(pa.scalar(version, pa.int64()), len(batch))
+            change_columns = [types, versions, pa.repeat(moment, len(batch))]
+            yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=plan.arrow_schema)
 
 
 class _Epochs:
@@ -169,19 +170,20 @@ class _Epochs:
             raise ChangeFeedUnavailableError(
                 f"The changes of version {version} cannot be read with the schema of version {self._schemas[-1][0]}: "
                 f"in version {changed_in} {reason}.",
-                remedy=f"Ask for the changes up to version {changed_in - 1}, and for those from {changed_in} on.",
+                remedy=f"Request the changes up to version {changed_in - 1}, and separately from {changed_in} on.",
             )
 
     def _check_recorded(self, version: int) -> None:
         if not is_in_force(_FEATURE, self._protocol, self._metadata):
             raise ChangeFeedUnavailableError(
                 f"Version {version} did not record its changes: the change data feed is off.",
-                remedy="Ask for versions in which delta.enableChangeDataFeed is true; it records from then on only.",
+                remedy="Request versions since delta.enableChangeDataFeed was set to true.",
             )
-        taken = [f.name for f in _ADDED if parse_schema(self._metadata.schema_string).find(f.name) is not None]
-        if taken:
+        schema = parse_schema(self._metadata.schema_string)
+        conflicting = [f.name for f in _CHANGE_COLUMNS if schema.find(f.name) is not None]
+        if conflicting:
             raise ChangeFeedUnavailableError(
-                f"Version {version} has a column of its own called '{taken[0]}', which the change data feed needs.",
+                f"Version {version} has a column called '{conflicting[0]}', a name that the change data feed needs.",
                 remedy="Rename the column.",
             )
 
@@ -197,23 +199,23 @@ def _check_range(from_version: int, to_version: int | None) -> None:
     if to_version is not None and from_version > to_version:
         raise InvalidRequestError(
             f"from_version {from_version} is later than to_version {to_version}.",
-            remedy="Give the versions in order; a DeltaTable's own version is the last one unless told otherwise.",
+            remedy="Give the lower version first. Without to_version, a DeltaTable uses its version as the last one.",
         )
 
 
 def _check_commits(store: LogStore, versions: range, commits: Container[int]) -> None:
     """Check that the log holds all commits of the range: a checkpoint lists files, but not changes."""
-    gone = [version for version in versions if version not in commits]
-    if not gone:
+    missing = [version for version in versions if version not in commits]
+    if not missing:
         return
     oldest = next((version for version in versions if version in commits), None)
-    if oldest is not None and gone[-1] > oldest:
+    if oldest is not None and missing[-1] > oldest:
         raise VersionGapError(
-            f"The changes of version {gone[-1]} of {store.root} cannot be read: its commit is missing.",
-            remedy=f"Restore the missing commit, or ask for changes from version {gone[-1] + 1} on.",
+            f"The changes of version {missing[-1]} of {store.root} cannot be read: its commit is missing.",
+            remedy=f"Restore the missing commit, or ask for changes from version {missing[-1] + 1} on.",
         )
     raise VersionNotFoundError(
-        f"{store.root} no longer holds the commit of version {gone[0]}"
+        f"{store.root} no longer holds the commit of version {missing[0]}"
         + (", nor any later one of the range." if oldest is None else f": the oldest after it is version {oldest}."),
         remedy="Ask for later changes." if oldest is None else f"Ask for changes from version {oldest} on.",
     )
@@ -239,46 +241,46 @@ def _with_partition_values(
     if not unknown or not table.partition_columns:
         yield from (file if file.partition_values is not None else replace(file, partition_values={}) for file in files)
         return
-    wanted = {_key(file) for file in unknown}
-    known, at = _values_at(store, unknown[0].version - 1, wanted), unknown[0].version - 1
+    keys = {_key(file) for file in unknown}
+    values, known_version = _values_at(store, unknown[0].version - 1, keys), unknown[0].version - 1
     for file in files:
         if file.partition_values is not None:
             yield file
             continue
-        while at < file.version - 1:
-            at += 1
-            _follow(store, commits[at][1], known, wanted)
-        if _key(file) not in known:
+        while known_version < file.version - 1:
+            known_version += 1
+            _update_values(store, commits[known_version][1], values, keys)
+        if _key(file) not in values:
             raise ChangeFeedUnavailableError(
                 f"Version {file.version} removes the file '{file.path}' without its partition values, and the version "
                 "before does not have the file.",
-                remedy="Ask for changes that leave this version out.",
+                remedy="Request changes of versions before or after this one.",
             )
-        yield replace(file, partition_values=known[_key(file)])
+        yield replace(file, partition_values=values[_key(file)])
 
 
-def _values_at(store: LogStore, version: int, wanted: set[str]) -> _Values:
-    """Return the partition values of the `wanted` files that a version has, by key; empty below version 0."""
+def _values_at(store: LogStore, version: int, keys: set[str]) -> _Values:
+    """Return the partition values of the files of a version whose key is in `keys`, by key; empty below version 0."""
     if version < 0:
         return {}
     files = Snapshot.load(store, version).files_with(("path", "partitionValues", "deletionVector"))
-    rows = files.filter(pc.is_in(key_column(files), value_set=pa.array(list(wanted), pa.string()))).to_pylist()
+    rows = files.filter(pc.is_in(key_column(files), value_set=pa.array(list(keys), pa.string()))).to_pylist()
     return {file_key(row["path"], row["deletionVector"]): dict(row["partitionValues"] or ()) for row in rows}
 
 
-def _follow(store: LogStore, commit: StoredFile, known: _Values, wanted: set[str]) -> None:
-    """Update `known` from the version before a commit to the version of the commit.
+def _update_values(store: LogStore, commit: StoredFile, values: _Values, keys: set[str]) -> None:
+    """Update `values` from the version before a commit to the version of the commit.
 
     If the commit removes and adds the same file, the add applies.
     """
     added: _Values = {}
     for kind, body in read_actions(store, commit.name, commit.size_bytes):
-        action = parse_action(kind, body, commit.name) if kind in _OF_FILES else None
-        if isinstance(action, AddFile) and (key := file_key(action.path, action.deletion_vector)) in wanted:
+        action = parse_action(kind, body, commit.name) if kind in _FILE_ACTIONS else None
+        if isinstance(action, AddFile) and (key := file_key(action.path, action.deletion_vector)) in keys:
             added[key] = action.partition_values
         elif isinstance(action, RemoveFile):
-            known.pop(file_key(action.path, action.deletion_vector), None)
-    known.update(added)
+            values.pop(file_key(action.path, action.deletion_vector), None)
+    values.update(added)
 
 
 def _key(file: ChangedFile) -> str:

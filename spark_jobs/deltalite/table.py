@@ -23,8 +23,8 @@ from deltalite.columnar.reader import read_files, read_table
 from deltalite.columnar.record_counts import num_records
 from deltalite.columnar.skipping import prune
 from deltalite.errors import InvalidRequestError
-from deltalite.log.commit_times import in_commit_times, required_time
-from deltalite.log.file_table import bytes_of, respelled
+from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
+from deltalite.log.file_table import bytes_of, respell_paths
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -64,8 +64,8 @@ class DeltaTable:
         timestamp: str | datetime | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        wanted = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
-        self._snapshot = _loaded(open_store(wanted.path, storage_options=storage_options), wanted)
+        target = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
+        self._snapshot = _load(open_store(target.path, storage_options=storage_options), target)
 
     @classmethod
     def of(cls, store: LogStore, *, version: int | None = None, timestamp: str | datetime | None = None) -> Self:
@@ -73,9 +73,9 @@ class DeltaTable:
 
         The other arguments and the errors are those of `DeltaTable`.
         """
-        made = cls.__new__(cls)
-        made._snapshot = _loaded(store, resolve_version("", version, timestamp))  # noqa: SLF001  our own
-        return made
+        table = cls.__new__(cls)
+        table._snapshot = _load(store, resolve_version("", version, timestamp))  # noqa: SLF001  of this class
+        return table
 
     def __repr__(self) -> str:
         return f"DeltaTable({self._snapshot.store.root!r}, version={self.version})"
@@ -109,7 +109,7 @@ class DeltaTable:
         files = self._snapshot.files
         return pa.table(
             {
-                "path": respelled(files["path"], decode_path),
+                "path": respell_paths(files["path"], decode_path),
                 "partition_values": files["partitionValues"],
                 "size_bytes": files["size"],
                 "modification_time_ms": files["modificationTime"],
@@ -156,7 +156,7 @@ class DeltaTable:
         in_commit = in_commit_times(self.protocol, self.metadata)
         if newest is None or in_commit is None or not in_commit.cover(self.version):
             return None if newest is None else newest.modified_ms
-        return required_time(self._snapshot.commit_info, newest.name)
+        return in_commit_timestamp(self._snapshot.commit_info, newest.name)
 
     def to_batches(
         self,
@@ -170,7 +170,7 @@ class DeltaTable:
             filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists, one of which
                 must hold.
         """
-        files, predicate = self._chosen(filter)
+        files, predicate = self._prune(filter)
         snapshot = self._snapshot
         return read_files(
             snapshot.store, data_files(files), snapshot.table_schema, columns=columns, predicate=predicate
@@ -182,7 +182,7 @@ class DeltaTable:
         filter: Filter | None = None,  # noqa: A002  the interface's name
     ) -> pa.Table:
         """Return the rows as one Arrow table; see `to_batches`."""
-        files, predicate = self._chosen(filter)
+        files, predicate = self._prune(filter)
         snapshot = self._snapshot
         parts = (
             part
@@ -208,7 +208,7 @@ class DeltaTable:
         last = self.version if to_version is None else to_version
         return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded=self._snapshot))
 
-    def _chosen(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
+    def _prune(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
         """Return the files that may hold matching rows, and the filter as a predicate."""
         predicate = from_filters(filters, self._snapshot.schema)
         return prune(self._snapshot.files, predicate, self._snapshot.table_schema), predicate
@@ -222,8 +222,8 @@ def _moment(milliseconds: int | None) -> datetime | None:
         return None
 
 
-def _loaded(store: LogStore, wanted: VersionedPath) -> Snapshot:
+def _load(store: LogStore, target: VersionedPath) -> Snapshot:
     """Load the snapshot of the given version or time, or the newest one if neither is given."""
-    if wanted.timestamp_ms is not None:
-        return Snapshot.load_at(store, wanted.timestamp_ms)
-    return Snapshot.load(store, wanted.version)
+    if target.timestamp_ms is not None:
+        return Snapshot.load_at(store, target.timestamp_ms)
+    return Snapshot.load(store, target.version)

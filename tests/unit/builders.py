@@ -25,7 +25,7 @@ from deltalite.protocol.schema import PrimitiveType, StructField, StructType, sc
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.memory import MemoryLogStore
-from deltalite.txn.commit import Committed, DoneByAnotherTry, commit
+from deltalite.txn.commit import Committed, CommittedByAnotherAttempt, commit
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 NOON_MS = 1_700_000_000_000
@@ -114,7 +114,7 @@ def put(store: LogStore, *actions: Action, read_version: int | None = None, **op
     """Commit actions on the newest version, through the real commit."""
     base = read_version if read_version is not None else newest(store)
     done = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
-    assert isinstance(done, Committed | DoneByAnotherTry)
+    assert isinstance(done, Committed | CommittedByAnotherAttempt)
     return done.version
 
 
@@ -143,7 +143,9 @@ def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapp
     store.files[commit_name(version)] = (actions, store._clock_ms())
 
 
-def played(store: LogStore, ours: Proposal, **options: Any) -> tuple[Committed | DoneByAnotherTry, list[float]]:
+def played(
+    store: LogStore, ours: Proposal, **options: Any
+) -> tuple[Committed | CommittedByAnotherAttempt, list[float]]:
     """What came of a commit, and the pauses that it would have made."""
     pauses: list[float] = []
     return commit(store, ours, clock_ms=Clock(), pause=pauses.append, **options), pauses

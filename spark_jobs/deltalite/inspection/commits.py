@@ -13,7 +13,7 @@ from typing import Any, Self
 from deltalite.errors import CorruptLogError, DeltaLiteError, UnsupportedFeatureError
 from deltalite.inspection.findings import Finding, FindingKind
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
-from deltalite.log.commit_times import InCommitTimes, in_commit_times, required_time
+from deltalite.log.commit_times import InCommitTimes, in_commit_times, in_commit_timestamp
 from deltalite.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, parse_action
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.features import supported_features
@@ -133,7 +133,7 @@ def time_findings(
             if times is None or not times.cover(version):
                 previous_ms = None
                 continue
-            time_ms = required_time(facts[version].info, name)
+            time_ms = in_commit_timestamp(facts[version].info, name)
         except DeltaLiteError as error:
             yield Finding(
                 kind=FindingKind.COMMIT_TIME, message=error.problem, file=name, versions=((version, version),)

@@ -42,7 +42,7 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
     if size_bytes is not None and size_bytes <= _BLOCK_BYTES:
         data = store.read(name)
         if data is None:
-            raise _vanished(store, name)
+            raise _deleted_while_read(store, name)
         yield data
         return
     with open_log_file(store, name) as handle:
@@ -56,7 +56,7 @@ def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
         with store.open(name) as handle:
             yield handle
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise _vanished(store, name) from error
+        raise _deleted_while_read(store, name) from error
     except PermissionError as error:
         raise StoragePermissionError(
             f"No permission to read {name} of {store.root}: {error}.",
@@ -69,21 +69,21 @@ def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
 
 
 def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:
-    begun: list[bytes] = []
-    begun_bytes = 0
+    line_start: list[bytes] = []
+    line_bytes = 0
     while chunk := handle.read(_BLOCK_BYTES):
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield b"".join((*begun, chunk[:end]))
-            begun, begun_bytes = [], 0
-        begun.append(chunk[end:])
-        begun_bytes += len(chunk) - end
-        if begun_bytes > _LONGEST_LINE_BYTES:
+            yield b"".join((*line_start, chunk[:end]))
+            line_start, line_bytes = [], 0
+        line_start.append(chunk[end:])
+        line_bytes += len(chunk) - end
+        if line_bytes > _LONGEST_LINE_BYTES:
             raise CorruptLogError(
                 f"{name} has a line of more than {_LONGEST_LINE_BYTES} bytes, which is too long for an action.",
                 remedy="Repair the log with the engine that wrote it.",
             )
-    yield b"".join(begun)
+    yield b"".join(line_start)
 
 
 def read_action_blocks(
@@ -172,7 +172,7 @@ class FileTableBuilder:
     def flush(self) -> None:
         """Convert the collected bodies to Arrow. Raises `CorruptLogError`, which names the file of a malformed body."""
         if self._bodies:
-            bodies = [self._kept(body) for body in self._bodies]
+            bodies = [self._prepared(body) for body in self._bodies]
             try:
                 self._tables.append(table_of(bodies, self._types, self._cls))
             except CorruptLogError:
@@ -195,7 +195,7 @@ class FileTableBuilder:
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
 
-    def _kept(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _prepared(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._without:
             return {key: value for key, value in body.items() if key not in self._without}
         return _with_stats(body) if "stats_parsed" in body else body
@@ -205,5 +205,5 @@ def _with_stats(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body if body.get("stats") is not None else {**body, "stats": stats_of_json(body["stats_parsed"])}
 
 
-def _vanished(store: LogStore, name: str) -> VersionGapError:
+def _deleted_while_read(store: LogStore, name: str) -> VersionGapError:
     return VersionGapError(f"{name} of {store.root} was deleted while it was read.", remedy="Read the table again.")

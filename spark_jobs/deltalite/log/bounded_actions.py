@@ -1,10 +1,11 @@
 """The actions of a commit, read in bounded memory for a process that serves others, such as Airflow's triggerer.
 
-`action_files` holds a whole line and gives it to the JSON parser, which keeps Python's interpreter lock until it has
-read the line: a line of 60 MB took a gigabyte and stopped every other thread for seconds. Here a file is read in small
-chunks. A line of up to `WHOLE_LINE_BYTES` is parsed as it is. A longer line is scanned: the scanner keeps the fields
-that a summary needs and every other short field, and replaces a long value by an empty one of its type. It holds one
-chunk and what it keeps, and gives the lock back after each step. Protocol: Delta Log Entries, Actions.
+`action_files` holds a whole line and gives it to the JSON parser, which keeps Python's interpreter lock until the end
+of the line. A line of 60 MB took a gigabyte and stopped all other threads for seconds. This module reads a file in
+small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole, and scans a longer line token by token. The
+scanner keeps the fields that a summary needs and every other short field; a long value becomes an empty one of its
+type. The scanner holds one chunk and the kept fields, and releases the lock after each step. Protocol: Delta Log
+Entries, Actions.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
 }
 # Fields that a summary uses unless they are too long; they do not count towards the other kept fields.
-_WANTED: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
+_OPTIONAL: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
 # Fields that an action requires and a summary does not use; a value that is too long becomes empty.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
 _EMPTY: Mapping[bytes, Any] = {b'"': "", b"{": {}, b"[": []}
@@ -92,13 +93,13 @@ def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
 
 def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes], None, bytes]:
     """Yield one long line that begins with `start`; returns the bytes that were read after its end."""
-    behind = b""
+    rest = b""
 
     def chunks() -> Iterator[bytes]:
-        nonlocal behind
+        nonlocal rest
         yield start
         while chunk := handle.read(_CHUNK_BYTES):
-            end, newline, behind = chunk.partition(b"\n")
+            end, newline, rest = chunk.partition(b"\n")
             yield end
             if newline:
                 return
@@ -107,7 +108,7 @@ def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes]
     yield line
     for _ in line:  # the rest, if an error stopped the caller
         pass
-    return behind
+    return rest
 
 
 class _Kind(Enum):
@@ -168,9 +169,9 @@ class _LongLine:
 
     def __init__(self, chunks: Iterable[bytes], source: str) -> None:
         self._source = source
-        self._ahead: list[_Token] = []
+        self._unread: list[_Token] = []
         self._tokens = _Tokens(chunks)
-        self._all = iter(self._tokens)
+        self._remaining_tokens = iter(self._tokens)
         self._other_bytes = 0
 
     def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -188,15 +189,15 @@ class _LongLine:
                 yield action, self._body(action)
             elif self._value(first, len(b"null")) != b"null":
                 raise CorruptLogError(f"The {action} in {self._source} is not an object.", remedy=_REMEDY)
-        if next(self._all, None) is not None:
-            raise self._malformed("it goes on behind its object")
+        if next(self._remaining_tokens, None) is not None:
+            raise self._malformed("there is text after the object")
 
     def _body(self, action: str) -> dict[str, Any]:
         body: dict[str, Any] = {}
         for field in self._keys():
             first = self._next()
             is_needed = field in _NEEDED[action]
-            is_other = not is_needed and field not in _WANTED.get(action, ())
+            is_other = not is_needed and field not in _OPTIONAL.get(action, ())
             raw = self._value(first, _MOST_OTHER_BYTES - self._other_bytes if is_other else _LONGEST_NEEDED_BYTES)
             if raw is not None:
                 self._other_bytes += len(raw) + len(field) if is_other else 0
@@ -234,21 +235,21 @@ class _LongLine:
 
     def _value(self, first: _Token, limit: int) -> bytes | None:
         """Read one value to its end; return its text, or None if it has more than `limit` bytes."""
-        kept, size = [first[1]], len(first[1])
+        pieces, size = [first[1]], len(first[1])
 
         def keep(text: bytes) -> None:
             nonlocal size
             size += len(text)
             if size <= limit:
-                kept.append(text)
+                pieces.append(text)
             else:
-                kept.clear()
+                pieces.clear()
 
         match first:
             case (_Kind.SCALAR, _):
                 while (token := self._next())[0] is _Kind.SCALAR:
                     keep(token[1])
-                self._ahead.append(token)
+                self._unread.append(token)
             case (_Kind.MARK, b'"'):
                 self._string(keep)
             case (_Kind.MARK, b"{" | b"["):
@@ -264,7 +265,7 @@ class _LongLine:
                 self._tokens.skips = False
             case _:
                 raise self._malformed("a value is missing")
-        return b"".join(kept) if size <= limit else None
+        return b"".join(pieces) if size <= limit else None
 
     def _string(self, keep: Any) -> None:
         while True:
@@ -274,9 +275,9 @@ class _LongLine:
                 return
 
     def _next(self) -> _Token:
-        token = self._ahead.pop() if self._ahead else next(self._all, None)
+        token = self._unread.pop() if self._unread else next(self._remaining_tokens, None)
         if token is None:
-            raise self._malformed("it ends in the middle")
+            raise self._malformed("the line is incomplete")
         return token
 
     def _parsed(self, raw: bytes) -> Any:

@@ -1,6 +1,6 @@
 """The changes of one commit, as files to read: the rules of the change data feed, without I/O.
 
-1. A commit with `cdc` actions: only these files count, and each of their rows tells how it changed.
+1. A commit with `cdc` actions: only these files count, and each of their rows has its change type.
 2. A MERGE whose metrics report no inserted, updated or deleted row: no change, even if it rewrote files.
 3. Otherwise adds with `dataChange` are inserted rows, and removes with `dataChange` are deleted rows. Other actions are
    no changes.
@@ -23,11 +23,11 @@ from deltalite.log.file_table import deletion_vector_id
 from deltalite.protocol.actions import AddCDCFile, AddFile, CommitInfo, Metadata, Protocol, RemoveFile, from_json
 from deltalite.protocol.paths import canonical_path
 
-_NO_CHANGES = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+_CHANGED_ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
 class ChangeType(StrEnum):
-    """The change type of all rows of a file. Rows of `cdc` files have their own."""
+    """The change type of all rows of a file. Each row of a `cdc` file has a change type."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -109,16 +109,16 @@ class CommitChanges:
         """
         if self._recorded:
             for cdc in self._recorded:
-                yield _changed(cdc, None, version, timestamp_ms)
+                yield _changed_file(cdc, None, version, timestamp_ms)
             return
         if self._is_idle:
             return
         for path, remove in self._removes.items():
             if path not in self._adds:
-                yield _changed(remove, ChangeType.DELETE, version, timestamp_ms, masked=remove.deletion_vector)
+                yield _changed_file(remove, ChangeType.DELETE, version, timestamp_ms, masked=remove.deletion_vector)
         for path, add in self._adds.items():
             if path not in self._removes:
-                yield _changed(add, ChangeType.INSERT, version, timestamp_ms, masked=add.deletion_vector)
+                yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, masked=add.deletion_vector)
             else:
                 yield from _changed_vector(add, self._removes[path].deletion_vector, version, timestamp_ms)
 
@@ -131,7 +131,7 @@ class CommitChanges:
     def _file(self, cls: type[AddFile | RemoveFile | AddCDCFile], body: dict[str, Any]) -> _File:
         path, values, size_bytes = body.get("path"), body.get("partitionValues"), body.get("size")
         vector = body.get("deletionVector")
-        is_whole = (
+        is_complete = (
             type(path) is str
             and type(body.get("dataChange")) is bool
             and type(size_bytes) is int
@@ -139,7 +139,7 @@ class CommitChanges:
             and all(value is None or type(value) is str for value in values.values())
             and (vector is None or type(vector) is dict)
         )
-        if not is_whole:  # a remove may lack fields; for other actions this raises the specific error
+        if not is_complete:  # a remove may lack fields; for other actions this raises the specific error
             from_json(cls, body, self._source)
         if values is not None:  # many files of a commit have the same values, so they share one object
             values = self._values.setdefault(tuple(values.items()), values)
@@ -151,22 +151,22 @@ def _changed_vector(
 ) -> Iterator[ChangedFile]:
     """Yield the rows that differ between two deletion vectors of one file."""
     new = add.deletion_vector
-    if _id_of(old) == _id_of(new):
+    if _vector_id(old) == _vector_id(new):
         raise CorruptLogError(
             f"Version {version} adds and removes the file '{add.path}' with one deletion vector.",
             remedy="Ask for changes from another version, or repair the log with the engine that wrote it.",
         )
     if new is not None:
-        yield _changed(add, ChangeType.DELETE, version, timestamp_ms, masked=old, only=new)
+        yield _changed_file(add, ChangeType.DELETE, version, timestamp_ms, masked=old, only=new)
     if old is not None:
-        yield _changed(add, ChangeType.INSERT, version, timestamp_ms, masked=new, only=old)
+        yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, masked=new, only=old)
 
 
-def _id_of(vector: Mapping[str, Any] | None) -> str | None:
+def _vector_id(vector: Mapping[str, Any] | None) -> str | None:
     return None if vector is None else deletion_vector_id(vector)
 
 
-def _changed(
+def _changed_file(
     file: _File,
     change_type: ChangeType | None,
     version: int,
@@ -192,4 +192,4 @@ def _is_idle_merge(info: Mapping[str, Any]) -> bool:
     metrics = info.get("operationMetrics")
     if info.get("operation") != "MERGE" or not isinstance(metrics, Mapping):
         return False
-    return all(str(metrics.get(name)) == "0" for name in _NO_CHANGES)
+    return all(str(metrics.get(name)) == "0" for name in _CHANGED_ROW_METRICS)

@@ -73,7 +73,7 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
     versions: list[Any] = []
     kinds = (*_SMALL_KINDS, _CHECKPOINT_METADATA, _SIDECAR)
     for name in checkpoint.names:
-        with _corrupt(store, name):
+        with _as_corrupt_checkpoint(store, name):
             for kind, body in _bodies(store, name, kinds):
                 if kind == _SIDECAR:
                     sidecars.append(_sidecar(body, name))
@@ -82,10 +82,10 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
                 else:
                     action = parse_action(kind, body, name)
                     actions += [action] if action is not None else []
-    wanted = [checkpoint.version]
-    if versions != wanted and (versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
+    expected = [checkpoint.version]
+    if versions != expected and (versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
         raise _not_readable(
-            store, checkpoint.names[0], f"its checkpointMetadata says version {versions} instead of {wanted}"
+            store, checkpoint.names[0], f"its checkpointMetadata has version {versions} instead of {expected}"
         )
     return CheckpointHead(actions=tuple(actions), sources=(*checkpoint.names, *sidecars))
 
@@ -96,11 +96,11 @@ def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ..
     Raises:
         CorruptCheckpointError: a main file cannot be read.
     """
-    found: list[str] = []
+    sidecars: list[str] = []
     for name in checkpoint.names:
-        with _corrupt(store, name):
-            found += [_sidecar(body, name) for _, body in _bodies(store, name, (_SIDECAR,))]
-    return tuple(found)
+        with _as_corrupt_checkpoint(store, name):
+            sidecars += [_sidecar(body, name) for _, body in _bodies(store, name, (_SIDECAR,))]
+    return tuple(sidecars)
 
 
 def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
@@ -158,7 +158,7 @@ def _blocks_of_kind(
     most_rows: int | None = None,
 ) -> Iterator[pa.Table]:
     for name in sources:
-        with _corrupt(store, name):
+        with _as_corrupt_checkpoint(store, name):
             for table in (
                 _json_files(store, name, cls, schema) if _is_json(name) else _rows(store, name, cls, schema, most_rows)
             ):
@@ -185,13 +185,15 @@ def _rows(
     with _parquet(store, name) as file:
         if kind not in file.schema_arrow.names:
             return
-        there = [f.name for f in file.schema_arrow.field(kind).type]
-        present = [c for c in there if c in schema.names]
-        may_be_parsed = "stats" in schema.names and "stats_parsed" in there and cls is AddFile
+        file_columns = [f.name for f in file.schema_arrow.field(kind).type]
+        present = [c for c in file_columns if c in schema.names]
+        may_be_parsed = "stats" in schema.names and "stats_parsed" in file_columns and cls is AddFile
         # At least one column of a struct is needed to distinguish it from a null.
-        with ExitStack() as held:
-            parsed = _ParsedStats(store, name, most_rows, held)
-            for number, block in enumerate(_pieces(file, [f"{kind}.{c}" for c in present or there[:1]], most_rows)):
+        with ExitStack() as open_files:
+            parsed = _ParsedStats(store, name, most_rows, open_files)
+            for number, block in enumerate(
+                _pieces(file, [f"{kind}.{c}" for c in present or file_columns[:1]], most_rows)
+            ):
                 table = _with_strings(block)
                 rows = _project(table, kind, schema)
                 rows.validate(full=True)  # Arrow does not check the encoding of texts by itself
@@ -214,11 +216,11 @@ def _pieces(file: pq.ParquetFile, columns: list[str], most_rows: int | None) -> 
 
 
 class _ParsedStats:
-    """Statistics texts from the `add.stats_parsed` of a file, read on demand; `held` closes the file."""
+    """Statistics texts from the `add.stats_parsed` of a file, read on demand; `open_files` closes the file."""
 
-    def __init__(self, store: LogStore, name: str, most_rows: int | None, held: ExitStack) -> None:
+    def __init__(self, store: LogStore, name: str, most_rows: int | None, open_files: ExitStack) -> None:
         self._file = _parquet(store, name, coerce_int96_timestamp_unit="us")
-        self._held = held
+        self._open_files = open_files
         self._most_rows = most_rows
         self._pieces: Iterator[tuple[int, pa.Table]] | None = None
         self._instants: set[str] = set()
@@ -227,7 +229,7 @@ class _ParsedStats:
         """Return the texts for a piece of the file; the piece numbers must ascend."""
         prefix = "add.stats_parsed"
         if self._pieces is None:
-            file = self._held.enter_context(self._file)
+            file = self._open_files.enter_context(self._file)
             columns = [file.schema.column(i) for i in range(len(file.schema))]
             self._instants = {c.path.removeprefix(f"{prefix}.") for c in columns if c.physical_type == "INT96"}
             self._pieces = enumerate(_pieces(file, [prefix], self._most_rows))
@@ -237,8 +239,8 @@ class _ParsedStats:
 
 def _with_strings(table: pa.Table) -> pa.Table:
     """Convert other text types to strings, at every depth."""
-    wanted = pa.schema([field.with_type(_string_type(field.type)) for field in table.schema])
-    return table if wanted == table.schema else table.cast(wanted)
+    schema = pa.schema([field.with_type(_string_type(field.type)) for field in table.schema])
+    return table if schema == table.schema else table.cast(schema)
 
 
 def _string_type(data_type: pa.DataType) -> pa.DataType:
@@ -271,21 +273,23 @@ def _project(table: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def _as_type(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _as_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
     """Convert a column to the type that replay uses. Struct fields are matched by name, because their order varies."""
-    if column.type == wanted:
+    if column.type == data_type:
         return column
-    if pa.types.is_string(wanted) and not pa.types.is_null(column.type):  # Arrow would convert a number to text
-        raise TypeError(f"a column of texts holds {column.type}")
-    if pa.types.is_struct(wanted):
-        return pa.chunked_array([_struct_as(chunk, wanted) for chunk in column.chunks], wanted)
-    return column.cast(wanted)
+    if pa.types.is_string(data_type) and not pa.types.is_null(column.type):  # Arrow would convert a number to text
+        raise TypeError(f"a text column has the type {column.type}")
+    if pa.types.is_struct(data_type):
+        return pa.chunked_array([_struct_as(chunk, data_type) for chunk in column.chunks], data_type)
+    return column.cast(data_type)
 
 
-def _struct_as(chunk: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
-    have = {f.name for f in chunk.type}
-    children = [chunk.field(f.name).cast(f.type) if f.name in have else pa.nulls(len(chunk), f.type) for f in wanted]
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=pc.is_null(chunk))
+def _struct_as(chunk: pa.StructArray, data_type: pa.StructType) -> pa.StructArray:
+    names = {f.name for f in chunk.type}
+    children = [
+        chunk.field(f.name).cast(f.type) if f.name in names else pa.nulls(len(chunk), f.type) for f in data_type
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(data_type), mask=pc.is_null(chunk))
 
 
 def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,7 +312,7 @@ def _parquet(store: LogStore, name: str, **options: Any) -> Iterator[pq.ParquetF
 
 
 @contextmanager
-def _corrupt(store: LogStore, name: str) -> Iterator[None]:
+def _as_corrupt_checkpoint(store: LogStore, name: str) -> Iterator[None]:
     """Convert any error in reading the file to `CorruptCheckpointError`."""
     try:
         yield

@@ -34,9 +34,9 @@ def is_confirmed(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence
 
 def _size_bytes(store: LogStore, checkpoint: CheckpointFiles) -> int:
     """Return the total size of the main files of a checkpoint, in bytes."""
-    total, behind = 0, first_name_of(checkpoint.version + 1)
+    total, end_name = 0, first_name_of(checkpoint.version + 1)
     for stored in store.list_from(first_name_of(checkpoint.version)):
-        if stored.name >= behind:
+        if stored.name >= end_name:
             break
         total += stored.size_bytes if stored.name in checkpoint.names else 0
     return total

@@ -91,7 +91,7 @@ def _number(metadata: Metadata, key: str) -> int | None:
     return declared.of(metadata.configuration)
 
 
-def required_time(info: Mapping[str, Any] | None, name: str) -> int:
+def in_commit_timestamp(info: Mapping[str, Any] | None, name: str) -> int:
     """Return the in-commit timestamp in a commit's provenance; `name` is the commit's file.
 
     Raises:
@@ -100,7 +100,7 @@ def required_time(info: Mapping[str, Any] | None, name: str) -> int:
     time = (info or {}).get(_TIME_KEY)
     if not isinstance(time, int) or isinstance(time, bool) or not 0 <= time <= _LAST_MS:
         raise CorruptLogError(
-            f"{name} has no valid inCommitTimestamp, though in-commit timestamps are enabled.",
+            f"{name} has no valid inCommitTimestamp, but in-commit timestamps are enabled.",
             remedy="Read by version, or repair the commit with the engine that wrote it.",
         )
     return time
@@ -131,8 +131,8 @@ def rebuildable(listing: Listing) -> list[int]:
     steps += [(compaction.first_version, compaction.last_version) for compaction in listing.compactions]
     reached = set(checkpoints)
     for first, last in sorted(steps, key=lambda step: step[1]):
-        is_whole = bisect_left(checkpoints, first) == bisect_right(checkpoints, last)
-        if is_whole and (first == 0 or first - 1 in reached):
+        crosses_no_checkpoint = bisect_left(checkpoints, first) == bisect_right(checkpoints, last)
+        if crosses_no_checkpoint and (first == 0 or first - 1 in reached):
             reached.add(last)
     return sorted(reached)
 
@@ -145,9 +145,9 @@ class Timeline:
 
     def __init__(self, store: LogStore, in_commit: InCommitTimes | None, *, rebuildable_only: bool = True) -> None:
         listing = list_log(store, 0)
-        wanted = rebuildable(listing) if rebuildable_only else sorted(listing.commits)
-        # A version without a commit, of which only a checkpoint is left, has no time.
-        self.versions: Sequence[int] = [version for version in wanted if version in listing.commits]
+        candidates = rebuildable(listing) if rebuildable_only else sorted(listing.commits)
+        # A version has no time if only its checkpoint is left.
+        self.versions: Sequence[int] = [version for version in candidates if version in listing.commits]
         self._store = store
         self._commits = listing.commits
         self._in_commit = in_commit
@@ -167,30 +167,30 @@ class Timeline:
             VersionGapError: the commit was deleted since the listing.
         """
         if version not in self._times:
-            self._times[version] = time_in(self._store, self._commits[version])
+            self._times[version] = read_in_commit_timestamp(self._store, self._commits[version])
         return self._times[version]
 
     def newest_at(self, timestamp_ms: int) -> CommitTime | None:
         """Return the newest commit at or before a time, or None. Raises: as `time_of`."""
         candidates = self._candidates(timestamp_ms)
-        found = bisect_right(candidates, timestamp_ms, key=self.time_of) - 1
-        return None if found < 0 else CommitTime(candidates[found], self.time_of(candidates[found]))
+        index = bisect_right(candidates, timestamp_ms, key=self.time_of) - 1
+        return None if index < 0 else CommitTime(candidates[index], self.time_of(candidates[index]))
 
     def _candidates(self, timestamp_ms: int) -> Sequence[int]:
         """Return the versions to search for a time: those with in-commit timestamps, or those before them."""
         if self._in_commit is None or self._in_commit.enabled_at_ms is None:
             return self.versions
-        carried = timestamp_ms >= self._in_commit.enabled_at_ms
-        return [version for version in self.versions if self._in_commit.cover(version) is carried]
+        has_in_commit = timestamp_ms >= self._in_commit.enabled_at_ms
+        return [version for version in self.versions if self._in_commit.cover(version) is has_in_commit]
 
 
 def commit_file(store: LogStore, version: int) -> StoredFile | None:
     """Return the commit of a version from a listing of the log, None if it does not exist."""
-    found = next(iter(store.list_from(commit_name(version))), None)
-    return found if found is not None and found.name == commit_name(version) else None
+    file = next(iter(store.list_from(commit_name(version))), None)
+    return file if file is not None and file.name == commit_name(version) else None
 
 
-def time_in(store: LogStore, commit: StoredFile) -> int:
+def read_in_commit_timestamp(store: LogStore, commit: StoredFile) -> int:
     """Read the in-commit timestamp of a commit. A large commit is read in small chunks, up to its provenance.
 
     Raises:
@@ -202,4 +202,4 @@ def time_in(store: LogStore, commit: StoredFile) -> int:
     else:
         actions = read_actions(store, commit.name, commit.size_bytes)
     info = next((body for kind, body in actions if kind == CommitInfo.action), None)
-    return required_time(info, commit.name)
+    return in_commit_timestamp(info, commit.name)

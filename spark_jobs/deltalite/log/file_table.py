@@ -73,7 +73,7 @@ def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
 
 def key_column(files: pa.Table) -> pa.ChunkedArray:
     """Return `file_key` for each row of a table with `path` and `deletionVector`; plain paths need no Python loop."""
-    paths, vectors = respelled(files["path"], canonical_path), files["deletionVector"]
+    paths, vectors = respell_paths(files["path"], canonical_path), files["deletionVector"]
     if vectors.null_count == len(vectors):
         return paths
     names, texts, offsets = (pc.struct_field(vectors, n) for n in ("storageType", "pathOrInlineDv", "offset"))
@@ -101,7 +101,7 @@ def table_of(
         _check_each(bodies, cls, source)
     try:
         rows = pa.array(bodies, type=pa.struct(list(schema)))
-    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are some of these
+    except (ValueError, TypeError, OverflowError) as error:  # the errors of Arrow derive from these
         _check_each(bodies, cls, source)
         raise CorruptLogError(
             f"{source} has a malformed {cls.action}: {error}.", remedy="Repair the log with the engine that wrote it."
@@ -130,7 +130,7 @@ def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool
             partition_values=dict(row["partitionValues"] or ()),
             size_bytes=row["size"],
             stats=row.get("stats"),
-            deletion_vector=said(row["deletionVector"]),
+            deletion_vector=without_null_values(row["deletionVector"]),
         )
 
 
@@ -149,7 +149,7 @@ def add_of(row: Mapping[str, Any], *, data_change: bool) -> AddFile:
         data_change=data_change,
         stats=row["stats"],
         tags=None if row["tags"] is None else dict(row["tags"]),
-        deletion_vector=said(row["deletionVector"]),
+        deletion_vector=without_null_values(row["deletionVector"]),
         base_row_id=row["baseRowId"],
         default_row_commit_version=row["defaultRowCommitVersion"],
         clustering_provider=row["clusteringProvider"],
@@ -168,8 +168,8 @@ def deleted_rows_of(files: pa.Table) -> int:
 
 def total(numbers: pa.ChunkedArray | pa.Array) -> int:
     """Return the sum of integers without nulls; 0 if there are none."""
-    found: int | None = pc.sum(numbers).as_py()
-    return found or 0
+    result: int | None = pc.sum(numbers).as_py()
+    return result or 0
 
 
 def _rows(files: pa.Table) -> Iterator[dict[str, Any]]:
@@ -177,22 +177,22 @@ def _rows(files: pa.Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def said(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def without_null_values(descriptor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return a deletion vector's descriptor without null values."""
     return None if descriptor is None else {key: value for key, value in descriptor.items() if value is not None}
 
 
-def respelled(paths: pa.ChunkedArray, respell: Callable[[str], str]) -> pa.ChunkedArray:
+def respell_paths(paths: pa.ChunkedArray, respell: Callable[[str], str]) -> pa.ChunkedArray:
     """Return the paths of the log, with `respell` applied to each path that is not canonical."""
     if not (_may_be_respelled(paths) or pc.any(pc.starts_with(paths, "file:")).as_py()):
         return paths
-    return pa.chunked_array([_respelled(chunk, respell) for chunk in paths.chunks], pa.string())
+    return pa.chunked_array([_respell_chunk(chunk, respell) for chunk in paths.chunks], pa.string())
 
 
-def _respelled(paths: pa.StringArray, respell: Callable[[str], str]) -> pa.StringArray:
-    chosen = pc.match_substring_regex(paths, NOT_CANONICAL)
-    texts = pa.array([respell(path) for path in paths.filter(chosen).to_pylist()], pa.string())
-    return pc.replace_with_mask(paths, chosen, texts)
+def _respell_chunk(paths: pa.StringArray, respell: Callable[[str], str]) -> pa.StringArray:
+    is_not_canonical = pc.match_substring_regex(paths, NOT_CANONICAL)
+    texts = pa.array([respell(path) for path in paths.filter(is_not_canonical).to_pylist()], pa.string())
+    return pc.replace_with_mask(paths, is_not_canonical, texts)
 
 
 def _may_be_respelled(paths: pa.ChunkedArray) -> bool:
@@ -218,7 +218,7 @@ def _has_odd_pair(text: pa.Buffer) -> bool:
     return bool(pc.any(pairs).as_py())
 
 
-def overruled(files: pa.Table, touched: Iterable[str]) -> pa.ChunkedArray:
+def overridden(files: pa.Table, touched: Iterable[str]) -> pa.ChunkedArray:
     """Return for each row of a checkpoint whether a newer commit `touched` its key, or an earlier row has the same."""
     keys = key_column(files)
     mask = _among(keys, touched)
@@ -235,8 +235,8 @@ def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:
     return without_rows(files, _among(key_column(files), keys))
 
 
-def _among(keys: pa.ChunkedArray, wanted: Iterable[str]) -> pa.ChunkedArray:
-    return pc.is_in(keys, value_set=pa.array(list(wanted), pa.string()))
+def _among(keys: pa.ChunkedArray, chosen: Iterable[str]) -> pa.ChunkedArray:
+    return pc.is_in(keys, value_set=pa.array(list(chosen), pa.string()))
 
 
 def without_rows(table: pa.Table, dropped: pa.ChunkedArray) -> pa.Table:

@@ -96,11 +96,11 @@ def follow(store: LogStore, position: LogPosition, condition: CommitCondition | 
     3. Neither exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
     4. The commit of the position was never read: the listing shows whether it exists now, or was deleted.
 
-    :param condition: The summaries are made for this condition.
+    With a condition, the summaries are made for it, see `summarize`.
 
     Raises:
         CorruptLogError: a commit is malformed.
-        StorageError, StoragePermissionError: storage failed to answer, or refused.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     following = _start(store, position.version + 1)
     step = _before_commits(store, position, following)
@@ -244,7 +244,7 @@ def summarize(
                 pass
     return CommitSummary(
         version=version,
-        timestamp_ms=_when(info or {}),
+        timestamp_ms=_timestamp_ms(info or {}),
         operation=_text((info or {}).get("operation")),
         data_changed=data_changed,
         app_ids=frozenset(app_ids.items.values()),
@@ -287,7 +287,7 @@ def _run(text: object) -> dict[str, str]:
     return texts | times
 
 
-def _when(info: Mapping[str, Any]) -> int:
+def _timestamp_ms(info: Mapping[str, Any]) -> int:
     """Return the commit's time, or 0: provenance is free-form, so it may be missing, of another type or too large."""
     timestamp = info.get("timestamp")
     return timestamp if type(timestamp) is int and -(2**63) <= timestamp < 2**63 else 0

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltalite.errors import VersionGapError
-from deltalite.log.commit_times import InCommitTimes, commit_times, required_time
+from deltalite.log.commit_times import InCommitTimes, commit_times, in_commit_timestamp
 from deltalite.log.replay import read_commit_info
 from deltalite.storage.log_store import LogStore
 
@@ -36,6 +36,6 @@ def read_history(
             info = read_commit_info(store, commit) or {}
         except VersionGapError:  # log cleanup deleted the commit, and all older ones before it
             return
-        carried = in_commit is not None and in_commit.cover(time.version)
-        timestamp_ms = required_time(info, commit.name) if carried else time.timestamp_ms
+        has_in_commit = in_commit is not None and in_commit.cover(time.version)
+        timestamp_ms = in_commit_timestamp(info, commit.name) if has_in_commit else time.timestamp_ms
         yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)}

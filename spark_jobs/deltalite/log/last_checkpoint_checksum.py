@@ -32,7 +32,7 @@ def matches(data: bytes) -> bool:
             data,
             parse_int=_Number,
             parse_float=_Number,
-            parse_constant=_no_json,
+            parse_constant=_reject_constant,
             object_pairs_hook=_without_duplicates,
         )
         if not isinstance(body, dict):
@@ -77,5 +77,5 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return body
 
 
-def _no_json(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+def _reject_constant(text: str) -> None:
+    raise ValueError(f"{text} is not valid in JSON")

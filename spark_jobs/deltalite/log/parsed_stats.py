@@ -47,23 +47,23 @@ def stats_of_json(parsed: Any) -> str | None:
 
 def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
     known = [f.name for f in chunk.type if f.name in _KNOWN]
-    columns = [_sayable(chunk.field(name), name, instants).to_pylist() for name in known]
+    columns = [_with_json_types(chunk.field(name), name, instants).to_pylist() for name in known]
     rows = zip(*columns, strict=True) if columns else iter(() for _ in range(len(chunk)))
     present = pc.is_valid(chunk).to_pylist()
     return pa.array(
         [
-            _text(dict(zip(known, row, strict=True))) if there else None
-            for row, there in zip(rows, present, strict=True)
+            _text(dict(zip(known, row, strict=True))) if is_valid else None
+            for row, is_valid in zip(rows, present, strict=True)
         ],
         pa.string(),
     )
 
 
-def _sayable(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
+def _with_json_types(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
     """Convert values to types that JSON can express; other values become null."""
     kind = values.type
     if pa.types.is_struct(kind):
-        children = [_sayable(values.field(f.name), f"{path}.{f.name}", instants) for f in kind]
+        children = [_with_json_types(values.field(f.name), f"{path}.{f.name}", instants) for f in kind]
         names = [f.name for f in kind]
         return pa.StructArray.from_arrays(children, names=names, mask=pc.is_null(values)) if children else values
     if pa.types.is_timestamp(kind):
@@ -103,6 +103,6 @@ def _text(value: Any) -> str:
 
 def _without_floats(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = ((k, _without_floats(v)) for k, v in value.items())
-        return {k: v for k, v in kept if v is not None}
+        members = ((k, _without_floats(v)) for k, v in value.items())
+        return {k: v for k, v in members if v is not None}
     return None if isinstance(value, float) else value

@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
 from deltalite.log.checkpoint_reader import read_file_blocks, read_files, read_head, read_tombstones
-from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overruled, without_keys, without_rows
+from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overridden, without_keys, without_rows
 from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
 from deltalite.log.subjects import SubjectsOnce
@@ -47,7 +47,7 @@ _REMEDY = "Repair the log with the engine that wrote it."
 
 
 class PassOver(Exception):  # noqa: N818  not an error yet: other files may have the same content
-    """The signal that the checkpoint or compaction `name` cannot be read; `error` tells why."""
+    """The signal that the checkpoint or compaction `name` cannot be read; `error` is the reason."""
 
     def __init__(self, name: str, error: CorruptLogError) -> None:
         super().__init__(name)
@@ -90,9 +90,9 @@ class ReplayedLog:
         """
         yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
         if self.segment.checkpoint is not None:
-            with _to_be_passed_over(self.segment.checkpoint.names[0]):
+            with _pass_over_if_corrupt(self.segment.checkpoint.names[0]):
                 yield from self._checkpoint_blocks(self.segment.checkpoint.names[0], columns, most_rows)
-        newer = (self.adds,) if self.holds_stats or _STATS not in columns else self._adds_again()
+        newer = (self.adds,) if self.holds_stats or _STATS not in columns else self._adds_with_stats()
         for table in newer:
             for at in range(0, table.num_rows, most_rows):
                 yield table.slice(at, most_rows).select(list(columns))
@@ -104,29 +104,29 @@ class ReplayedLog:
         """
         needed = ("path", "deletionVector")
         files = read_files(self.store, self.sources, needed)
-        dropped = overruled(files, self.touched)
-        left, at = key_column(files.filter(dropped)), 0
+        dropped = overridden(files, self.touched)
+        dropped_keys, at = key_column(files.filter(dropped)), 0
         del files
         for block in read_file_blocks(self.store, self.sources, tuple(dict.fromkeys((*needed, *columns))), most_rows):
-            here = dropped.slice(at, block.num_rows)
-            found = key_column(block.filter(here)) if len(here) == block.num_rows else None
-            if found is None or not found.equals(left.slice(0, len(found))):
-                raise self._written_again(name)
-            yield without_rows(block, here).select(list(columns))
-            left, at = left.slice(len(found)), at + block.num_rows
+            block_dropped = dropped.slice(at, block.num_rows)
+            block_keys = key_column(block.filter(block_dropped)) if len(block_dropped) == block.num_rows else None
+            if block_keys is None or not block_keys.equals(dropped_keys.slice(0, len(block_keys))):
+                raise self._overwritten(name)
+            yield without_rows(block, block_dropped).select(list(columns))
+            dropped_keys, at = dropped_keys.slice(len(block_keys)), at + block.num_rows
         if at != len(dropped):
-            raise self._written_again(name)
+            raise self._overwritten(name)
 
-    def _written_again(self, name: str) -> CorruptCheckpointError:
+    def _overwritten(self, name: str) -> CorruptCheckpointError:
         return CorruptCheckpointError(
             f"{name} of {self.store.root} was overwritten while it was read.", remedy="Read the table again."
         )
 
-    def _adds_again(self) -> Iterator[pa.Table]:
-        """Read the adds of the commits a second time, with their statistics."""
+    def _adds_with_stats(self) -> Iterator[pa.Table]:
+        """Yield the adds of the commits, read a second time with their statistics."""
         state = _State()
         for entry in reversed(self.segment.entries):
-            with _to_be_passed_over(entry.file.name) if entry.is_compaction else nullcontext():
+            with _pass_over_if_corrupt(entry.file.name) if entry.is_compaction else nullcontext():
                 for _ in state.applied_blocks(self.store, entry):
                     yield from state.adds.take()
         state.flush()
@@ -149,9 +149,9 @@ class ReplayedLog:
         if self.segment.checkpoint is None:
             return newest
         needed = list(dict.fromkeys((*columns, "path", "deletionVector")))
-        with _to_be_passed_over(self.segment.checkpoint.names[0]):
+        with _pass_over_if_corrupt(self.segment.checkpoint.names[0]):
             older = read(self.store, self.sources, needed)
-            older = without_rows(older, overruled(older, self.touched)).select(list(columns))
+            older = without_rows(older, overridden(older, self.touched)).select(list(columns))
         return pa.concat_tables([older, newest])
 
 
@@ -170,12 +170,12 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
             state.apply_entry(store, entry)
             continue
         state.flush()
-        with _to_be_passed_over(entry.file.name):
+        with _pass_over_if_corrupt(entry.file.name):
             state.apply_entry(store, entry)
             state.flush()
     sources: tuple[str, ...] = ()
     if segment.checkpoint is not None:
-        with _to_be_passed_over(segment.checkpoint.names[0]):
+        with _pass_over_if_corrupt(segment.checkpoint.names[0]):
             head = read_head(store, segment.checkpoint)
         sources = head.sources
         for action in head.actions:
@@ -309,7 +309,7 @@ class _State:
 
 
 @contextmanager
-def _to_be_passed_over(name: str) -> Iterator[None]:
+def _pass_over_if_corrupt(name: str) -> Iterator[None]:
     """Convert `CorruptLogError` to `PassOver`, because other files may replace this one."""
     try:
         yield

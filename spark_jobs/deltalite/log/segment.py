@@ -40,10 +40,10 @@ class LogSegment:
         while rest and rest[-1].first_version == following:
             following = rest.pop().last_version + 1
         if rest or following != self.version + 1:
-            gone = self.version + 1 - following - sum(e.last_version + 1 - e.first_version for e in rest)
+            missing_count = self.version + 1 - following - sum(e.last_version + 1 - e.first_version for e in rest)
             raise VersionGapError(
                 f"Could not read version {self.version}: commit {following} is missing"
-                + (f" ({gone} commits in all)." if gone > 1 else "."),
+                + (f" ({missing_count} commits in all)." if missing_count > 1 else "."),
                 remedy="Restore the missing commits, or read a version below the gap.",
             )
 
@@ -74,11 +74,11 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
         VersionNotFoundError: the version is newer than the table, or older than the oldest version in the log.
         VersionGapError: a commit in between is missing, or only unreadable files lead to the version.
     """
-    avoided = frozenset(unreadable)
+    excluded = frozenset(unreadable)
     hint = read_last_checkpoint(store)
     start = hint.version if hint is not None and (version is None or hint.version <= version) else 0
     listing = list_log(store, start)
-    if start and _best_checkpoint(listing, version, avoided) is None:
+    if start and _best_checkpoint(listing, version, excluded) is None:
         listing = list_log(store, 0)
     if listing.newest < 0:
         raise TableNotFoundError(
@@ -91,31 +91,31 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
             f"{store.root} has no version {target}: its newest version is {listing.newest}.",
             remedy="Read an existing version.",
         )
-    checkpoint = _best_checkpoint(listing, target, avoided)
+    checkpoint = _best_checkpoint(listing, target, excluded)
     if checkpoint is None:
         _check_reaches_back(store.root, target, listing)
     first = 0 if checkpoint is None else checkpoint.version + 1
     return LogSegment(
         version=target,
         checkpoint=checkpoint,
-        entries=_cover(listing, first, target, avoided),
+        entries=_cover(listing, first, target, excluded),
         newest_file=listing.commits.get(target),
         checksum=listing.checksums.get(target),
     )
 
 
-def _best_checkpoint(listing: Listing, version: int | None, avoided: frozenset[str]) -> CheckpointFiles | None:
-    usable = (c for c in listing.checkpoints if (version is None or c.version <= version) and not c.is_among(avoided))
+def _best_checkpoint(listing: Listing, version: int | None, excluded: frozenset[str]) -> CheckpointFiles | None:
+    usable = (c for c in listing.checkpoints if (version is None or c.version <= version) and not c.is_among(excluded))
     return max(usable, key=lambda c: c.preference, default=None)
 
 
-def _cover(listing: Listing, first: int, last: int, avoided: frozenset[str]) -> tuple[LogEntry, ...]:
+def _cover(listing: Listing, first: int, last: int, excluded: frozenset[str]) -> tuple[LogEntry, ...]:
     """Return the fewest commits and compactions that cover `first` to `last`, or all commits if there is a gap."""
     commits = [_entry(v, listing.commits[v]) for v in sorted(listing.commits) if first <= v <= last]
     compactions = [
         c
         for c in listing.compactions
-        if first <= c.first_version and c.last_version <= last and c.file.name not in avoided
+        if first <= c.first_version and c.last_version <= last and c.file.name not in excluded
     ]
     return _shortest_path((*commits, *compactions), first, last) if compactions else tuple(commits)
 
@@ -126,15 +126,17 @@ def _shortest_path(entries: Iterable[LogEntry], first: int, last: int) -> tuple[
     The search runs backwards: the best path from a version is one entry plus the best path from the end of that entry.
     """
     entries = list(entries)
-    ways: dict[int, tuple[int, LogEntry | None]] = {last + 1: (0, None)}
+    best_paths: dict[int, tuple[int, LogEntry | None]] = {last + 1: (0, None)}
     for entry in sorted(entries, key=lambda e: e.first_version, reverse=True):
-        onward = ways.get(entry.last_version + 1)
-        if onward is not None and (entry.first_version not in ways or onward[0] + 1 < ways[entry.first_version][0]):
-            ways[entry.first_version] = (onward[0] + 1, entry)
-    if first not in ways:
+        rest = best_paths.get(entry.last_version + 1)
+        if rest is not None and (
+            entry.first_version not in best_paths or rest[0] + 1 < best_paths[entry.first_version][0]
+        ):
+            best_paths[entry.first_version] = (rest[0] + 1, entry)
+    if first not in best_paths:
         return tuple(entry for entry in entries if not entry.is_compaction)
     path: list[LogEntry] = []
-    while (step := ways[first][1]) is not None:
+    while (step := best_paths[first][1]) is not None:
         path.append(step)
         first = step.last_version + 1
     return tuple(path)

@@ -3,7 +3,7 @@
 If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
 replace it: another checkpoint of the version, an older one, or the commits from 0 on, which override the checksum. It
 is an error only if no other files can rebuild the version. Other writers have left checksums with wrong file counts, so
-a wrong checksum is dropped if the log is known to be right (see `_counted`). The version itself never changes.
+a wrong checksum is dropped if the log is known to be right (see `_check_counts`). The version itself never changes.
 Protocol: Action Reconciliation, Version Checksum File.
 """
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 # A larger checksum is not read. Spark lists the files themselves in a checksum only if they are few.
 _LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
-_SHOWN = 300
+_MOST_SHOWN_CHARACTERS = 300
 
 
 class StartAgain(Exception):  # noqa: N818  not an error: a caller that reads blocks starts again
@@ -44,7 +44,7 @@ class LogState:
         self.store = store
         self.segment = segment
         self.checksum = checksum
-        self._avoided: frozenset[str] = frozenset()
+        self._excluded: frozenset[str] = frozenset()
         self._replayed: ReplayedLog | None = None
         self._commit_info: tuple[Mapping[str, Any] | None] | None = None
         self._miscount: CorruptLogError | None = None
@@ -60,32 +60,32 @@ class LogState:
         segment = find_segment(store, version)
         state = cls(store, segment, _read_checksum(store, segment))
         if state.checksum is None:
-            state._ask(lambda log: log)
+            state._read(lambda log: log)
         return state
 
     @property
     def protocol(self) -> Protocol:
         """The protocol in force."""
-        return self.checksum.protocol if self.checksum is not None else self._ask(lambda log: log.protocol)
+        return self.checksum.protocol if self.checksum is not None else self._read(lambda log: log.protocol)
 
     @property
     def metadata(self) -> Metadata:
         """The metadata in force."""
-        return self.checksum.metadata if self.checksum is not None else self._ask(lambda log: log.metadata)
+        return self.checksum.metadata if self.checksum is not None else self._read(lambda log: log.metadata)
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
         """The newest transaction of each app id, of any age."""
-        return self._ask(lambda log: log.transactions)
+        return self._read(lambda log: log.transactions)
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The domain metadata that is not removed, by domain."""
-        return self._ask(lambda log: log.domains)
+        return self._read(lambda log: log.domains)
 
     @property
     def commit_info(self) -> Mapping[str, Any] | None:
-        """The provenance of the version's commit, None where the log no longer holds the commit or it has none.
+        """The provenance of the version's commit; None if it has none, or the log no longer holds the commit.
 
         It is read once. `Snapshot.files` explains why this is not a `cached_property`.
         """
@@ -100,7 +100,7 @@ class LogState:
         Raises:
             CorruptLogError: the log cannot be read, or contradicts the version's checksum file.
         """
-        return self._ask(lambda log: self._counted(log, log.files(columns)))
+        return self._read(lambda log: self._check_counts(log, log.files(columns)))
 
     def file_blocks(self, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
         """Yield the active files in blocks of at most `most_rows` rows, at least one block.
@@ -111,7 +111,7 @@ class LogState:
             StartAgain: a log file is unusable, and other files can replace it.
             CorruptLogError: the log cannot be read.
         """
-        log = self._ask(lambda log: log)
+        log = self._read(lambda log: log)
         try:
             yield from log.file_blocks(columns, most_rows)
         except PassOver as unusable:
@@ -121,49 +121,55 @@ class LogState:
     @property
     def files_of_commits(self) -> int:
         """The number of active files that commits and compactions after the checkpoint added."""
-        return self._ask(lambda log: int(log.adds.num_rows))
+        return self._read(lambda log: int(log.adds.num_rows))
 
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
         """Return the removed files in the log, including expired ones, with `columns` of `REMOVE_TYPES`."""
-        return self._ask(lambda log: log.tombstones(columns))
+        return self._read(lambda log: log.tombstones(columns))
 
-    def _ask(self, read: Callable[[ReplayedLog], _T]) -> _T:
+    def _read(self, read: Callable[[ReplayedLog], _T]) -> _T:
         """Read from the replayed log; skip unusable files until other files can rebuild the version."""
         while True:
             try:
                 if self._replayed is None:
-                    self._replayed = self._agreed(replay(self.store, self.segment))
+                    self._replayed = self._check_agreement(replay(self.store, self.segment))
                 return read(self._replayed)
             except PassOver as unusable:
                 self._pass_over(unusable)
 
     def _pass_over(self, unusable: PassOver) -> None:
-        avoided = self._avoided | {unusable.name}
+        excluded = self._excluded | {unusable.name}
         try:
-            segment = find_segment(self.store, self.segment.version, unreadable=avoided)
+            segment = find_segment(self.store, self.segment.version, unreadable=excluded)
         except (VersionGapError, VersionNotFoundError):
             if unusable.error is self._miscount and self._is_foreign():
                 self._drop_checksum(unusable.error)
                 return
             raise unusable.error from None  # more specific than the error of the failed search
-        _log.warning("%s Falling back to other files of the log.", unusable.error)
-        self.segment, self._avoided, self._replayed = segment, avoided, None
+        _log.warning("Falling back to other files of the log: %s", unusable.error)
+        self.segment, self._excluded, self._replayed = segment, excluded, None
 
-    def _agreed(self, log: ReplayedLog) -> ReplayedLog:
-        """Return the log if its protocol and metadata agree with the checksum."""
+    def _check_agreement(self, log: ReplayedLog) -> ReplayedLog:
+        """Return the log if its protocol and metadata agree with the checksum.
+
+        Raises:
+            PassOver: they differ, and a compaction or the checkpoint may be wrong.
+            CorruptLogError: they differ, and only commits define them.
+        """
         if self.checksum is not None:
-            said = facts_of(self.checksum.protocol, self.checksum.metadata)
-            found = facts_of(log.protocol, log.metadata)
-            differing = next((key for key in said if said[key] != found[key]), None)
-            if differing is not None:
+            in_checksum = facts_of(self.checksum.protocol, self.checksum.metadata)
+            in_log = facts_of(log.protocol, log.metadata)
+            key = next((key for key in in_checksum if in_checksum[key] != in_log[key]), None)
+            if key is not None:
                 error = self._contradiction(
-                    f"the {differing} {said[differing]!s:.{_SHOWN}}", f"{found[differing]!s:.{_SHOWN}}"
+                    f"the {key} {in_checksum[key]!s:.{_MOST_SHOWN_CHARACTERS}}",
+                    f"{in_log[key]!s:.{_MOST_SHOWN_CHARACTERS}}",
                 )
                 self._blame_other_files(error)
                 raise error  # callers already got the protocol and metadata of the checksum
         return log
 
-    def _counted(self, log: ReplayedLog, files: pa.Table) -> pa.Table:
+    def _check_counts(self, log: ReplayedLog, files: pa.Table) -> pa.Table:
         """Return the files if their number and size agree with the checksum, or if the checksum is known to be wrong.
 
         1. The checksum only repeats the commits, so commits from 0 on override it.
@@ -172,7 +178,7 @@ class LogState:
         4. If there are none, the checksum of another writer's commit is dropped, and that of our own commit causes an
            error.
         """
-        error = None if self.checksum is None else self._miscounted(files, self.checksum)
+        error = None if self.checksum is None else self._count_mismatch(files, self.checksum)
         if error is not None:
             checkpoint = self.segment.checkpoint
             confirmed = None if checkpoint is None else is_confirmed(self.store, checkpoint, log.sources)
@@ -183,7 +189,7 @@ class LogState:
         return files
 
     def _drop_checksum(self, error: CorruptLogError) -> None:
-        _log.warning("%s The checksum is not used.", error.problem)
+        _log.warning("Ignoring the version checksum: %s", error.problem)
         self.checksum = None
 
     def _is_foreign(self) -> bool:
@@ -191,7 +197,7 @@ class LogState:
         info = self.commit_info
         return info is None or not is_ours(info.get("engineInfo"))
 
-    def _miscounted(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
+    def _count_mismatch(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
         if checksum.num_files != files.num_rows:
             return self._contradiction(f"{checksum.num_files} files", f"{files.num_rows}")
         if "size" in files.column_names:
@@ -200,11 +206,11 @@ class LogState:
                 return self._contradiction(f"files of {checksum.table_size_bytes} bytes in all", f"{size_bytes} bytes")
         return None
 
-    def _contradiction(self, said: str, found: str) -> CorruptLogError:
+    def _contradiction(self, in_checksum: str, in_log: str) -> CorruptLogError:
         name = "The version checksum" if self.segment.checksum is None else self.segment.checksum.name
         return CorruptLogError(
-            f"{name} of {self.store.root} says that version {self.segment.version} has {said}, but the log gives "
-            f"{found}: one of them was changed after it was written.",
+            f"{name} of {self.store.root} has {in_checksum} for version {self.segment.version}, but the log has "
+            f"{in_log}: one of them was changed after it was written.",
             remedy="Restore the log from a backup. If the log is right, delete the checksum file.",
         )
 
@@ -224,7 +230,7 @@ def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | No
     data = store.read(file.name)
     checksum = None if data is None else parse_version_checksum(data, file.name)
     if data is not None and checksum is None:
-        _log.warning("%s of %s is no valid version checksum and is not used.", file.name, store.root)
+        _log.warning("Ignoring the version checksum %s of %s: its content is invalid.", file.name, store.root)
     return checksum
 
 

@@ -44,23 +44,23 @@ class SubjectsOnce:
     def __init__(self, name: str) -> None:
         self._name = name
         self._files: set[str] = set()
-        self._others: set[tuple[str, str]] = set()
+        self._subjects: set[tuple[str, str]] = set()
 
     def take_file(self, key: str) -> None:
         """Record an add or remove by its `file_key`. Raises `CorruptLogError` for the second one of a file."""
         if key in self._files:
-            self._refuse(f"the file {key!r:.200}")
+            self._reject(f"the file {key!r:.200}")
         self._files.add(key)
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
         """Record an action other than a file action. Raises `CorruptLogError` for the second one of a subject."""
         if kind in RECONCILED_KINDS:
             subject = subject_of(kind, body)
-            if subject in self._others:
-                self._refuse(f"the {kind} {subject[1]!r:.200}" if subject[1] else f"the {kind}")
-            self._others.add(subject)
+            if subject in self._subjects:
+                self._reject(f"the {kind} {subject[1]!r:.200}" if subject[1] else f"the {kind}")
+            self._subjects.add(subject)
 
-    def _refuse(self, subject: str) -> None:
+    def _reject(self, subject: str) -> None:
         raise CorruptLogError(
             f"Could not use the log compaction {self._name}: it names {subject} twice, so it was never reconciled.",
             remedy="Delete the compaction if its commits are still there; otherwise restore them from a backup.",

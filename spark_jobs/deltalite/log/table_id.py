@@ -30,7 +30,7 @@ def read_table_id(store: LogStore) -> str | None:
 
     Raises:
         CorruptLogError, VersionGapError: a commit is malformed or missing.
-        StorageError, StoragePermissionError: storage failed to answer, or refused.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     try:
         segment = find_segment(store)
@@ -105,7 +105,7 @@ def _id_in_parquet(store: LogStore, name: str) -> str | None:
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 columns = [group.column(at) for at in range(group.num_columns)]
-                sizes = [one.total_uncompressed_size for one in columns if one.path_in_schema == _ID_COLUMN]
+                sizes = [column.total_uncompressed_size for column in columns if column.path_in_schema == _ID_COLUMN]
                 if not sizes or sum(sizes) > _LARGEST_COLUMN_BYTES:
                     continue
                 rows = file.read_row_group(number, columns=[_ID_COLUMN])["metaData"].combine_chunks()

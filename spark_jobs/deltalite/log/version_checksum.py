@@ -46,8 +46,8 @@ class VersionChecksum:
             "metadata": to_json(self.metadata),
             "protocol": to_json(self.protocol),
         }
-        said = {key: value for key, value in body.items() if value is not None}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        known = {key: value for key, value in body.items() if value is not None}
+        return json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def parse_version_checksum(data: bytes, source: str) -> VersionChecksum | None:

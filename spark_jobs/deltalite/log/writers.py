@@ -38,20 +38,20 @@ def task_run(info: Mapping[str, Any]) -> TaskRun | None:
     except (ValueError, RecursionError):
         return None
     match details:
-        case {"dag_id": str() as dag_id, "task_id": str() as task_id, **others}:
+        case {"dag_id": str() as dag_id, "task_id": str() as task_id, **fields}:
             return TaskRun(
                 dag_id=dag_id,
                 task_id=task_id,
-                run_id=_typed(others.get("run_id"), str),
-                map_index=_typed(others.get("map_index"), int),
-                try_number=_typed(others.get("try_number"), int),
+                run_id=_typed(fields.get("run_id"), str),
+                map_index=_typed(fields.get("map_index"), int),
+                try_number=_typed(fields.get("try_number"), int),
             )
         case _:
             return None
 
 
 def writer_text(info: Mapping[str, Any]) -> str:
-    """Return who made a commit: DAG, task, run and try, or the user and the engine of another writer."""
+    """Describe the writer of a commit: DAG, task, run and try number, or the user and engine of another writer."""
     if run := task_run(info):
         mapped = "" if run.map_index in (None, _NOT_MAPPED) else f"[{run.map_index}]"
         attempt = "" if run.try_number is None else f"try {run.try_number}"

@@ -90,7 +90,7 @@ class RunProvenance:
         """Whether both name the same task instance: DAG, task, DAG run and map index."""
         return self._task_instance == other._task_instance
 
-    def asks_the_same(self, other: RunProvenance) -> bool:
+    def has_same_request(self, other: RunProvenance) -> bool:
         """Whether both have the same request digest."""
         return self.has_digest and self.request == other.request
 

@@ -29,17 +29,17 @@ from deltalite.log.listing import list_log
 from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
 from deltalite.storage.log_store import LogStore
-from deltalite.txn.commit_time import carries_time, dated_metadata, earliest_ms
+from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
 from deltalite.txn.row_level import RowMerger
-from deltalite.txn.winners import AlreadyDone, IsOurs, Stands, Verdict, Winner, judge, read_winner
+from deltalite.txn.winners import AlreadyDone, IsOurs, NoConflict, Verdict, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
 # Seconds between two puts. A commit takes about ten milliseconds, so a longer pause would leave the table idle.
-_LONGEST_PAUSE = 0.05
+_LONGEST_PAUSE_SECONDS = 0.05
 # The conflicts that a merge of both deletion vectors may resolve.
-_ABOUT_ROWS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
+_RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoneByAnotherTry:
+class CommittedByAnotherAttempt:
     """The outcome that another attempt of the run `app_id` committed `version`; ours was not written."""
 
     version: int
@@ -65,7 +65,7 @@ def commit(
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     max_attempts: int = 1000,
     pause: Callable[[float], None] = time.sleep,
-) -> Committed | DoneByAnotherTry:
+) -> Committed | CommittedByAnotherAttempt:
     """Commit a proposal on top of its read version, or on top of later commits that do not conflict with it.
 
     Raises:
@@ -82,7 +82,7 @@ def commit(
         if not isinstance(error, CommitStateUnknownError):
             merger.discard()  # any other DeltaLiteError means that the commit is not in the log
         raise
-    merger.discard(but_of=committed)
+    merger.discard(committed=committed)
     return outcome
 
 
@@ -93,7 +93,7 @@ def _put_until_settled(
     clock_ms: Callable[[], int],
     max_attempts: int,
     pause: Callable[[float], None],
-) -> tuple[Committed | DoneByAnotherTry, Proposal | None]:
+) -> tuple[Committed | CommittedByAnotherAttempt, Proposal | None]:
     """Put the commit until it succeeds or fails for good.
 
     Returns the outcome and the proposal as committed, which is None if another attempt of the run committed.
@@ -105,26 +105,27 @@ def _put_until_settled(
     for attempt in range(max_attempts):
         timestamp_ms = max(clock_ms(), earliest)
         data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
-        taken_by = put_commit(store, version, data, pause=pause)
-        if taken_by is None:
+        existing = put_commit(store, version, data, pause=pause)
+        if existing is None:
             if attempt > 0:
                 _check_on_top_of(store, version)
             return Committed(version=version, timestamp_ms=timestamp_ms), proposal
-        for winner in _winners(store, version, taken_by):
+        for winner in _winners(store, version, existing):
             verdict = judge(proposal, winner, txn_id)
-            if isinstance(verdict, _ABOUT_ROWS):
-                proposal, verdict = _judged_row_by_row(merger, proposal, winner, txn_id, verdict)
+            if isinstance(verdict, _RESOLVABLE_CONFLICTS):
+                proposal, verdict = _judge_row_by_row(merger, proposal, winner, txn_id, verdict)
             match verdict:
-                case Stands(reads=reads):
+                case NoConflict(reads=reads):
                     version, proposal, below = winner.version + 1, _on_top_of(winner, proposal, reads), winner
                 case IsOurs():
                     return Committed(version=winner.version, timestamp_ms=timestamp_ms), proposal
                 case AlreadyDone(app_id=app_id):
-                    return DoneByAnotherTry(version=winner.version, app_id=app_id), None
+                    return CommittedByAnotherAttempt(version=winner.version, app_id=app_id), None
                 case ConcurrentModificationException():
                     raise verdict
         earliest = earliest_ms(store, proposal, below)
-        pause(random.uniform(0, min(0.01 * 2 ** min(attempt, 6), _LONGEST_PAUSE)))  # noqa: S311  jitter, not a secret
+        longest = min(0.01 * 2 ** min(attempt, 6), _LONGEST_PAUSE_SECONDS)
+        pause(random.uniform(0, longest))  # noqa: S311  jitter, not a secret
     raise ConcurrentWriteException(
         f"Could not commit to {store.root}: other writers won all {max_attempts} attempts, the last one for version "
         f"{version}.",
@@ -132,15 +133,15 @@ def _put_until_settled(
     )
 
 
-def _judged_row_by_row(
+def _judge_row_by_row(
     merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
 ) -> tuple[Proposal, Verdict]:
     """Return the proposal and verdict after a merge of deletion vectors, or the old ones if a merge is impossible."""
-    merged = merger.merged(proposal, winner)
+    merged = merger.merge(proposal, winner)
     if merged is None:
         return proposal, verdict
-    again = judge(merged[0], merged[1], txn_id)
-    return (merged[0], again) if isinstance(again, Stands) else (proposal, again)
+    merged_verdict = judge(merged[0], merged[1], txn_id)
+    return (merged[0], merged_verdict) if isinstance(merged_verdict, NoConflict) else (proposal, merged_verdict)
 
 
 def _check_base(store: LogStore, version: int) -> None:
@@ -219,7 +220,7 @@ def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
 def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
     """Yield the provenance first, as the protocol requires, then the actions that file actions depend on."""
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
-    metadata = dated_metadata(proposal, version, timestamp_ms)
+    metadata = metadata_to_commit(proposal, version, timestamp_ms)
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.domains
     yield from proposal.removes
@@ -229,7 +230,7 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
 
 def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str, Any]:
     operation = proposal.operation
-    info: dict[str, Any] = {"inCommitTimestamp": timestamp_ms} if carries_time(proposal) else {}
+    info: dict[str, Any] = {"inCommitTimestamp": timestamp_ms} if needs_in_commit_timestamp(proposal) else {}
     info |= {"timestamp": timestamp_ms, "operation": operation.name}
     info["operationParameters"] = dict(operation.parameters)
     if proposal.base.version >= 0:

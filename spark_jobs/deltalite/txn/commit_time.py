@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deltalite.errors import VersionGapError
-from deltalite.log.commit_times import commit_file, required_time, time_in
+from deltalite.log.commit_times import commit_file, in_commit_timestamp, read_in_commit_timestamp
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.features import is_in_force
 from deltalite.protocol.file_names import commit_name
@@ -24,7 +24,7 @@ from deltalite.txn.winners import Winner
 _FEATURE = "inCommitTimestamp"
 
 
-def carries_time(proposal: Proposal) -> bool:
+def needs_in_commit_timestamp(proposal: Proposal) -> bool:
     """Whether the commit of the proposal needs an in-commit timestamp."""
     return _in_force(proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata)
 
@@ -42,11 +42,11 @@ def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> in
         VersionGapError: the commit below is missing.
     """
     version = proposal.base.version if below is None else below.version
-    if not carries_time(proposal) or version < 0:
+    if not needs_in_commit_timestamp(proposal) or version < 0:
         return 0
-    began_before = _in_force(proposal.base.protocol, proposal.base.metadata)
-    if began_before and below is not None:
-        return required_time(below.info, commit_name(version)) + 1
+    was_enabled = _in_force(proposal.base.protocol, proposal.base.metadata)
+    if was_enabled and below is not None:
+        return in_commit_timestamp(below.info, commit_name(version)) + 1
     file = commit_file(store, version)
     if file is None:
         raise VersionGapError(
@@ -54,17 +54,17 @@ def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> in
             "must be later than the one in that file.",
             remedy="Restore the file, or write the rows to a new table.",
         )
-    return (time_in(store, file) if began_before else file.modified_ms) + 1
+    return (read_in_commit_timestamp(store, file) if was_enabled else file.modified_ms) + 1
 
 
-def dated_metadata(proposal: Proposal, version: int, timestamp_ms: int) -> Metadata | None:
+def metadata_to_commit(proposal: Proposal, version: int, timestamp_ms: int) -> Metadata | None:
     """Return the metadata that the commit sets, with the enablement properties if it enables in-commit timestamps."""
-    if proposal.metadata is None or version == 0 or not carries_time(proposal):
+    if proposal.metadata is None or version == 0 or not needs_in_commit_timestamp(proposal):
         return proposal.metadata
     if _in_force(proposal.base.protocol, proposal.base.metadata):
         return proposal.metadata
-    began = {ICT_ENABLEMENT_VERSION: str(version), ICT_ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
-    return replace(proposal.metadata, configuration={**proposal.metadata.configuration, **began})
+    enablement = {ICT_ENABLEMENT_VERSION: str(version), ICT_ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    return replace(proposal.metadata, configuration={**proposal.metadata.configuration, **enablement})
 
 
 def _in_force(protocol: Protocol | None, metadata: Metadata | None) -> bool:

@@ -45,13 +45,13 @@ _HARMLESS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
-_NOT_ABOUT_ROWS = ("comment", HIGH_WATER_MARK)
+_NOT_ROW_METADATA = ("comment", HIGH_WATER_MARK)
 # These features, when active, do not constrain data files: they concern readers, maintenance or the commit itself.
-_NOT_ABOUT_FILES = frozenset(
+_NOT_FILE_FEATURES = frozenset(
     {"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
 )
 # These properties constrain commits, and not the files that they add.
-_OF_COMMITS = frozenset(
+_COMMIT_PROPERTIES = frozenset(
     {
         "delta.appendOnly",
         "delta.enableChangeDataFeed",
@@ -79,22 +79,22 @@ def conflict_in_protocol(read: Protocol, new: Protocol, metadata: Metadata, chan
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
     active = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
-    newly_active = [name for name in active if name not in _NOT_ABOUT_FILES and not is_in_force(name, read, metadata)]
-    return f"{', '.join(newly_active)} came into force" if newly_active else None
+    newly_active = [name for name in active if name not in _NOT_FILE_FEATURES and not is_in_force(name, read, metadata)]
+    return f"it activates {', '.join(newly_active)}" if newly_active else None
 
 
-def files_stay_right(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata) -> bool:
+def files_stay_valid(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata) -> bool:
     """Whether data files that were written under `read` and `metadata` are valid under `new` and `changed`.
 
     More changes are compatible with files than with a commit, which also has to follow the rules for commits.
     """
-    old, now = _of_files(metadata), _of_files(changed)
+    old, now = _file_metadata(metadata), _file_metadata(changed)
     return conflict_in_protocol(read, new, old, now) is None and conflict_in_metadata(old, now) is None
 
 
-def _of_files(metadata: Metadata) -> Metadata:
+def _file_metadata(metadata: Metadata) -> Metadata:
     """Return the part of the metadata that data files depend on."""
-    configuration = {key: value for key, value in metadata.configuration.items() if key not in _OF_COMMITS}
+    configuration = {key: value for key, value in metadata.configuration.items() if key not in _COMMIT_PROPERTIES}
     return replace(metadata, id="", configuration=configuration)
 
 
@@ -121,13 +121,14 @@ def _is_same_for_rows(schema: str, other: str) -> bool:
     A commit that assigns identity values sets the metadata itself, so it conflicts with any other change of it.
     """
 
-    def bare(members: dict[str, Any]) -> dict[str, Any]:
-        about = members.get("metadata")
-        if not isinstance(about, dict):
+    def without_ignored_metadata(members: dict[str, Any]) -> dict[str, Any]:
+        metadata = members.get("metadata")
+        if not isinstance(metadata, dict):
             return members
-        return {**members, "metadata": {key: value for key, value in about.items() if key not in _NOT_ABOUT_ROWS}}
+        return {**members, "metadata": {key: value for key, value in metadata.items() if key not in _NOT_ROW_METADATA}}
 
     try:
-        return bool(json.loads(schema, object_hook=bare) == json.loads(other, object_hook=bare))
+        parsed = [json.loads(text, object_hook=without_ignored_metadata) for text in (schema, other)]
+        return bool(parsed[0] == parsed[1])
     except (ValueError, RecursionError):
         return False

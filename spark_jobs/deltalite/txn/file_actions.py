@@ -11,17 +11,17 @@ _Action = TypeVar("_Action")
 
 
 class FileActions(Collection[_Action], Generic[_Action]):
-    """The actions of a table of files; each iteration creates them again."""
+    """The actions of a table of files. Each iteration calls `create_actions` again."""
 
-    def __init__(self, files: pa.Table, made: Callable[[pa.Table], Iterator[_Action]]) -> None:
+    def __init__(self, files: pa.Table, create_actions: Callable[[pa.Table], Iterator[_Action]]) -> None:
         self._files = files
-        self._made = made
+        self._create_actions = create_actions
 
     def __len__(self) -> int:
         return int(self._files.num_rows)
 
     def __iter__(self) -> Iterator[_Action]:
-        return self._made(self._files)
+        return self._create_actions(self._files)
 
     def __contains__(self, action: object) -> bool:
-        return any(own == action for own in self)
+        return any(existing == action for existing in self)

@@ -79,9 +79,9 @@ def run_commits(store: LogStore, app_id: str, *, at_or_below: int) -> Iterator[R
     sizes = {version: file.size_bytes for version, file in list_log(store, 0).commits.items()}
     unlisted = range(max(sizes, default=-1) + 1, at_or_below + 1)
     for version in sorted({*sizes, *unlisted}, reverse=True):
-        found = run_commit_of(store, version, app_id, sizes.get(version)) if version <= at_or_below else None
-        if found is not None:
-            yield found
+        commit = run_commit_of(store, version, app_id, sizes.get(version)) if version <= at_or_below else None
+        if commit is not None:
+            yield commit
 
 
 def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | None = None) -> RunCommit | None:
@@ -96,9 +96,9 @@ def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | 
 
 def _transaction(store: LogStore, name: str, size_bytes: int | None, app_id: str) -> SetTransaction | None:
     """Return the transaction of `app_id` in a commit, if any; only blocks that contain the app id are parsed."""
-    needle, line = json.dumps(app_id).encode(), 1
+    app_id_json, line = json.dumps(app_id).encode(), 1
     for block in read_blocks(store, name, size_bytes):
-        for kind, body in iter_raw_actions(block, name, first_line=line) if needle in block else ():
+        for kind, body in iter_raw_actions(block, name, first_line=line) if app_id_json in block else ():
             if kind == SetTransaction.action and body.get("appId") == app_id:
                 return from_json(SetTransaction, body, name)
         line += block.count(b"\n")
@@ -158,20 +158,20 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
 
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
     """Return the newest commit of the app id. Under an idempotency key, prefer the newest commit of this run."""
-    own = RunProvenance.from_values(identity.provenance)
+    current = RunProvenance.from_values(identity.provenance)
     newest = None
     for commit in run_commits(snapshot.store, identity.app_id, at_or_below=snapshot.version):
-        if own.idempotency_key is None or own.is_same_task_instance(commit.run):
+        if current.idempotency_key is None or current.is_same_task_instance(commit.run):
             return commit
         newest = newest or commit
-        if _is_long_before(commit, own):
+        if _is_long_before(commit, current):
             break
     return newest
 
 
-def _is_long_before(commit: RunCommit, own: RunProvenance) -> bool:
+def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
     """Whether the commit is older than our DAG run by more than the clock skew, so no commit below it is of the run."""
-    start, committed_ms = moment(own.run_start), _long(commit.info.get("timestamp"))
+    start, committed_ms = moment(current.run_start), _long(commit.info.get("timestamp"))
     return (
         start is not None and committed_ms is not None and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
     )
@@ -189,8 +189,8 @@ def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) ->
     if identity.sibling_ids is None or identity.on_rerun is OnRerun.WRITE:
         return
     begin, end = identity.sibling_ids
-    own = RunProvenance.from_values(identity.provenance)
-    start = moment(own.run_start)
+    current = RunProvenance.from_values(identity.provenance)
+    start = moment(current.run_start)
     siblings = {
         app_id
         for app_id, txn in snapshot.transactions.items()
@@ -208,7 +208,7 @@ def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) ->
         except VersionGapError:
             return
         run = RunProvenance.from_text(info.get("userMetadata"))
-        if (run.dag_id, run.task_id, run.run_id) != (own.dag_id, own.task_id, own.run_id):
+        if (run.dag_id, run.task_id, run.run_id) != (current.dag_id, current.task_id, current.run_id):
             continue
         app_id = f"{begin}{run.map_index}{end}"
         txn = snapshot.transactions.get(app_id)
@@ -218,14 +218,15 @@ def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) ->
 
 
 def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> None:
-    own = RunProvenance.from_values(identity.provenance)
-    if not own.has_digest or own.asks_the_same(earlier.run):
+    current = RunProvenance.from_values(identity.provenance)
+    if not current.has_digest or current.has_same_request(earlier.run):
         return
     if earlier.run.has_digest:
         _log.warning(
-            "Resuming %s, though this retry asks for something else than that commit. These parameters differ: %s.",
+            "Resuming %s, although the request of this retry differs from that of the commit. These parameters "
+            "differ: %s.",
             earlier,
-            ", ".join(own.differing_parameters(earlier.run)),
+            ", ".join(current.differing_parameters(earlier.run)),
         )
     else:
         _log.warning(
@@ -245,14 +246,14 @@ def result_of_version(store: LogStore, version: int, app_id: str, metadata: Meta
     Raises:
         CommitStateUnknownError: the log no longer holds the commit.
     """
-    found = run_commit_of(store, version, app_id)
-    if found is None:
+    commit = run_commit_of(store, version, app_id)
+    if commit is None:
         raise CommitStateUnknownError(
             f"Another task attempt of this run committed version {version} of {store.root}, but that commit is no "
             "longer in the log.",
             remedy="Check the table's history before you run the task again.",
         )
-    return _skipped_result(found, found.txn, store.root, metadata)
+    return _skipped_result(commit, commit.txn, store.root, metadata)
 
 
 def _skipped_result(

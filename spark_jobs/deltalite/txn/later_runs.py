@@ -46,63 +46,63 @@ class LaterRun:
 class LaterRuns:
     """The result of the search for later runs.
 
-    - `found`: the newest later runs that may have touched the same rows, a few at most.
+    - `runs`: the newest later runs that may have touched the same rows, a few at most.
     - `has_committed_before`: this run has committed before, so this is a rerun.
     - `unreadable`: app ids of the same task whose commits may belong to later runs, but are no longer in the log.
     """
 
-    found: tuple[LaterRun, ...] = ()
+    runs: tuple[LaterRun, ...] = ()
     has_committed_before: bool = False
     unreadable: tuple[str, ...] = ()
 
 
 def later_runs(base: Snapshot, identity: RunIdentity, reads: ReadSet) -> LaterRuns:
     """Return the later runs that committed after this run's last commit, up to the version of `base`."""
-    own = RunProvenance.from_values(identity.provenance)
-    start = _order(own)
+    current = RunProvenance.from_values(identity.provenance)
+    start = _order(current)
     if start is None:
         return LaterRuns()
-    return _Search(base, identity, own, start, reads).result
+    return _Search(base, identity, current, start, reads).result
 
 
 class _Search:
     """One search through the log of a snapshot."""
 
     def __init__(
-        self, base: Snapshot, identity: RunIdentity, own: RunProvenance, start: datetime, reads: ReadSet
+        self, base: Snapshot, identity: RunIdentity, current: RunProvenance, start: datetime, reads: ReadSet
     ) -> None:
         self._base = base
         self._identity = identity
-        self._own = own
+        self._current = current
         self._start = start
         self._reads = reads
-        # A later run commits after the end of its own interval, so it cannot commit before the end of ours.
-        end = moment(own.data_interval_end) or start
+        # A later run commits after the end of its interval, so it cannot commit before the end of ours.
+        end = moment(current.data_interval_end) or start
         self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
     @property
     def result(self) -> LaterRuns:
-        own_version = self._own_version
-        known = own_version is not None
-        has_committed = known or self._is_recorded
+        last_version = self._last_version
+        is_known = last_version is not None
+        has_committed = is_known or self._is_recorded
         if not self._may_have_later_runs:
             return LaterRuns(has_committed_before=has_committed)
-        found = []
-        for later in self._later_commits(-1 if own_version is None else own_version):
+        runs = []
+        for later in self._later_commits(-1 if last_version is None else last_version):
             if self._may_share_rows(later.version):
-                found.append(later)
-            if len(found) == _MOST_NAMED:
+                runs.append(later)
+            if len(runs) == _MOST_NAMED:
                 break
-        unreadable = () if known else tuple(self._unreadable)
-        return LaterRuns(found=tuple(found), has_committed_before=has_committed, unreadable=unreadable)
+        unreadable = () if is_known else tuple(self._unreadable)
+        return LaterRuns(runs=tuple(runs), has_committed_before=has_committed, unreadable=unreadable)
 
     @property
     def _is_recorded(self) -> bool:
         """Whether the table has a transaction of this run; one under an idempotency key may belong to another run."""
-        return self._own.idempotency_key is None and self._identity.app_id in self._base.transactions
+        return self._current.idempotency_key is None and self._identity.app_id in self._base.transactions
 
     @cached_property
-    def _own_version(self) -> int | None:
+    def _last_version(self) -> int | None:
         """The version of this run's last commit that changed rows.
 
         None if there is none, or the log no longer holds it. Later runs cannot depend on a commit without rows.
@@ -110,9 +110,10 @@ class _Search:
         if self._identity.app_id not in self._base.transactions:
             return None
         commits = run_commits(self._base.store, self._identity.app_id, at_or_below=self._base.version)
-        is_own = self._own.is_same_task_instance
-        own_commits = (one for one in commits if one.changes_rows and (self._is_recorded or is_own(one.run)))
-        return next((one.version for one in own_commits), None)
+        for commit in commits:
+            if commit.changes_rows and (self._is_recorded or self._current.is_same_task_instance(commit.run)):
+                return commit.version
+        return None
 
     @property
     def _may_have_later_runs(self) -> bool:
@@ -126,9 +127,13 @@ class _Search:
         namespace_and_dag = self._identity.app_id.split("/")[:2]
         for app_id, txn in self._base.transactions.items():
             parts = app_id.split("/")
-            of_task = len(parts) == 5 and parts[2] == self._own.task_id and parts[4:] != self._run_part  # noqa: PLR2004
-            of_key = len(parts) == 3  # noqa: PLR2004  only its commit names the task
-            if parts[:2] != namespace_and_dag or not (of_task or of_key):
+            is_of_task = (
+                len(parts) == 5  # noqa: PLR2004
+                and parts[2] == self._current.task_id
+                and parts[4:] != self._run_part
+            )
+            is_of_key = len(parts) == 3  # noqa: PLR2004  only its commit names the task
+            if parts[:2] != namespace_and_dag or not (is_of_task or is_of_key):
                 continue
             if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_ms:
                 yield app_id, txn.last_updated_ms
@@ -157,9 +162,11 @@ class _Search:
                 yield LaterRun(version=version, run=run)
 
     def _is_later(self, run: RunProvenance) -> bool:
-        own = self._own
-        same_key = own.idempotency_key is not None and own.idempotency_key == run.idempotency_key
-        if run.dag_id != own.dag_id or not (same_key or run.task_id == own.task_id) or run.run_id == own.run_id:
+        current = self._current
+        if run.dag_id != current.dag_id or run.run_id == current.run_id:
+            return False
+        has_same_key = current.idempotency_key is not None and current.idempotency_key == run.idempotency_key
+        if not has_same_key and run.task_id != current.task_id:
             return False
         order = _order(run)
         return order is not None and order > self._start
@@ -189,10 +196,12 @@ class _Search:
 def _touches(reads: ReadSet, winner: Winner) -> bool:
     """Whether the operation could touch rows that the commit added or removed."""
     removes = (remove for remove in winner.removes if remove.data_change)
-    return any(reads.would_have_read(add) for add in winner.new_rows) or any(_removed(reads, one) for one in removes)
+    return any(reads.would_have_read(add) for add in winner.new_rows) or any(
+        _may_have_read(reads, remove) for remove in removes
+    )
 
 
-def _removed(reads: ReadSet, remove: RemoveFile) -> bool:
+def _may_have_read(reads: ReadSet, remove: RemoveFile) -> bool:
     if reads.whole_table or file_key(remove.path, remove.deletion_vector) in reads.keys:
         return True
     values = remove.partition_values

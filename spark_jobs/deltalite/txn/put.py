@@ -29,7 +29,7 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
         StorageError: the put failed, and the commit does not exist.
     """
     name = commit_name(version)
-    is_taken, failed = False, list[StorageError | CommitStateUnknownError]()
+    is_taken, errors = False, list[StorageError | CommitStateUnknownError]()
     for seconds in _PAUSES:
         if not is_taken:
             try:
@@ -37,40 +37,41 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
                     return None
                 is_taken = True
             except (StorageError, CommitStateUnknownError) as error:
-                if isinstance(error, UnsupportedStorageError) and not failed:
+                if isinstance(error, UnsupportedStorageError) and not errors:
                     raise
-                failed.append(error)
-        found = _looked(store, name)
-        if isinstance(found, bytes):
-            return found
+                errors.append(error)
+        content = _read_or_error(store, name)
+        if isinstance(content, bytes):
+            return content
         pause(seconds)
-    found = _looked(store, name)
-    if isinstance(found, bytes):
-        return found
-    unseen = "storage does not show it" if found is None else f"it could not be read ({found.problem})"
+    content = _read_or_error(store, name)
+    if isinstance(content, bytes):
+        return content
+    observation = "storage does not show it" if content is None else f"it could not be read ({content.problem})"
     if is_taken:  # perhaps by this run: a storage client may put twice, and its first put then rejects the second
-        raise _unknown(
+        raise _state_unknown(
             f"Could not find out whether this run committed version {version} of {store.root}: the version exists, and "
-            f"{unseen}."
+            f"{observation}."
         )
-    unanswered = next((error for error in failed if isinstance(error, CommitStateUnknownError)), None)
-    if found is None and unanswered is None:
-        raise failed[0]
-    why = unanswered or failed[0]
-    raise _unknown(
+    unanswered = next((error for error in errors if isinstance(error, CommitStateUnknownError)), None)
+    if content is None and unanswered is None:
+        raise errors[0]
+    cause = unanswered or errors[0]
+    raise _state_unknown(
         f"Could not find out whether this run committed version {version} of {store.root}: storage did not answer the "
-        f"write ({why.problem}), and {unseen}."
-    ) from why
+        f"write ({cause.problem}), and {observation}."
+    ) from cause
 
 
-def _looked(store: LogStore, name: str) -> bytes | StorageError | None:
+def _read_or_error(store: LogStore, name: str) -> bytes | StorageError | None:
+    """Return the content of the commit, None if it does not exist, or the error of the read."""
     try:
         return store.read(name)
     except StorageError as error:
         return error
 
 
-def _unknown(problem: str) -> CommitStateUnknownError:
+def _state_unknown(problem: str) -> CommitStateUnknownError:
     return CommitStateUnknownError(
         problem, remedy="Check whether the table's history shows this run before you run the task again."
     )

@@ -50,13 +50,13 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
     Raises:
         RerunDiffersError: the commit was made for a different request, and `on_rerun` does not allow another write.
     """
-    own = RunProvenance.from_values(identity.provenance)
+    current = RunProvenance.from_values(identity.provenance)
     # Case 1: the commit has no digest, because an earlier release made it or the log no longer holds it.
-    if not own.has_digest or not earlier.run.has_digest:
-        return _without_digests(identity, own, earlier)
-    same_request = own.asks_the_same(earlier.run)
+    if not current.has_digest or not earlier.run.has_digest:
+        return _without_digests(identity, current, earlier)
+    same_request = current.has_same_request(earlier.run)
     generation = earlier.run.generation or 0
-    if own.is_same_task_instance(earlier.run) and not _is_later_dag_run(own, earlier.run):
+    if current.is_same_task_instance(earlier.run) and not _is_later_dag_run(current, earlier.run):
         # Case 2: a retry resumes, even if its templates render other values.
         if identity.generation == generation:
             return Rerun.RESUME
@@ -64,7 +64,7 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
         if identity.generation < generation and (same_request or identity.on_rerun is not OnRerun.SKIP):
             return Rerun.RESUME
     # Case 4: the DAG run was created again under the same id, with the same request.
-    elif own.is_same_task_instance(earlier.run) and same_request and identity.generation <= generation:
+    elif current.is_same_task_instance(earlier.run) and same_request and identity.generation <= generation:
         return Rerun.RESUME
     # Case 5: a clear, another run of the same key, or a DAG run that was created again.
     if identity.on_rerun is OnRerun.SKIP and same_request:
@@ -73,16 +73,16 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
         return Rerun.WORK
     if identity.on_rerun is OnRerun.REPLACE and not identity.is_mapped_by_position:
         return Rerun.WORK
-    raise _differs(identity, own, earlier)
+    raise _request_differs(identity, current, earlier)
 
 
-def resumes_concurrent_commit(own: RunProvenance, winner: RunProvenance) -> bool:
+def resumes_concurrent_commit(current: RunProvenance, winner: RunProvenance) -> bool:
     """Whether a winning commit with our app id did the work of this run; True if one of them has no digest."""
-    if not own.has_digest or not winner.has_digest:
+    if not current.has_digest or not winner.has_digest:
         return True
-    if own.is_same_task_instance(winner) and own.generation == winner.generation:
+    if current.is_same_task_instance(winner) and current.generation == winner.generation:
         return True
-    return own.asks_the_same(winner) and own.run_id == winner.run_id
+    return current.has_same_request(winner) and current.run_id == winner.run_id
 
 
 def refuse_moved_item(identity: RunIdentity, sibling: EarlierCommit) -> None:
@@ -91,11 +91,11 @@ def refuse_moved_item(identity: RunIdentity, sibling: EarlierCommit) -> None:
     Raises:
         RerunDiffersError: the other position committed the same request.
     """
-    own = RunProvenance.from_values(identity.provenance)
-    if own.asks_the_same(sibling.run):
+    current = RunProvenance.from_values(identity.provenance)
+    if current.has_same_request(sibling.run):
         raise RerunDiffersError(
-            f"Nothing was written: the items of this mapped task changed their positions. {own} asks for what "
-            f"{sibling} has committed.",
+            f"Nothing was written: the items of this mapped task changed their positions. {sibling} has committed the "
+            f"request of {current}.",
             remedy=_KEY_REMEDY,
         )
 
@@ -106,12 +106,12 @@ _KEY_REMEDY = (
 )
 
 
-def _without_digests(identity: RunIdentity, own: RunProvenance, earlier: EarlierCommit) -> Rerun:
+def _without_digests(identity: RunIdentity, current: RunProvenance, earlier: EarlierCommit) -> Rerun:
     if earlier.txn.version < identity.txn_version:
         return Rerun.WORK
-    writes_again = identity.on_rerun is not OnRerun.SKIP
-    start = moment(own.run_start)
-    if writes_again and own.idempotency_key is not None and start is not None and is_before(earlier.txn, start):
+    may_write_again = identity.on_rerun is not OnRerun.SKIP
+    start = moment(current.run_start)
+    if may_write_again and current.idempotency_key is not None and start is not None and is_before(earlier.txn, start):
         return Rerun.WORK  # another run made the commit, before this DAG run began
     return Rerun.RESUME
 
@@ -121,22 +121,22 @@ def is_before(txn: SetTransaction, time: datetime) -> bool:
     return txn.last_updated_ms is not None and txn.last_updated_ms < time.timestamp() * 1000
 
 
-def _is_later_dag_run(own: RunProvenance, earlier: RunProvenance) -> bool:
+def _is_later_dag_run(current: RunProvenance, earlier: RunProvenance) -> bool:
     """Whether our DAG run began after that of the commit, because it was cleared or created again under the same id."""
-    start, earlier_start = moment(own.run_start), moment(earlier.run_start)
+    start, earlier_start = moment(current.run_start), moment(earlier.run_start)
     return start is not None and earlier_start is not None and start > earlier_start
 
 
-def _differs(identity: RunIdentity, own: RunProvenance, earlier: EarlierCommit) -> RerunDiffersError:
-    names = ", ".join(own.differing_parameters(earlier.run)) or "unknown"
-    ways = (
+def _request_differs(identity: RunIdentity, current: RunProvenance, earlier: EarlierCommit) -> RerunDiffersError:
+    names = ", ".join(current.differing_parameters(earlier.run)) or "unknown"
+    remedy = (
         _KEY_REMEDY
         if identity.is_mapped_by_position
         else "To write the rows of the new request, set on_rerun='write', or 'replace' for an append. To keep the "
         "commit, restore the earlier request."
     )
     return RerunDiffersError(
-        f"Nothing was written: this task has committed {earlier}, and now asks for something else ({own}). "
+        f"Nothing was written: this task has committed {earlier}, and its request differs now ({current}). "
         f"These parameters differ: {names}.",
-        remedy=ways,
+        remedy=remedy,
     )

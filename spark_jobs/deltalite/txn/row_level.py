@@ -34,7 +34,7 @@ from deltalite.txn.winners import Winner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Marked:
+class _SoftDeletion:
     """A file that a commit removes with one deletion vector and adds again with another."""
 
     remove: RemoveFile
@@ -49,8 +49,8 @@ class RowMerger:
         self._written: dict[str, str] = {}  # files of merged vectors, by their names in the log
         self._replaced: dict[str, str] = {}  # files of our vectors that a merged vector replaces
 
-    def merged(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
-        """Merge the vectors of both commits.
+    def merge(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
+        """Merge the vectors of both commits, and write the merged ones.
 
         Returns our proposal on top of the winner's soft-deleted rows, and the winner without the merged actions. None
         if the vectors cannot be merged.
@@ -61,45 +61,48 @@ class RowMerger:
         """
         if not ours.row_level:
             return None
-        mine, theirs = _marked(ours.adds, ours.removes), _marked(winner.adds, winner.removes)
-        taken_out = {file_key(remove.path, remove.deletion_vector) for remove in ours.removes} - mine.keys()
-        if not taken_out.isdisjoint(theirs):
+        our_deletions = _soft_deletions(ours.adds, ours.removes)
+        winner_deletions = _soft_deletions(winner.adds, winner.removes)
+        removed_keys = {file_key(remove.path, remove.deletion_vector) for remove in ours.removes} - our_deletions.keys()
+        if not removed_keys.isdisjoint(winner_deletions):
             return None
-        rows: dict[str, pa.Int64Array] = {}
-        for key, marked in theirs.items():
-            new = self._newly_marked(marked)
-            if new is None:
+        merged_rows: dict[str, pa.Int64Array] = {}
+        for key, deletion in winner_deletions.items():
+            winner_rows = self._newly_deleted_rows(deletion)
+            if winner_rows is None:
                 return None
-            if key in mine:
-                own = self._rows(mine[key].add.deletion_vector)
-                if pc.any(pc.is_in(new, value_set=own)).as_py():
+            if key in our_deletions:
+                our_rows = self._rows(our_deletions[key].add.deletion_vector)
+                if pc.any(pc.is_in(winner_rows, value_set=our_rows)).as_py():
                     return None
-                rows[key] = pa.concat_arrays([own, new]).sort()
-        vectors = self._written_vectors(rows)
-        self._replaced |= _files_of(mine[key].add.deletion_vector for key in vectors)
-        return _on_top(ours, mine, theirs, vectors), _without(winner, theirs.values())
+                merged_rows[key] = pa.concat_arrays([our_rows, winner_rows]).sort()
+        vectors = self._write_vectors(merged_rows)
+        self._replaced |= _files_of(our_deletions[key].add.deletion_vector for key in vectors)
+        on_top = _on_top(ours, our_deletions, winner_deletions, vectors)
+        return on_top, _without(winner, winner_deletions.values())
 
-    def discard(self, *, but_of: Proposal | None = None) -> None:
-        """Delete the merged vector files, except those that the committed proposal `but_of` uses.
+    def discard(self, *, committed: Proposal | None = None) -> None:
+        """Delete the merged vector files, except those that the `committed` proposal uses.
 
         With a committed proposal, this also deletes our vector files that merged ones replace. A file that cannot be
         deleted is left to a vacuum.
         """
-        vectors = [] if but_of is None else [add.deletion_vector for add in but_of.adds]
+        vectors = [] if committed is None else [add.deletion_vector for add in committed.adds]
         used = {vector.get("pathOrInlineDv") for vector in vectors if vector is not None}
-        for text, name in (self._written if but_of is None else self._written | self._replaced).items():
+        for text, name in (self._written if committed is None else self._written | self._replaced).items():
             if text not in used:
                 with suppress(DeltaLiteError):
                     self._store.delete(name)
 
-    def _newly_marked(self, theirs: _Marked) -> pa.Int64Array | None:
+    def _newly_deleted_rows(self, deletion: _SoftDeletion) -> pa.Int64Array | None:
         """Return the rows that the winner soft-deleted in a file, None if it restored rows."""
-        before, after = self._rows(theirs.remove.deletion_vector), self._rows(theirs.add.deletion_vector)
+        before, after = self._rows(deletion.remove.deletion_vector), self._rows(deletion.add.deletion_vector)
         if len(before) and not pc.all(pc.is_in(before, value_set=after)).as_py():
             return None
         return after.filter(pc.invert(pc.is_in(after, value_set=before)))
 
-    def _written_vectors(self, rows: Mapping[str, pa.Int64Array]) -> dict[str, dict[str, Any]]:
+    def _write_vectors(self, rows: Mapping[str, pa.Int64Array]) -> dict[str, dict[str, Any]]:
+        """Write deletion vectors by file key, and return their descriptors by file key."""
         if not rows:
             return {}
         descriptors = write_vectors(self._store, list(rows.values()))
@@ -116,26 +119,30 @@ def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:
     return {text: name for text, name in named if name is not None}
 
 
-def _marked(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _Marked]:
+def _soft_deletions(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _SoftDeletion]:
     """Return the files that a commit keeps with another vector, by their old keys."""
-    back = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
-    found = ((remove, back.get(canonical_path(remove.path))) for remove in removes)
+    adds_by_path = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
+    pairs = ((remove, adds_by_path.get(canonical_path(remove.path))) for remove in removes)
     return {
-        file_key(remove.path, remove.deletion_vector): _Marked(remove=remove, add=add)
-        for remove, add in found
+        file_key(remove.path, remove.deletion_vector): _SoftDeletion(remove=remove, add=add)
+        for remove, add in pairs
         if add is not None
     }
 
 
 def _on_top(
-    ours: Proposal, mine: Mapping[str, _Marked], theirs: Mapping[str, _Marked], vectors: Mapping[str, dict[str, Any]]
+    ours: Proposal,
+    our_deletions: Mapping[str, _SoftDeletion],
+    winner_deletions: Mapping[str, _SoftDeletion],
+    vectors: Mapping[str, dict[str, Any]],
 ) -> Proposal:
     """Return our proposal, changed to remove the files with the winner's vectors and add them with the merged ones."""
-    removes = {
-        id(mine[key].remove): replace(mine[key].remove, deletion_vector=theirs[key].add.deletion_vector)
-        for key in vectors
-    }
-    adds = {id(mine[key].add): replace(mine[key].add, deletion_vector=vector) for key, vector in vectors.items()}
+    removes: dict[int, RemoveFile] = {}
+    adds: dict[int, AddFile] = {}
+    for key, vector in vectors.items():
+        remove, add = our_deletions[key].remove, our_deletions[key].add
+        removes[id(remove)] = replace(remove, deletion_vector=winner_deletions[key].add.deletion_vector)
+        adds[id(add)] = replace(add, deletion_vector=vector)
     return replace(
         ours,
         removes=tuple(removes.get(id(remove), remove) for remove in ours.removes),
@@ -143,25 +150,27 @@ def _on_top(
     )
 
 
-def _without(winner: Winner, merged: Iterable[_Marked]) -> Winner:
-    """Return the winner without the actions that soft-delete rows of these files."""
-    settled = frozenset(_name_of(action) for marked in merged for action in (marked.add, marked.remove))
-    return replace(winner, actions=_Unsettled(actions=winner.actions, settled=settled)) if settled else winner
+def _without(winner: Winner, merged: Iterable[_SoftDeletion]) -> Winner:
+    """Return the winner without the actions of these soft deletions."""
+    merged_keys = frozenset(_action_key(action) for deletion in merged for action in (deletion.add, deletion.remove))
+    if not merged_keys:
+        return winner
+    return replace(winner, actions=_UnmergedActions(actions=winner.actions, merged_keys=merged_keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Unsettled:
-    """The actions without those whose `_name_of` is in `settled`; each iteration filters them again."""
+class _UnmergedActions:
+    """The actions without those whose `_action_key` is in `merged_keys`; each iteration filters them again."""
 
     actions: Iterable[Action]
-    settled: frozenset[tuple[str, str]]
+    merged_keys: frozenset[tuple[str, str]]
 
     def __iter__(self) -> Iterator[Action]:
         for action in self.actions:
-            if not isinstance(action, AddFile | RemoveFile) or _name_of(action) not in self.settled:
+            if not isinstance(action, AddFile | RemoveFile) or _action_key(action) not in self.merged_keys:
                 yield action
 
 
-def _name_of(action: AddFile | RemoveFile) -> tuple[str, str]:
+def _action_key(action: AddFile | RemoveFile) -> tuple[str, str]:
     """Return the key that identifies a file action within its commit."""
     return action.action, file_key(action.path, action.deletion_vector)

@@ -123,12 +123,12 @@ class Winner:
         return self.actions if kind in self._kinds else ()
 
     def __str__(self) -> str:
-        who = self.info.get("userMetadata") or self.info.get("engineInfo") or "an unnamed writer"
-        return f"version {self.version} ({self.info.get('operation', 'unknown operation')}, by {str(who)[:200]})"
+        writer = self.info.get("userMetadata") or self.info.get("engineInfo") or "an unnamed writer"
+        return f"version {self.version} ({self.info.get('operation', 'unknown operation')}, by {str(writer)[:200]})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stands:
+class NoConflict:
     """The verdict that our commit may go on top of the winning commit. `reads` is our read set from there on."""
 
     reads: ReadSet
@@ -175,7 +175,7 @@ class AlreadyDone:
     app_id: str
 
 
-Verdict = Stands | IsOurs | AlreadyDone | ConcurrentModificationException
+Verdict = NoConflict | IsOurs | AlreadyDone | ConcurrentModificationException
 
 
 def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
@@ -183,16 +183,18 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
     # Case 1: the put succeeded, but storage did not answer.
     if winner.info.get("txnId") == txn_id:
         return IsOurs()
-    # Case 2: the same run has committed meanwhile, such as an orphaned job of an earlier try.
+    # Case 2: the same run has committed meanwhile, such as an orphaned job of an earlier task attempt.
     winner_txn = _txn_of_same_app(ours, winner)
     if winner_txn is not None and ours.txn is not None:
         if not _is_of_our_run(ours, winner):
-            who = "Another run of the same idempotency key"
+            writer = "Another run of the same idempotency key"
         elif winner_txn.version >= ours.txn.version:
             return AlreadyDone(app_id=winner_txn.app_id)
         else:
-            who = "An earlier attempt of this run"
-        return ConcurrentTransactionException(f"{who} committed {winner} while this task was running.", remedy=_RETRY)
+            writer = "An earlier attempt of this run"
+        return ConcurrentTransactionException(
+            f"{writer} committed {winner} while this task was running.", remedy=_RETRY
+        )
     # Case 3: the winner changed rules, rows or files that our proposal depends on.
     conflict = _vacuum_conflict(ours, winner) or _rule_conflict(ours, winner) or _append_conflict(ours, winner)
     return conflict or _judge_removes(ours, winner)
@@ -201,24 +203,24 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
 def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
     protocol, metadata = winner.protocol, winner.metadata
     if protocol is not None:
-        why = (
+        reason = (
             "this operation sets it too"
             if ours.protocol is not None or ours.base.protocol is None or ours.base.metadata is None
             else conflict_in_protocol(ours.base.protocol, protocol, ours.base.metadata, metadata)
         )
-        if why is not None:
+        if reason is not None:
             return ProtocolChangedException(
-                f"The winning commit, {winner}, changed the table's protocol: {why}.", remedy=_RETRY
+                f"The winning commit, {winner}, changed the table's protocol: {reason}.", remedy=_RETRY
             )
     if metadata is not None:
-        why = (
+        reason = (
             "this operation sets it too"
             if ours.metadata is not None or ours.base.metadata is None
             else conflict_in_metadata(ours.base.metadata, metadata)
         )
-        if why is not None:
+        if reason is not None:
             return MetadataChangedException(
-                f"The winning commit, {winner}, changed the table's metadata: {why}.", remedy=_RETRY
+                f"The winning commit, {winner}, changed the table's metadata: {reason}.", remedy=_RETRY
             )
     winner_domains = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
     shared_domains = sorted(winner_domains & {domain.domain for domain in ours.domains})
@@ -257,17 +259,17 @@ def _append_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationEx
             return None
     if not (ours.reads.whole_table or ours.reads.rows):
         return None
-    added = next((a for a in winner.new_rows if ours.reads.would_have_read(a)), None)
-    if added is None:
+    file = next((a for a in winner.new_rows if ours.reads.would_have_read(a)), None)
+    if file is None:
         return None
     return ConcurrentAppendException(
         f"{ours.operation.name} read the table at version {ours.base.version}, and the winning commit, {winner}, added "
-        f"{_text_of_rows(added)} that it would have read.",
+        f"{_text_of_rows(file)} that this operation would have read.",
         remedy=_RETRY,
     )
 
 
-def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationException | Stands:
+def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationException | NoConflict:
     """Decide on the files that the winner removed, which is the last check.
 
     delta-spark also reports a conflict if the winner only moved rows to other files. Here the read set follows such
@@ -275,7 +277,7 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
     """
     our_removes = {file_key(r.path, r.deletion_vector) for r in ours.removes}
     if not (our_removes or ours.reads.whole_table or ours.reads.keys):
-        return Stands(reads=ours.reads)
+        return NoConflict(reads=ours.reads)
     moved_rows = False
     for remove in winner.removes:
         key = file_key(remove.path, remove.deletion_vector)
@@ -292,7 +294,7 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
                 remedy=_RETRY,
             )
         moved_rows = moved_rows or key in ours.reads.keys
-    return Stands(reads=_follow_moved_rows(ours.reads, winner) if moved_rows else ours.reads)
+    return NoConflict(reads=_follow_moved_rows(ours.reads, winner) if moved_rows else ours.reads)
 
 
 def _follow_moved_rows(reads: ReadSet, winner: Winner) -> ReadSet:
@@ -302,14 +304,14 @@ def _follow_moved_rows(reads: ReadSet, winner: Winner) -> ReadSet:
 
 
 def _text_of_rows(added: AddFile) -> str:
-    where = ", ".join(f"{column}={value}" for column, value in sorted(added.partition_values.items()))
-    return f"rows to the partition {where}" if where else "rows"
+    partition = ", ".join(f"{column}={value}" for column, value in sorted(added.partition_values.items()))
+    return f"rows to the partition {partition}" if partition else "rows"
 
 
 def _is_of_our_run(ours: Proposal, winner: Winner) -> bool:
     """Whether a winner with our app id is another attempt of our run. Several runs may share an idempotency key."""
-    own = RunProvenance.from_text(ours.operation.user_metadata)
-    return resumes_concurrent_commit(own, RunProvenance.from_text(winner.info.get("userMetadata")))
+    current = RunProvenance.from_text(ours.operation.user_metadata)
+    return resumes_concurrent_commit(current, RunProvenance.from_text(winner.info.get("userMetadata")))
 
 
 def _txn_of_same_app(ours: Proposal, winner: Winner) -> SetTransaction | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalite.log.action_files import read_actions
-from deltalite.log.commit_times import in_commit_times, required_time
+from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.log.listing import list_log
 from deltalite.log.replay import read_commit_info
@@ -61,7 +61,7 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
         txn_id=info.get("txnId"),
     )
     times = in_commit_times(snapshot.protocol, snapshot.metadata)
-    time_ms = required_time(info, commit_name(version)) if times is not None and times.cover(version) else None
+    time_ms = in_commit_timestamp(info, commit_name(version)) if times is not None and times.cover(version) else None
     data = checksum.to_bytes(in_commit_timestamp_ms=time_ms)
     return store.write_if_absent(checksum_name(version), data)
 

@@ -122,13 +122,13 @@ def test_the_reader_asks_for_a_chunk_at_a_time_and_parses_no_more_than_a_field(m
     ("line", "problem"),
     [
         (b'{"add": {"path": "' + b"x" * 300_000 + b'"}}', "`path` of the add in Line 1"),
-        (b'{"add": {"x": "' + b"x" * 300_000, "it ends in the middle"),
+        (b'{"add": {"x": "' + b"x" * 300_000, "the line is incomplete"),
         (b'["' + b"x" * 300_000 + b'"]', "it is not an object"),
         (b'{"' + b"x" * 300_000 + b'": 1}', "a key has more than 1024 bytes"),
         (b'{"add": {"x": "' + b"x" * 300_000 + b'" 1}}', "a comma is missing"),
-        (b'{"later": {"x": "' + b"x" * 300_000 + b'"}} 1', "it goes on behind its object"),
+        (b'{"later": {"x": "' + b"x" * 300_000 + b'"}} 1', "there is text after the object"),
         (b'{"add": [' + b'"x",' * 100_000 + b"1]}", "The add in Line 1"),
-        (b'{"add": {"path": ' + b"[" * 100_000, "it ends in the middle"),
+        (b'{"add": {"path": ' + b"[" * 100_000, "the line is incomplete"),
         (b'{"txn": {"version": 1' + b"1" * 300_000 + b"}}", "`version` of the txn in Line 1"),
     ],
 )

@@ -17,7 +17,14 @@ from deltalite.errors import (
     VersionGapError,
     VersionNotFoundError,
 )
-from deltalite.log.commit_times import InCommitTimes, Timeline, commit_times, in_commit_times, rebuildable, time_in
+from deltalite.log.commit_times import (
+    InCommitTimes,
+    Timeline,
+    commit_times,
+    in_commit_times,
+    read_in_commit_timestamp,
+    rebuildable,
+)
 from deltalite.log.listing import list_log
 from deltalite.log.segment import find_segment
 from deltalite.protocol.actions import Protocol
@@ -311,10 +318,10 @@ def test_the_time_of_a_large_commit_is_read_in_bounded_memory(monkeypatch):
     put_raw(store, 3, [info(inCommitTimestamp=4000), *(add(f"{n}" * 100) for n in range(2_000))])
     monkeypatch.setattr(store, "read", pytest.fail)
     commits = list_log(store, 0).commits
-    assert [time_in(store, commits[version]) for version in (2, 3)] == [3000, 4000]
+    assert [read_in_commit_timestamp(store, commits[version]) for version in (2, 3)] == [3000, 4000]
     put_raw(store, 4, [add("f" * 200_000)])
     with pytest.raises(CorruptLogError, match="has no valid inCommitTimestamp"):
-        time_in(store, list_log(store, 0).commits[4])
+        read_in_commit_timestamp(store, list_log(store, 0).commits[4])
     del store.files[commit_name(2)]
     with pytest.raises(VersionGapError):
-        time_in(store, commits[2])
+        read_in_commit_timestamp(store, commits[2])

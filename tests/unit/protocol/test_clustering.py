@@ -12,7 +12,7 @@ from deltalite.protocol.actions import DomainMetadata
 from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
-from deltalite.txn.winners import Stands, Winner, judge
+from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal, struct, txn
 
 TABLE = TableSchema(logical=StructType((*SCHEMA.fields, StructField("s", struct(x="long")))))
@@ -70,9 +70,9 @@ def test_statistics_of_a_mapped_table_are_asked_for_by_its_own_names_and_go_by_t
 
 def test_files_whose_statistics_may_be_missing_do_not_enter_beside_new_clustering_columns():
     winner = Winner(version=5, actions=list(domain(["id"]).values()))
-    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), Stands)):
+    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), NoConflict)):
         found = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
         assert isinstance(found, error)
     other = DomainMetadata(domain="mine", configuration="", removed=False)
     found = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[other]), "mine")
-    assert isinstance(found, Stands)
+    assert isinstance(found, NoConflict)

@@ -8,7 +8,7 @@ from deltalite.errors import ConstraintViolationError, CorruptLogError
 from deltalite.protocol.column_rules import column_rules
 from deltalite.protocol.identity_columns import IdentityColumn, identity_columns, with_high_water_marks
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
-from deltalite.txn.winners import Stands, Winner, judge
+from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
 from tests.unit.protocol.test_features import legacy, named
 
@@ -76,8 +76,8 @@ def test_what_is_no_identity_column_is_an_error_that_names_it(about):
 def test_values_that_others_have_got_are_no_news_to_who_needs_none():
     before, after = metadata(schema=said()), metadata(schema=said(highWaterMark=9))
     moved = Winner(version=5, actions=[after, add("w")])
-    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), Stands)
+    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), NoConflict)
     ours = proposal(4, add("n"), metadata(schema=said(highWaterMark=4)), rules=(PROTOCOL, before))
-    assert not isinstance(judge(ours, moved, "mine"), Stands)
+    assert not isinstance(judge(ours, moved, "mine"), NoConflict)
     stepped = Winner(version=5, actions=[metadata(schema=said(step=2))])
-    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), Stands)
+    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), NoConflict)

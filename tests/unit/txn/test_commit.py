@@ -20,7 +20,7 @@ from deltalite.errors import (
 from deltalite.log.file_table import ADD_TYPES, removes_of, table_of
 from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, RemoveFile, commit_to_bytes, parse_commit
 from deltalite.protocol.file_names import commit_name
-from deltalite.txn.commit import ENGINE_INFO, Committed, DoneByAnotherTry, commit
+from deltalite.txn.commit import ENGINE_INFO, Committed, CommittedByAnotherAttempt, commit
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
@@ -230,13 +230,15 @@ def test_the_files_of_a_large_winner_are_read_a_block_at_a_time(store, removes_t
 def test_another_try_of_the_same_run_is_the_result_and_nothing_is_written(store):
     rival(store, APPEND, [add("theirs"), txn("run", 0)])
     done, _ = played(store, proposal(1, add("mine"), txn("run", 0)))
-    assert done == DoneByAnotherTry(version=3, app_id="run")
+    assert done == CommittedByAnotherAttempt(version=3, app_id="run")
     assert "mine" not in paths(load(store))
 
 
 def test_the_same_run_wins_over_a_change_of_the_rules_in_the_same_commit(store):
     rival(store, [metadata({"k": "v"}), add("theirs"), txn("run", 1)])
-    assert played(store, proposal(1, remove("f1"), txn("run", 0)))[0] == DoneByAnotherTry(version=2, app_id="run")
+    assert played(store, proposal(1, remove("f1"), txn("run", 0)))[0] == CommittedByAnotherAttempt(
+        version=2, app_id="run"
+    )
 
 
 def test_an_older_generation_of_the_same_run_is_a_conflict(store):

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from deltalite.protocol.actions import Protocol
-from deltalite.txn.compatible_changes import files_stay_right
+from deltalite.txn.compatible_changes import files_stay_valid
 from tests.unit.builders import PROTOCOL, metadata, struct
 
 OLD = metadata({"delta.isolationLevel": "Serializable", "k": "v"})
@@ -35,7 +35,7 @@ def with_properties(**properties):
     ],
 )
 def test_rules_that_are_none_of_their_files_leave_them_right(protocol, changed):
-    assert files_stay_right(PROTOCOL, protocol, OLD, changed)
+    assert files_stay_valid(PROTOCOL, protocol, OLD, changed)
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_rules_that_are_none_of_their_files_leave_them_right(protocol, changed):
     ],
 )
 def test_rules_about_rows_or_files_do_not(protocol, changed):
-    assert not files_stay_right(PROTOCOL, protocol, OLD, changed)
+    assert not files_stay_valid(PROTOCOL, protocol, OLD, changed)

@@ -21,7 +21,7 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import schema_to_json
 from deltalite.txn.isolation import IsolationLevel
 from deltalite.txn.proposal import Proposal, ReadSet
-from deltalite.txn.winners import Stands, Winner, judge, read_winner
+from deltalite.txn.winners import NoConflict, Winner, judge, read_winner
 from tests.unit.builders import PROTOCOL, SCHEMA, add, info, metadata, proposal, remove, struct, txn, vector
 
 LEVELS = ("Serializable", "WriteSerializable", "SnapshotIsolation")
@@ -147,7 +147,7 @@ def verdict(ours, winner, level):
 def test_a_winner_stands_in_the_way_or_does_not(ours, winner, level, error):
     found = verdict(ours, winner, level)
     if error is None:
-        assert isinstance(found, Stands)
+        assert isinstance(found, NoConflict)
     else:
         assert type(found) is error and "version 5" in found.problem and found.retryable and found.remedy
 
@@ -177,7 +177,7 @@ def test_what_was_read_is_followed_to_the_files_it_was_moved_to():
     """The second winner removes rows that we have read, though not the file in which we read them."""
     ours = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE))
     moved = judge(ours, Winner(version=5, actions=WINNERS["compaction of ours"]), "mine")
-    assert isinstance(moved, Stands) and moved.reads.keys == {"f1", "w"}
+    assert isinstance(moved, NoConflict) and moved.reads.keys == {"f1", "w"}
     then = judge(
         dataclasses.replace(ours, reads=moved.reads), Winner(version=6, actions=[KNOWING, remove("w")]), "mine"
     )
@@ -214,7 +214,7 @@ def with_about(key):
 def test_a_change_of_the_metadata_is_absorbed_where_no_row_depends_on_it(change, stands):
     ours = proposal(4, file("n"), rules=(PROTOCOL, TABLE))
     found = judge(ours, Winner(version=5, actions=[dataclasses.replace(TABLE, **change)]), "mine")
-    assert isinstance(found, Stands if stands else MetadataChangedException)
+    assert isinstance(found, NoConflict if stands else MetadataChangedException)
 
 
 def test_a_protocol_that_drops_a_feature_is_not_absorbed():
@@ -234,8 +234,8 @@ def test_a_protocol_that_brings_a_property_into_force_is_not_absorbed(older):
     asleep = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
     for rules, stands in (((older, asleep), False), ((older, TABLE), True)):
         found = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
-        assert isinstance(found, Stands if stands else ProtocolChangedException)
-        assert stands or "appendOnly came into force" in found.problem
+        assert isinstance(found, NoConflict if stands else ProtocolChangedException)
+        assert stands or "it activates appendOnly" in found.problem
 
 
 @pytest.mark.parametrize(
@@ -246,14 +246,14 @@ def test_a_feature_that_asks_nothing_of_files_is_absorbed(feature, stands):
     lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
     more = Protocol(min_reader_version=3, min_writer_version=7, **lists)
     found = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[more]), "mine")
-    assert isinstance(found, Stands if stands else ProtocolChangedException)
+    assert isinstance(found, NoConflict if stands else ProtocolChangedException)
 
 
 def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():
     lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     assert [a.path for a in winner.new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
-    assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), winner, "mine"), Stands)
+    assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), winner, "mine"), NoConflict)
     assert isinstance(judge(proposed("append that read all"), winner, "mine"), ConcurrentAppendException)
 
 

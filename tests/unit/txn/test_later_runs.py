@@ -51,7 +51,7 @@ def committed(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
 
 
 def found(store, identity, read=EVERYTHING):
-    return [later.version for later in later_runs(load(store), identity, read).found]
+    return [later.version for later in later_runs(load(store), identity, read).runs]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_an_own_commit_without_rows_hides_no_later_run_below_it(store):
     committed(store, run(4))
     committed(store, run(2), add("moved", data_change=False))
     later = later_runs(load(store), run(2, generation=1), EVERYTHING)
-    assert [one.version for one in later.found] == [1]
+    assert [one.version for one in later.runs] == [1]
     assert later.has_committed_before
 
 
@@ -126,8 +126,8 @@ def test_a_few_of_many_later_runs_are_named_newest_first(store):
     for day in range(2, 12):
         committed(store, run(day))
     later = later_runs(load(store), run(1), EVERYTHING)
-    assert [one.version for one in later.found] == [10, 9, 8, 7, 6]
-    assert str(later.found[0]) == (
+    assert [one.version for one in later.runs] == [10, 9, 8, 7, 6]
+    assert str(later.runs[0]) == (
         "version 10 (run run 11, of data interval 2023-11-11T00:00:00+00:00 to 2023-11-12T00:00:00+00:00)"
     )
 
@@ -137,7 +137,7 @@ def test_without_transactions_of_later_runs_no_commit_is_read(store, monkeypatch
     base = load(store)
     _ = base.transactions
     monkeypatch.setattr(store, "read", None)
-    assert later_runs(base, run(12), EVERYTHING).found == ()
+    assert later_runs(base, run(12), EVERYTHING).runs == ()
 
 
 def test_transactions_that_have_expired_do_not_hide_a_later_run():
@@ -154,7 +154,7 @@ def test_of_commits_that_are_gone_the_runs_are_known(store):
     for version in range(3):
         del store.files[commit_name(version)]
     later = later_runs(load(store), run(1, generation=1), EVERYTHING)
-    assert [one.version for one in later.found] == [3]
+    assert [one.version for one in later.runs] == [3]
     assert later.has_committed_before
     assert later.unreadable == (run(2).app_id,)
 

@@ -11,7 +11,7 @@ from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.errors import ConcurrentTransactionException, RerunDiffersError
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import OnRerun, RunIdentity, RunProvenance
-from deltalite.txn.commit import Committed, DoneByAnotherTry, commit
+from deltalite.txn.commit import Committed, CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, Clock, add, create, load, new_store, newest, proposal, put, txn
@@ -131,8 +131,8 @@ def test_the_refusal_names_both_requests_and_the_parameters_that_differ(store):
     with pytest.raises(RerunDiffersError) as refused:
         outcome(store, identity("b", index=2, generation=1))
     assert refused.value.problem == (
-        "Nothing was written: this task has committed version 1 of t (d.t[2], run r, generation 0, request a), and now "
-        "asks for something else (d.t[2], run r, generation 1, request b). These parameters differ: sources."
+        "Nothing was written: this task has committed version 1 of t (d.t[2], run r, generation 0, request a), and its "
+        "request differs now (d.t[2], run r, generation 1, request b). These parameters differ: sources."
     )
     assert "idempotency_key" in refused.value.remedy and not refused.value.retryable
 
@@ -195,7 +195,7 @@ def test_a_retry_with_another_request_is_a_warning(store, caplog):
         outcome(store, identity())
         assert caplog.text == ""
         outcome(store, identity("b"))
-    assert "asks for something else than that commit" in caplog.text and "sources" in caplog.text
+    assert "the request of this retry differs from that of the commit" in caplog.text and "sources" in caplog.text
 
 
 @pytest.mark.parametrize("digest", [None, "2:a"])
@@ -223,9 +223,9 @@ def test_of_a_commit_that_is_gone_the_time_of_its_transaction_says_whose_it_was(
 @pytest.mark.parametrize(
     ("winner", "expected"),
     [
-        ({}, DoneByAnotherTry),
-        ({"request": "b"}, DoneByAnotherTry),  # a try whose templates rendered something else
-        ({"generation": 1}, DoneByAnotherTry),
+        ({}, CommittedByAnotherAttempt),
+        ({"request": "b"}, CommittedByAnotherAttempt),  # a try whose templates rendered something else
+        ({"generation": 1}, CommittedByAnotherAttempt),
         ({"run": "next"}, "Another run of the same idempotency key"),
         ({"run": "next", "request": "b"}, "Another run of the same idempotency key"),
         ({"generation": 1, "request": "b"}, "Another run of the same idempotency key"),

@@ -16,7 +16,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
-from deltalite.txn.commit import DoneByAnotherTry, commit
+from deltalite.txn.commit import CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
 from deltalite.txn.proposal import Proposal
 from deltalite.upkeep.post_commit import after_commit
@@ -56,14 +56,14 @@ def committed(
     """
     try:
         outcome = commit(store, proposal)
-        for own in files if not isinstance(outcome, DoneByAnotherTry) else ():
+        for own in files if not isinstance(outcome, CommittedByAnotherAttempt) else ():
             own.keep()
     except BaseException as error:
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
             for own in files:
                 own.leave()  # any other DeltaLiteError means that the commit is not in the log
         raise
-    if isinstance(outcome, DoneByAnotherTry):
+    if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
     result = operation_result(

@@ -17,7 +17,7 @@ from deltalite.commands.common.written_files import WrittenFiles
 from deltalite.protocol.schema import StructType
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
-from deltalite.txn.compatible_changes import files_stay_right
+from deltalite.txn.compatible_changes import files_stay_valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class StagedRows:
     def are_right_for(self, target: WriteTarget) -> bool:
         """Whether the files fit `target` too."""
         made_for = self.target
-        return made_for.clustering == target.clustering and files_stay_right(
+        return made_for.clustering == target.clustering and files_stay_valid(
             made_for.protocol, target.protocol, made_for.metadata, target.metadata
         )
 

@@ -36,11 +36,11 @@ def is_out_of_order(base: Snapshot, request: RowsRequest | WriteRequest, reads: 
             base.store.root,
             ", ".join(later.unreadable[:5]),
         )
-    if not later.found:
+    if not later.runs:
         return False
     problem = (
         f"Runs of later data intervals have changed rows of {base.store.root} that this {request.kind} may touch: "
-        f"{', '.join(str(run) for run in later.found)}."
+        f"{', '.join(str(run) for run in later.runs)}."
     )
     if _policy(request.out_of_order, identity, later) is OutOfOrder.FAIL:
         raise OutOfOrderError(

@@ -40,7 +40,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.runtime.errors import reading_table
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.compatible_changes import files_stay_right
+from deltalite.txn.compatible_changes import files_stay_valid
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class _Run:
                     base = Snapshot.load(self.store)
                     if (done := done_before(base, self.request)) is not None:
                         return done
-                    if not files_stay_right(target.protocol, base.protocol, target.metadata, base.metadata):
+                    if not files_stay_valid(target.protocol, base.protocol, target.metadata, base.metadata):
                         raise
                     lost.error = error
                     there = files_still_there(base, plan)

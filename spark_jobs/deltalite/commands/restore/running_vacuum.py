@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.errors import ConcurrentWriteException, VersionGapError
-from deltalite.log.commit_times import commit_times, in_commit_times, required_time
+from deltalite.log.commit_times import commit_times, in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import key_column, without_rows
 from deltalite.log.replay import read_commit_info
 from deltalite.protocol.properties import DAY_MS, HOUR_MS
@@ -88,7 +88,7 @@ def _commits_since(base: Snapshot, moment_ms: int) -> Iterator[Mapping[str, Any]
                 if info is None:  # log cleanup deletes the oldest commits first, so all older ones are gone
                     return
                 carried = in_commit is not None and in_commit.cover(time.version)
-                timestamp_ms = required_time(info, commit.name) if carried else time.timestamp_ms
+                timestamp_ms = in_commit_timestamp(info, commit.name) if carried else time.timestamp_ms
                 if timestamp_ms < moment_ms:
                     return
                 yield {**info, "version": time.version, "timestamp_ms": timestamp_ms}

@@ -21,7 +21,7 @@ from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.columnar.stats_text import with_wide_bounds
 from deltalite.errors import DeltaLiteError
-from deltalite.log.file_table import add_of, said
+from deltalite.log.file_table import add_of, without_null_values
 from deltalite.protocol.actions import AddFile
 from deltalite.protocol.paths import decode_path
 from deltalite.storage.log_store import LogStore
@@ -144,4 +144,4 @@ def _union(one: pa.Int64Array, other: pa.Int64Array) -> pa.Int64Array:
 
 def _add(row: Mapping[str, Any], descriptor: Mapping[str, Any], num_records: int) -> AddFile:
     stats = with_wide_bounds(row["stats"], num_records)
-    return replace(add_of(row, data_change=True), stats=stats, deletion_vector=said(descriptor))
+    return replace(add_of(row, data_change=True), stats=stats, deletion_vector=without_null_values(descriptor))
