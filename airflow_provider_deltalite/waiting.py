@@ -18,7 +18,7 @@ from airflow_provider_deltalite.rendered import fitted, record
 from deltalite.conditions import MADE_BY_TIMES, CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError, StorageError
 from deltalite.requests.provenance import moment
-from deltalite.storage.locations import refuse_climbing
+from deltalite.storage.locations import reject_parent_segments
 
 if TYPE_CHECKING:
     from deltalite.conditions import CommitSummary
@@ -46,7 +46,7 @@ class WaitParameters:
             InvalidRequestError: it is not a text, or it climbs above its root by `..`.
         """
         table: str = fitted("table", self.table, str)
-        refuse_climbing(table)
+        reject_parent_segments(table)
         return table
 
     def conn_id(self) -> str | None:

@@ -120,7 +120,7 @@ class DeltaHook(BaseHook):
         task may be retried.
         """
         from deltalite.redaction import redacted
-        from deltalite.storage.opening import fsspec_scheme, unreadable
+        from deltalite.storage.opening import fsspec_scheme, no_client_error
 
         try:
             scheme = fsspec_scheme(location)
@@ -131,7 +131,7 @@ class DeltaHook(BaseHook):
                 "not answer. Create the connection if it is missing."
             ) from error
         except (ImportError, ValueError) as error:
-            raise unreadable(location, redacted(str(error))) from error
+            raise no_client_error(location, redacted(str(error))) from error
         except Exception as error:  # clients log in here, and their errors have no common class
             raise StorageError(
                 f"The connection '{conn_id}' did not open the storage of {location.path}: "

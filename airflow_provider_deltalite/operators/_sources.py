@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Request, Source
-from deltalite.storage.locations import refuse_climbing
+from deltalite.storage.locations import reject_parent_segments
 
 SOURCE_FIELDS = ("source", "sources", "query", "query_params")
 SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql", "query_params": "json"}
@@ -48,11 +48,11 @@ def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | N
     It skips an address that is still unknown, for which `waits` is true.
 
     Raises:
-        InvalidTableAddressError: see `locations.refuse_climbing`.
+        InvalidTableAddressError: see `locations.reject_parent_segments`.
     """
     for address in _addresses(request):
         if waits is None or not waits(address):
-            refuse_climbing(address)
+            reject_parent_segments(address)
 
 
 def _addresses(request: Request) -> Iterator[str]:

@@ -35,7 +35,7 @@ from airflow_provider_deltalite.wait_status import WaitStatus
 from airflow_provider_deltalite.waiting import VersionWait, WaitParameters, fitted_after_version, poll_table
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError, StorageError
-from deltalite.storage.locations import parse_location, refuse_climbing
+from deltalite.storage.locations import parse_location, reject_parent_segments
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -149,7 +149,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         if not constants.waits(self.table):
             table = fitted("table", self.table, str)
             parse_location(table)
-            refuse_climbing(table)
+            reject_parent_segments(table)
         constants.check(self._parameters().condition_values(), CommitCondition)
         constants.check_value("after_version", self.after_version, int | None)
         if self._start_requested:

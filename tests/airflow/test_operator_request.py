@@ -187,7 +187,7 @@ def test_python_values_become_texts_that_spark_reads():
             "sources.source: Invalid range of changes: from version 3 to 2",
         ),
         ({"source": {"format": "csv", "options": "header"}}, "options is 'header', not a mapping"),
-        ({"table": "/lake/orders@v3"}, "names a version, and only the newest can be written"),
+        ({"table": "/lake/orders@v3"}, "names a version, and only the newest version can be written"),
         ({"mode": "upsert"}, "mode is 'upsert'. Choose one of 'append', 'overwrite', 'error', 'ignore'"),
         ({"partition_by": "day"}, "partition_by is 'day', not a list"),
         ({"partition_by": ["day", {1}]}, r"partition_by\[1\] is .*, not a text"),

@@ -218,7 +218,7 @@ def test_a_second_run_of_a_task_forgets_parameters_that_were_empty():
         (DeltaDeleteOperator, {"condition": " "}, "condition is empty"),
         (DeltaDeleteOperator, {"condition": {"id": 1}}, "condition is a Python dict, but must be a text with SQL"),
         (DeltaMergeOperator, {"on": ["id"]}, "on is a Python list"),
-        (DeltaDeleteOperator, {"table": "/lake/t@v3"}, "names a version, and only the newest can be written"),
+        (DeltaDeleteOperator, {"table": "/lake/t@v3"}, "names a version, and only the newest version can be written"),
         (DeltaDeleteOperator, {"application_args": ["x"]}, "application_args"),
         (DeltaUpdateOperator, {"set": {}}, "set names no column"),
         (DeltaUpdateOperator, {"set": "a = 1"}, "set is 'a = 1', not a mapping"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.spark.hadoop.uris import spark_uri
-from deltalite.storage.locations import is_same_place, parse_location
+from deltalite.storage.locations import is_same_table, parse_location
 from deltalite.storage.opening import fsspec_uri
 
 ABFSS = "abfss://lake@account.dfs.core.windows.net/orders"
@@ -27,4 +27,4 @@ def test_spark_and_fsspec_spell_an_address_differently(address, spark, fsspec):
     location = parse_location(address)
     assert spark_uri(location.path) == spark
     assert location.is_local if fsspec is None else fsspec_uri(location) == fsspec
-    assert is_same_place(address, spark)
+    assert is_same_table(address, spark)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError, UnsupportedStorageError
 from deltalite.redaction import redacted
-from deltalite.storage.locations import resolved
+from deltalite.storage.locations import resolve_path
 from deltalite.storage.log_store import StoredFile
 
 # The read-ahead of each request; the default of s3fs is 50 MB.
@@ -45,13 +45,13 @@ class FsspecLogStore:
         """Yield the files in the folder of `name`, from `name` on, in name order."""
         folder, _, first = name.rpartition("/")
         path, entries = self.entries(folder)
-        found = []
+        files = []
         for entry in entries:
-            above, _, base = entry["name"].rpartition("/")
-            is_inside = above.strip("/") == path.strip("/")
+            parent, _, base = entry["name"].rpartition("/")
+            is_inside = parent.strip("/") == path.strip("/")
             if entry["type"] == "file" and is_inside and base >= first and base and not base.startswith("."):
-                found.append((base, entry))
-        for base, entry in sorted(found, key=lambda pair: pair[0]):
+                files.append((base, entry))
+        for base, entry in sorted(files, key=lambda pair: pair[0]):
             full = f"{folder}/{base}" if folder else base
             yield StoredFile(name=full, size_bytes=entry["size"] or 0, modified_ms=modified_ms(entry))
 
@@ -108,24 +108,24 @@ class FsspecLogStore:
 
     def write_if_absent(self, name: str, data: bytes) -> bool:  # noqa: ARG002  the interface's
         """Raise `UnsupportedStorageError`."""
-        self._refuse_writing(name)
+        self._reject_write(name)
 
     def write(self, name: str, data: bytes) -> None:  # noqa: ARG002  the interface's
         """Raise `UnsupportedStorageError`."""
-        self._refuse_writing(name)
+        self._reject_write(name)
 
     def delete(self, name: str) -> None:
         """Raise `UnsupportedStorageError`."""
-        self._refuse_writing(name)
+        self._reject_write(name)
 
-    def _refuse_writing(self, name: str) -> NoReturn:
+    def _reject_write(self, name: str) -> NoReturn:
         raise UnsupportedStorageError(
             f"Could not change {name} of {self._root}: without Spark this storage is read-only.",
             remedy=_READ_ONLY,
         )
 
     def _path(self, name: str) -> str:
-        path = resolved(self._root, name) if name else self._root
+        path = resolve_path(self._root, name) if name else self._root
         return str(self._fs._strip_protocol(path))  # noqa: SLF001  fsspec has no public function for this
 
     @contextlib.contextmanager
@@ -138,12 +138,12 @@ class FsspecLogStore:
         except Exception as error:
             if _is_refusal(error):
                 raise StoragePermissionError(
-                    f"No permission to {doing} of {self._root}: {_said(error)}.",
+                    f"No permission to {doing} of {self._root}: {_error_text(error)}.",
                     remedy="Name the Airflow connection of the storage in storage_conn_id, or give the worker's own "
                     "identity access to the table.",
                 ) from error
             raise StorageError(
-                f"Could not {doing} of {self._root}: {type(error).__name__}: {_said(error)}.",
+                f"Could not {doing} of {self._root}: {type(error).__name__}: {_error_text(error)}.",
                 remedy="Check the storage and the network; the task may be retried.",
             ) from error
 
@@ -167,7 +167,7 @@ def _status(error: Exception) -> int | None:
     return None
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return the text of an error for use within a sentence, with secrets redacted: it may quote a signed address."""
     return redacted(str(error)).rstrip(".")
 

@@ -27,15 +27,15 @@ class FsspecTree:
     def list(self, folder: str) -> Folder:
         """Return the content of a folder. Symbolic links only set `has_more`."""
         path, entries = self._store.entries(folder)
-        inside = [(e["name"].rpartition("/")[2], e) for e in entries if e["name"].strip("/") != path.strip("/")]
-        plain = [(base, e) for base, e in inside if base and not e.get("islink")]
-        files = [(base, e) for base, e in plain if e["type"] == "file"]
-        folders = [base for base, e in plain if e["type"] == "directory"]
+        children = [(e["name"].rpartition("/")[2], e) for e in entries if e["name"].strip("/") != path.strip("/")]
+        visible = [(base, e) for base, e in children if base and not e.get("islink")]
+        files = [(base, e) for base, e in visible if e["type"] == "file"]
+        folders = [base for base, e in visible if e["type"] == "directory"]
         return Folder(
             name=folder,
             bases=[base for base, _ in files],
             sizes=[e["size"] or 0 for _, e in files],
             times_ms=[modified_ms(e) for _, e in files],
             folders=[(f"{folder}/{base}" if folder else base, 0) for base in folders],
-            has_more=len(files) + len(folders) < len(inside),
+            has_more=len(files) + len(folders) < len(children),
         )

@@ -53,7 +53,7 @@ class LocalLogStore:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            _refuse(error, f"list {folder or self.root}")
+            _raise_storage_error(error, f"list {folder or self.root}")
         for base in names:
             full = f"{folder}/{base}" if folder else base
             with contextlib.suppress(FileNotFoundError):  # deleted since the listing
@@ -77,7 +77,7 @@ class LocalLogStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            _refuse(error, f"read {name}")
+            _raise_storage_error(error, f"read {name}")
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a native file handle, because a Python file under Arrow threads can abort the process at exit."""
@@ -99,7 +99,7 @@ class LocalLogStore:
                 _sync_folder(target.parent)
                 return created
         except OSError as error:
-            _refuse(error, f"create {name}")
+            _raise_storage_error(error, f"create {name}")
 
     def write(self, name: str, data: bytes) -> None:
         """Rename a complete temporary file to `name`."""
@@ -108,14 +108,14 @@ class LocalLogStore:
             with self._temporary(target, data) as temporary:
                 os.replace(temporary, target)
         except OSError as error:
-            _refuse(error, f"write {name}")
+            _raise_storage_error(error, f"write {name}")
 
     def delete(self, name: str) -> None:
         """Delete the file if it exists."""
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
-            _refuse(error, f"delete {name}")
+            _raise_storage_error(error, f"delete {name}")
 
     @contextlib.contextmanager
     def _temporary(self, target: Path, data: bytes) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _refuse(error: OSError, doing: str) -> NoReturn:
+def _raise_storage_error(error: OSError, doing: str) -> NoReturn:
     if error.errno in _FORBIDDEN:
         raise StoragePermissionError(
             f"No permission to {doing}: {error}.",

@@ -64,36 +64,36 @@ class LocalTree:
         except (FileNotFoundError, NotADirectoryError):  # deleted since the listing
             return Folder(name=folder)
         except OSError as error:
-            raise _typed(error, f"list {folder or self._root}") from error
+            raise _storage_error(error, f"list {folder or self._root}") from error
         return Folder(name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more)
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
         """Delete files, folder by folder."""
-        found = Deletion()
-        for folder, inside in groupby(names, lambda name: name.rpartition("/")[0]):
-            bases = [name.rpartition("/")[2] for name in inside]
+        outcome = Deletion()
+        for folder, folder_names in groupby(names, lambda name: name.rpartition("/")[0]):
+            bases = [name.rpartition("/")[2] for name in folder_names]
             try:
-                with self._opened(folder) as handle:
+                with self._open_folder(folder) as handle:
                     for base in bases:
-                        found += self._deleted(handle, base)
+                        outcome += self._delete_with_checksum(handle, base)
             except (FileNotFoundError, NotADirectoryError):  # deleted or replaced by a link since the listing
                 continue
             except OSError as error:
-                found += Deletion(failed=len(bases), error=_typed(error, f"open {folder or self._root}"))
-        return found
+                outcome += Deletion(failed=len(bases), error=_storage_error(error, f"open {folder or self._root}"))
+        return outcome
 
     def remove_folder(self, name: str) -> bool:
         """Remove a folder if it is empty."""
-        above, _, base = name.rpartition("/")
+        parent, _, base = name.rpartition("/")
         try:
-            with self._opened(above) as handle:
+            with self._open_folder(parent) as handle:
                 os.rmdir(base, dir_fd=handle)
         except OSError:  # not empty, missing, or no permission
             return False
         return True
 
     @contextlib.contextmanager
-    def _opened(self, folder: str) -> Iterator[int]:
+    def _open_folder(self, folder: str) -> Iterator[int]:
         """Open a handle of a folder. Raises `NotADirectoryError` if a part of its name is a link."""
         handle = os.open(self._root, _FOLDER)
         try:
@@ -105,14 +105,15 @@ class LocalTree:
         finally:
             os.close(handle)
 
-    def _deleted(self, handle: int, base: str) -> Deletion:
+    def _delete_with_checksum(self, handle: int, base: str) -> Deletion:
+        """Delete a file and Hadoop's checksum file beside it."""
         try:
-            if not _unlinked(handle, base):
+            if not _unlink_file(handle, base):
                 return Deletion()
             with contextlib.suppress(OSError):
-                _unlinked(handle, f".{base}.crc")
+                _unlink_file(handle, f".{base}.crc")
         except OSError as error:
-            return Deletion(failed=1, error=_typed(error, f"delete {base} of {self._root}"))
+            return Deletion(failed=1, error=_storage_error(error, f"delete {base} of {self._root}"))
         return Deletion(deleted=1)
 
 
@@ -124,7 +125,7 @@ def _is_text(base: str) -> bool:
     return True
 
 
-def _unlinked(handle: int, base: str) -> bool:
+def _unlink_file(handle: int, base: str) -> bool:
     """Delete a plain file from a folder; False if the folder has no such file."""
     try:
         if not stat.S_ISREG(os.stat(base, dir_fd=handle, follow_symlinks=False).st_mode):
@@ -135,7 +136,7 @@ def _unlinked(handle: int, base: str) -> bool:
     return True
 
 
-def _typed(error: OSError, doing: str) -> DeltaLiteError:
+def _storage_error(error: OSError, doing: str) -> DeltaLiteError:
     if isinstance(error, PermissionError):
         return StoragePermissionError(
             f"No permission to {doing}: {error}.",

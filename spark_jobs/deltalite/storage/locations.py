@@ -56,7 +56,7 @@ def check_local(path: str) -> None:
         )
 
 
-def resolved(root: str, path: str) -> str:
+def resolve_path(root: str, path: str) -> str:
     """Return the address of a file by its decoded path in the log, which is relative to `root` or absolute.
 
     A path such as `/x` is on the storage of the table.
@@ -83,14 +83,14 @@ def parse_location(address: str) -> TableLocation:
     """
     if _PASSWORD.match(address):
         raise InvalidTableAddressError(
-            f"The table's address {_redacted(address)!r} holds a password.",
+            f"The table's address {_redacted(address)!r} contains a password.",
             remedy="Remove user and password, and put them into the connection that `storage_conn_id` names.",
         )
     if not address.strip():
         raise InvalidTableAddressError(f"The table's address is {address!r}.", remedy=_HELP)
     if address != address.strip() or not address.isprintable():
         raise InvalidTableAddressError(
-            f"The table's address {address!r} begins or ends with white space, or holds control characters.",
+            f"The table's address {address!r} begins or ends with white space, or contains control characters.",
             remedy=_HELP,
         )
     if "{{" in address or "{%" in address:
@@ -111,21 +111,21 @@ def parse_location(address: str) -> TableLocation:
     return TableLocation(scheme="file", path=_local(address))
 
 
-def refuse_climbing(address: str) -> None:
+def reject_parent_segments(address: str) -> None:
     """Check that a rendered template has no part `..`.
 
     Raises:
         InvalidTableAddressError: a part of the address is `..`. Text from another source could use it to leave the
             folder that the DAG author wrote.
     """
-    if climbs(address):
+    if has_parent_segment(address):
         raise InvalidTableAddressError(
             f"The address {_redacted(address)!r} contains '..', which leads to another folder.",
-            remedy="Write the folder itself; of what comes from elsewhere take one name, as the filter path_part does.",
+            remedy="Write the folder itself. To use a name from another source, apply the filter path_part.",
         )
 
 
-def climbs(text: str) -> bool:
+def has_parent_segment(text: str) -> bool:
     r"""Whether a part of an address, of a pattern or of a list of addresses is `..`, in any spelling.
 
     - Percent-encoding and JSON escapes are decoded, repeatedly if necessary.
@@ -135,7 +135,7 @@ def climbs(text: str) -> bool:
     """
     for _ in range(_DECODINGS):
         for spelled in (text, text.replace("\\", "")):
-            if any(part.strip() == ".." for part in _SEPARATORS.split(spelled)) or _climbs_by_braces(spelled):
+            if any(part.strip() == ".." for part in _SEPARATORS.split(spelled)) or _braces_have_parent_segment(spelled):
                 return True
         if (decoded := unquote(_JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text))) == text:
             return False
@@ -143,7 +143,7 @@ def climbs(text: str) -> bool:
     return True  # no legitimate address is encoded so many times
 
 
-def _climbs_by_braces(text: str) -> bool:
+def _braces_have_parent_segment(text: str) -> bool:
     """Whether a pattern with braces expands to an address with the part `..`; True if it has too many expansions.
 
     Names are shortened to one letter first, so that a list of names has one expansion.
@@ -162,9 +162,9 @@ def _climbs_by_braces(text: str) -> bool:
     return False
 
 
-def is_same_place(one: str, other: str) -> bool:
+def is_same_table(address: str, other_address: str) -> bool:
     """Whether two addresses are the same table. For existing local tables this follows links and mounts."""
-    first, second = parse_location(one), parse_location(other)
+    first, second = parse_location(address), parse_location(other_address)
     if _comparable(first) == _comparable(second):
         return True
     both_exist = first.is_local and second.is_local and os.path.exists(first.path) and os.path.exists(second.path)
@@ -184,7 +184,7 @@ def _file_path(address: str) -> str:
         host, slash, tail = rest[2:].partition("/")
         path = slash + tail if host in ("", "localhost") else ""
     if not path.startswith("/"):
-        raise InvalidTableAddressError(f"The table's address {address!r} names no absolute path.", remedy=_HELP)
+        raise InvalidTableAddressError(f"The table's address {address!r} has no absolute path.", remedy=_HELP)
     return path
 
 

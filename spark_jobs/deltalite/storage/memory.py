@@ -1,8 +1,8 @@
 """A store in memory with injected faults, for tests.
 
 It implements the whole contract of `LogStore`, so a test can reproduce a race or a crash step by step. The store calls
-`before` with the operation and the name ahead of each access, and `after` behind it. There a test can raise an error,
-or write the commit of another writer. Times come from the injected clock.
+`before` ahead of each access and `after` after it, both with the operation and the name. A test can raise an error
+there, or write the commit of another writer. Times come from the injected clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Hook = Callable[[str, str], None]
 
 
-def _nothing(_operation: str, _name: str) -> None:
+def _no_hook(_operation: str, _name: str) -> None:
     return None
 
 
@@ -28,8 +28,8 @@ class MemoryLogStore:
 
     def __init__(self, *, clock_ms: Callable[[], int] | None = None) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
-        self.before: Hook = _nothing
-        self.after: Hook = _nothing
+        self.before: Hook = _no_hook
+        self.after: Hook = _no_hook
         self._clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
 
     @property
@@ -41,12 +41,12 @@ class MemoryLogStore:
         """Yield the files in the folder of `name`, from `name` on, in order; hidden ones only if `name` is hidden."""
         self.before("list", name)
         folder, _, first = name.rpartition("/")
-        for found in sorted(self.files):
-            base = found.rpartition("/")[2]
+        for stored_name in sorted(self.files):
+            base = stored_name.rpartition("/")[2]
             is_shown = first.startswith(".") or not base.startswith(".")
-            if found.rpartition("/")[0] == folder and found >= name and is_shown:
-                data, modified_ms = self.files[found]
-                yield StoredFile(name=found, size_bytes=len(data), modified_ms=modified_ms)
+            if stored_name.rpartition("/")[0] == folder and stored_name >= name and is_shown:
+                data, modified_ms = self.files[stored_name]
+                yield StoredFile(name=stored_name, size_bytes=len(data), modified_ms=modified_ms)
         self.after("list", name)
 
     def read(self, name: str) -> bytes | None:
@@ -75,11 +75,11 @@ class MemoryLogStore:
     def write_if_absent(self, name: str, data: bytes) -> bool:
         """Store `data` unless the name is taken."""
         self.before("write_if_absent", name)
-        absent = name not in self.files
-        if absent:
+        is_absent = name not in self.files
+        if is_absent:
             self.files[name] = (data, self._clock_ms())
         self.after("write_if_absent", name)
-        return absent
+        return is_absent
 
     def write(self, name: str, data: bytes) -> None:
         """Store `data`."""

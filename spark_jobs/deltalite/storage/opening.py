@@ -79,10 +79,10 @@ def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
         return url_to_fs(uri, **options)[0]
     except (ImportError, ValueError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise unreadable(location, reason) from error
+        raise no_client_error(location, reason) from error
 
 
-def unreadable(location: TableLocation, reason: str) -> UnsupportedStorageError:
+def no_client_error(location: TableLocation, reason: str) -> UnsupportedStorageError:
     """Return the error for a storage that no installed client reads; its remedy names the package to install."""
     extra = _EXTRAS.get(fsspec_scheme(location))
     return UnsupportedStorageError(

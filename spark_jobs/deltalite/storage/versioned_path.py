@@ -41,13 +41,13 @@ def parse_versioned_path(address: str) -> VersionedPath:
     if match := _MOMENT.fullmatch(address):
         digits = match["digits"]
         try:
-            whole = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            seconds = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         except ValueError as error:
             raise InvalidRequestError(
                 f"Invalid time at the end of the address {address!r}: {error}.",
                 remedy="Write @yyyyMMddHHmmssSSS in UTC, or @v and a version.",
             ) from error
-        return VersionedPath(path=match["path"], timestamp_ms=int(whole.timestamp()) * 1000 + int(digits[14:]))
+        return VersionedPath(path=match["path"], timestamp_ms=int(seconds.timestamp()) * 1000 + int(digits[14:]))
     return VersionedPath(path=address)
 
 
@@ -57,11 +57,11 @@ def refuse_version(address: str) -> None:
     Raises:
         InvalidRequestError: the address ends with a version or a time.
     """
-    given = parse_versioned_path(address)
-    if given.version is not None or given.timestamp_ms is not None:
+    parsed = parse_versioned_path(address)
+    if parsed.version is not None or parsed.timestamp_ms is not None:
         raise InvalidRequestError(
-            f"The table's address {address!r} names a version, and only the newest can be written.",
-            remedy=f"Write to {given.path!r}.",
+            f"Could not write to {address!r}: the address names a version, and only the newest version can be written.",
+            remedy=f"Write to {parsed.path!r}.",
         )
 
 
@@ -71,21 +71,22 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
     Raises:
         InvalidRequestError: more than one version or time is given, one has the wrong type, or the time is invalid.
     """
-    given = parse_versioned_path(address)
-    choices = [c for c in (given.version, given.timestamp_ms, version, timestamp) if c is not None]
-    if len(choices) > 1:
+    parsed = parse_versioned_path(address)
+    selectors = [c for c in (parsed.version, parsed.timestamp_ms, version, timestamp) if c is not None]
+    if len(selectors) > 1:
         raise InvalidRequestError(
-            f"For {address!r} more than one version or time is given.", remedy="Keep one: in the path, or beside it."
+            f"The request for {address!r} has more than one version or time.",
+            remedy="Keep one, either in the address or as an argument.",
         )
     if version is not None:
         if isinstance(version, bool) or not isinstance(version, int):
             raise InvalidRequestError(
                 f"The version is {version!r}, which is not an int.", remedy="Give an int such as 3, or leave it out."
             )
-        return VersionedPath(path=given.path, version=version)
+        return VersionedPath(path=parsed.path, version=version)
     if timestamp is not None:
-        return VersionedPath(path=given.path, timestamp_ms=parse_moment_ms(timestamp))
-    return given
+        return VersionedPath(path=parsed.path, timestamp_ms=parse_moment_ms(timestamp))
+    return parsed
 
 
 def parse_moment_ms(moment: str | datetime) -> int:

@@ -31,7 +31,7 @@ from deltalite.protocol.file_names import MANIFEST_DIR, commit_name
 from deltalite.protocol.partition_values import partition_text
 from deltalite.protocol.paths import decode_path, partition_dir
 from deltalite.snapshot import Snapshot
-from deltalite.storage.locations import resolved
+from deltalite.storage.locations import resolve_path
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import Folder, TableTree, walk
 
@@ -141,7 +141,7 @@ def addresses_by_directory(
 
 def _addresses(root: str, paths: pa.ChunkedArray) -> Iterator[str]:
     for path in paths.to_pylist():
-        address = resolved(root, decode_path(path))
+        address = resolve_path(root, decode_path(path))
         if not {"\n", "\r"}.isdisjoint(address):
             raise UnsupportedFeatureError(
                 f"The table at {root} cannot have manifests, because the name of its file {address!r} has a line break "

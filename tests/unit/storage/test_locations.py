@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError, UnsupportedStorageError
 from deltalite.storage.local import LocalLogStore
-from deltalite.storage.locations import is_same_place, parse_location, resolved
+from deltalite.storage.locations import is_same_table, parse_location, resolve_path
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, parse_versioned_path, resolve_version
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_an_address_is_refused_with_an_example(address):
     ],
 )
 def test_a_path_of_the_log_is_below_the_table_or_a_place_of_its_own(root, path, expected):
-    assert resolved(root, path) == expected
+    assert resolve_path(root, path) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_path_of_the_log_is_below_the_table_or_a_place_of_its_own(root, path, 
     ],
 )
 def test_one_storage_may_have_several_schemes(one, other, same):
-    assert is_same_place(one, other) is same
+    assert is_same_table(one, other) is same
 
 
 def test_only_storage_that_something_here_reads_is_opened(tmp_path):
@@ -177,7 +177,7 @@ def test_an_address_is_a_text(address):
 
 @pytest.mark.parametrize("address", ["s3://key:planted-secret@bucket/t", "hdfs://u:planted-secret@nn/t"])
 def test_an_address_with_a_password_is_refused_without_repeating_it(address):
-    with pytest.raises(InvalidTableAddressError, match="holds a password") as caught:
+    with pytest.raises(InvalidTableAddressError, match="contains a password") as caught:
         parse_location(address)
     assert "planted" not in str(caught.value)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deltalite.requests import Source
 from deltalite.spark.reader.sources import delta_version
-from deltalite.storage.locations import is_same_place
+from deltalite.storage.locations import is_same_table
 
 
 def pinned_sources(sources: Mapping[str, Source], table: str, version: int) -> dict[str, Source]:
@@ -23,7 +23,7 @@ def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
         if source.format.lower() == "delta":
             wanted = delta_version(source)
             versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
-            if versions == (None, None, None) and is_same_place(wanted.path, table):
+            if versions == (None, None, None) and is_same_table(wanted.path, table):
                 names.append(name)
     return tuple(names)
 

@@ -25,7 +25,7 @@ from deltalite.errors import (
 )
 from deltalite.spark.hadoop.file_statuses import ListedEntry, listed_entries
 from deltalite.spark.hadoop.uris import spark_uri
-from deltalite.storage.locations import resolved
+from deltalite.storage.locations import resolve_path
 
 HADOOP_ERRORS = (Py4JError, PySparkException, ConnectionError)
 """The errors of a call into Hadoop. PySpark converts some Java classes to its own, and the JVM may be gone."""
@@ -70,7 +70,7 @@ class HadoopFiles:
 
     def path(self, name: str) -> Any:
         """Return the Java `Path` of a name."""
-        return self.jvm.org.apache.hadoop.fs.Path(spark_uri(resolved(self.root, name)) if name else self.uri)
+        return self.jvm.org.apache.hadoop.fs.Path(spark_uri(resolve_path(self.root, name)) if name else self.uri)
 
     def fs_of(self, path: Any) -> Any:
         """Return the file system that serves a path."""

@@ -19,7 +19,7 @@ from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.paths import decode_path
 from deltalite.spark.hadoop.uris import spark_uri
 from deltalite.spark.scan.native_relation import ListedFile, input_files
-from deltalite.storage.locations import resolved
+from deltalite.storage.locations import resolve_path
 
 _ONE_SLASH = re.compile(r"^file:/+")
 # Scheme and authority (absent in a local address), then the path.
@@ -34,7 +34,7 @@ def one_of_each_place(files: Sequence[ListedFile]) -> list[str]:
 
 def listed_file(root: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
     """Return the file of a path in the log."""
-    found = _PLACE.fullmatch(resolved(root, decode_path(path)))
+    found = _PLACE.fullmatch(resolve_path(root, decode_path(path)))
     if found is None:
         raise CorruptDataFileError(
             f"The log names the data file {path!r}, which is no path.", remedy="Read the table with another engine."
