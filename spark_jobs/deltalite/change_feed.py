@@ -122,7 +122,7 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
             if types.null_count:
                 raise CorruptDataFileError(
                     f"A change data file of version {version} of {store.root} has rows without {CHANGE_TYPE}.",
-                    remedy="Restore the file from a backup, or ask for changes from a later version.",
+                    remedy="Restore the file from a backup, or request changes from a later version.",
                 )
             moment = pa.scalar(timestamp_ms * 1000, _CHANGE_COLUMNS[2].type)
             columns = batch.columns[: len(table.logical.fields)]
@@ -170,7 +170,7 @@ class _Epochs:
             raise ChangeFeedUnavailableError(
                 f"The changes of version {version} cannot be read with the schema of version {self._schemas[-1][0]}: "
                 f"in version {changed_in} {reason}.",
-                remedy=f"Request the changes up to version {changed_in - 1}, and separately from {changed_in} on.",
+                remedy=f"Request two ranges: up to version {changed_in - 1}, and from version {changed_in} on.",
             )
 
     def _check_recorded(self, version: int) -> None:
@@ -212,12 +212,12 @@ def _check_commits(store: LogStore, versions: range, commits: Container[int]) ->
     if oldest is not None and missing[-1] > oldest:
         raise VersionGapError(
             f"The changes of version {missing[-1]} of {store.root} cannot be read: its commit is missing.",
-            remedy=f"Restore the missing commit, or ask for changes from version {missing[-1] + 1} on.",
+            remedy=f"Restore the missing commit, or request changes from version {missing[-1] + 1} on.",
         )
     raise VersionNotFoundError(
         f"{store.root} no longer holds the commit of version {missing[0]}"
         + (", nor any later one of the range." if oldest is None else f": the oldest after it is version {oldest}."),
-        remedy="Ask for later changes." if oldest is None else f"Ask for changes from version {oldest} on.",
+        remedy="Request later changes." if oldest is None else f"Request changes from version {oldest} on.",
     )
 
 

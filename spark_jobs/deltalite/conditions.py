@@ -111,8 +111,8 @@ class CommitCondition:
         if any(self._excludes(app_id) for app_id in commit.app_ids):
             return False
         if self.operations is not None:
-            wanted = {name.upper() for name in self.operations}
-            if (commit.operation or "").upper() not in wanted:
+            operations = {name.upper() for name in self.operations}
+            if (commit.operation or "").upper() not in operations:
                 return False
         return self.partition is None or any(self.names_partition(touched) for touched in commit.partitions)
 

@@ -59,16 +59,16 @@ _HADOOP = (
 # Names that count tokens are not secret, such as `max_tokens`, `token_count` and `tokens_per_second`.
 _COUNTED = r"s?[._-]?(counts?|limit|budget|usage|per[._-]?(second|minute|hour|day|request|batch|document))$"
 _QUANTITIES = ("max", "min", "num", "avg", "sum", "total", "input", "output", "prompt", "completion")
-_MANY = "|".join(rf"(?<=(?<![a-z]){name}{between}token)" for name in _QUANTITIES for between in ("", "[._-]"))
-_TOKEN = rf"token(?!{_COUNTED}|({_MANY})s$)"
-_OTHERS = (
+_QUANTITY_NAMES = "|".join(rf"(?<=(?<![a-z]){name}{between}token)" for name in _QUANTITIES for between in ("", "[._-]"))
+_TOKEN = rf"token(?!{_COUNTED}|({_QUANTITY_NAMES})s$)"
+_OTHER_SYSTEMS = (
     rf"secret|passw(or)?d|passphrase|passcode|pwd|{_TOKEN}|jaas|authorization|signature|credentials$|cookie$",
     r"(^|[._-]|key|store|user|db)pass$",
     r"(access|account|api|private|shared|encryption|signing|session|master|storage|subscription|hmac|fernet)[._-]?key",
     r"[._-]sas[._-]|[._-]sas$|^sas$|^sig$|connection[._-]?string|(^|[._-])(dsn|jwt|pat)$",
     r"auth[._-]user[._-]info$|redis[._-]auth$|^bearer$",
 )
-SECRET_NAMES = "(?i)" + "|".join((*_HADOOP, *_OTHERS))
+SECRET_NAMES = "(?i)" + "|".join((*_HADOOP, *_OTHER_SYSTEMS))
 """The pattern of secret names, in syntax common to Python and Java."""
 
 _SECRET_NAME = _Pattern(SECRET_NAMES)
@@ -140,34 +140,34 @@ def shows_secret(name: str, value: str) -> bool:
     return any(secret and secret.lower() not in _NO_SECRETS for secret in _secrets(value, name))
 
 
-def secret_values(given: object, name: str = "") -> Iterator[str]:
+def secret_values(settings: object, name: str = "") -> Iterator[str]:
     """Yield the secrets in a structure of mappings and lists: values under secret keys, and secrets inside texts.
 
     A text that is itself a structure (JSON or a Python literal) is searched like one. Each secret is yielded in every
     spelling that a log may show: single lines, URL-decoded, and escaped as in JSON and in Python. Secrets of fewer than
     five characters are left out, because they occur in harmless texts.
     """
-    for secret in _secrets(given, name):
+    for secret in _secrets(settings, name):
         yield from _worth_hiding(_spellings(secret))
 
 
-def _secrets(given: object, name: str) -> Iterator[str]:
-    match given:
+def _secrets(settings: object, name: str) -> Iterator[str]:
+    match settings:
         case Mapping():
-            for key, value in given.items():
+            for key, value in settings.items():
                 yield from _secrets(value, str(key))
         case list() | tuple() | set() | frozenset():
-            for value in given:
+            for value in settings:
                 yield from _secrets(value, name)
         case bytes():
-            yield from _secrets(given.decode("utf-8", "replace"), name)
+            yield from _secrets(settings.decode("utf-8", "replace"), name)
         case int() | float() if is_secret(name):
-            yield str(given)
+            yield str(settings)
         case str():
-            if is_secret(name) and not _is_same_column(name, given):
-                yield given
-            yield from _in_text(given)
-            structure = _structure(given)
+            if is_secret(name) and not _is_same_column(name, settings):
+                yield settings
+            yield from _in_text(settings)
+            structure = _structure(settings)
             if structure is not None:
                 yield from _secrets(structure, name)
 
@@ -187,16 +187,16 @@ def _redacted_in_one_pass(text: str, hidden: Collection[str]) -> str:
     lengths: dict[str, set[int]] = {}
     for secret in hidden:
         lengths.setdefault(secret[:_SHORTEST], set()).add(len(secret))
-    longest_first = {begin: sorted(found, reverse=True) for begin, found in lengths.items()}
-    known, shown, at, kept_from = frozenset(hidden), list[str](), 0, 0
+    longest_first = {begin: sorted(sizes, reverse=True) for begin, sizes in lengths.items()}
+    known, parts, at, kept_from = frozenset(hidden), list[str](), 0, 0
     while at < len(text):
         candidates = longest_first.get(text[at : at + _SHORTEST], ())
-        length = next((one for one in candidates if text[at : at + one] in known), 0)
+        length = next((size for size in candidates if text[at : at + size] in known), 0)
         if length:
-            shown += (text[kept_from:at], STARS)
+            parts += (text[kept_from:at], STARS)
             kept_from = at + length
         at += length or 1
-    return "".join([*shown, text[kept_from:]])
+    return "".join([*parts, text[kept_from:]])
 
 
 def _in_text(text: str) -> Iterator[str]:
@@ -225,10 +225,10 @@ def _assigned_in(text: str, name: re.Pattern[str], value: re.Pattern[str]) -> It
     at = 0
     while (assigned := name.search(text, at)) is not None:
         at = assigned.end()
-        if is_secret(assigned[1]) and (found := value.match(text, at)) is not None:
-            yield assigned[1], found[0]
-            is_enclosed = len(found[0]) > 1 and found[0][0] + found[0][-1] in _ENCLOSING
-            at = at + 1 if is_enclosed else found.end()  # an enclosed value may hold more assignments
+        if is_secret(assigned[1]) and (match := value.match(text, at)) is not None:
+            yield assigned[1], match[0]
+            is_enclosed = len(match[0]) > 1 and match[0][0] + match[0][-1] in _ENCLOSING
+            at = at + 1 if is_enclosed else match.end()  # an enclosed value may hold more assignments
 
 
 def _is_same_column(name: str, value: str) -> bool:
@@ -265,9 +265,9 @@ def _structure(text: str) -> object:
         return None
     for parse in (json.loads, ast.literal_eval):
         try:
-            found: object = parse(text.strip())
+            structure: object = parse(text.strip())
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):  # a set of sets is a TypeError
             continue
-        if isinstance(found, Mapping | list):
-            return found
+        if isinstance(structure, Mapping | list):
+            return structure
     return None

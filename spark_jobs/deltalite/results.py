@@ -80,9 +80,9 @@ class OperationResult:
         return cls(**{**values, "partitions": None if partitions is None else tuple(partitions)})
 
 
-def checkpoint_result(table: str, version: int, *, was_there: bool, metrics: Mapping[str, int]) -> OperationResult:
+def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mapping[str, int]) -> OperationResult:
     """Return the result of a checkpoint. A checkpoint commits nothing, so the result names no run."""
-    return _uncommitted("CHECKPOINT", table, version, skipped=was_there, metrics=metrics)
+    return _uncommitted("CHECKPOINT", table, version, skipped=existed, metrics=metrics)
 
 
 def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> OperationResult:
@@ -149,7 +149,7 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """
     for variant in (result, replace(result, partitions=None)) if result.partitions else (result,):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
-        for text in (body, _packed(body)) if len(body) <= _UNPACKED_BYTES else ():
+        for text in (body, _pack(body)) if len(body) <= _UNPACKED_BYTES else ():
             line = _marker(_RESULT, nonce, text)
             if len(line.encode()) <= MARKER_BYTES:
                 return line
@@ -158,10 +158,10 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
 
 def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:
     """Return the marker line for an error. A long message is cut; the task's log holds the whole traceback."""
-    for kept_remedy in dict.fromkeys((remedy, "")):
-        for keep in range(min(len(message), MARKER_BYTES), 0, -50):
-            cut = message if keep >= len(message) else message[:keep] + " ..."
-            line = _marker(_ERROR, nonce, _error_body(kind, cut, kept_remedy))
+    for included_remedy in dict.fromkeys((remedy, "")):
+        for length in range(min(len(message), MARKER_BYTES), 0, -50):
+            cut = message if length >= len(message) else message[:length] + " ..."
+            line = _marker(_ERROR, nonce, _error_body(kind, cut, included_remedy))
             if len(line.encode()) <= MARKER_BYTES:
                 return line
     return _marker(_ERROR, nonce, _error_body(kind, "", ""))
@@ -171,19 +171,19 @@ def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError
     """Return the content of a marker line, or None if the line is not a well-formed marker with this nonce."""
     if len(line) > MARKER_BYTES + 2:  # a line may end in CR and LF
         return None
-    found = _MARKER.fullmatch(line.rstrip())
-    if found is None:
+    match = _MARKER.fullmatch(line.rstrip())
+    if match is None:
         return None
-    prefix, said_nonce, checksum, text = found.groups()
-    if not hmac.compare_digest(said_nonce.encode(), nonce.encode()) or checksum != _checksum(text):
+    prefix, line_nonce, checksum, text = match.groups()
+    if not hmac.compare_digest(line_nonce.encode(), nonce.encode()) or checksum != _checksum(text):
         return None
     try:
-        return _parsed(prefix, json.loads(text if text.startswith("{") else _unpacked(text)))
+        return _parse(prefix, json.loads(text if text.startswith("{") else _unpack(text)))
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
         return None
 
 
-def _parsed(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted:
+def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted:
     """Return the value that the JSON of a marker describes.
 
     Raises:
@@ -214,8 +214,8 @@ def _check_result(result: OperationResult) -> None:
         _check(text, str)
     for number in (result.version, result.read_version, result.txn_version, result.timestamp):
         _check(number, int, None)
-    for truth in (result.committed, result.skipped):
-        _check(truth, bool)
+    for flag in (result.committed, result.skipped):
+        _check(flag, bool)
     _check(result.app_id, str, None)
     for name in result.partitions or ():
         _check(name, str)
@@ -240,16 +240,16 @@ def _error_body(kind: str, message: str, remedy: str) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-def _packed(body: str) -> str:
+def _pack(body: str) -> str:
     return b64encode(zlib.compress(body.encode(), 9)).decode()
 
 
-def _unpacked(text: str) -> bytes:
-    """Return the packed text. Raises `ValueError` for one that unpacks to more than a result has."""
+def _unpack(text: str) -> bytes:
+    """Return the packed text. Raises `ValueError` if it is longer than a result can be, or incomplete."""
     unpacking = zlib.decompressobj()
     body = unpacking.decompress(b64decode(text, validate=True), _UNPACKED_BYTES + 1)
     if len(body) > _UNPACKED_BYTES or not unpacking.eof:
-        raise ValueError(f"The marker unpacks to more than {_UNPACKED_BYTES} bytes, or is cut.")
+        raise ValueError(f"The marker unpacks to more than {_UNPACKED_BYTES} bytes, or is incomplete.")
     return body
 
 

@@ -64,8 +64,8 @@ class Snapshot:
         """
         latest = cls.load(store)
         timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
-        found = timeline.newest_at(timestamp_ms)
-        if found is None:
+        commit = timeline.newest_at(timestamp_ms)
+        if commit is None:
             first = min(timeline.versions, default=None)
             raise TimestampOutOfRangeError(
                 f"{store.root} has no version at or before {_moment(timestamp_ms)}"
@@ -83,7 +83,7 @@ class Snapshot:
                 f"Could not read {store.root} at {_moment(timestamp_ms)}: that time is in the future.",
                 remedy="Give a time in the past, or leave it out to read the newest version.",
             )
-        return latest if found.version == latest.version else cls.load(store, found.version)
+        return latest if commit.version == latest.version else cls.load(store, commit.version)
 
     def check_log(self) -> None:
         """Replay the commits even if a checksum file already holds the state, because a write must verify the log.

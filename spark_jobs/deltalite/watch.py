@@ -117,7 +117,7 @@ def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | 
         return None
     if checkpoint is None or checkpoint.version < from_version:
         return None
-    return checkpoint_result(store.root, checkpoint.version, was_there=False, metrics={})
+    return checkpoint_result(store.root, checkpoint.version, existed=False, metrics={})
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:
@@ -139,7 +139,7 @@ def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> 
 
     Raises:
         CorruptLogError: a commit is malformed.
-        StorageError, StoragePermissionError: storage failed to answer, or refused.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     for step in follow(store, position, condition):
         position = step.position
@@ -149,13 +149,13 @@ def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> 
                     return PollResult(position=position, match=summary)
             case Gap(first=first, last=last):
                 _log.warning(
-                    "Skipping versions %s to %s of %s, which log cleanup has deleted; waiting continues after them.",
+                    "Skipping versions %s to %s of %s: log cleanup has deleted them. The wait continues after them.",
                     first,
                     last,
                     store.root,
                 )
             case Recreated():
-                _log.warning("The table at %s was recreated; waiting continues at its first version.", store.root)
+                _log.warning("Continuing the wait at the first version of %s: the table was recreated.", store.root)
     return PollResult(position=position, match=None)
 
 
@@ -196,7 +196,7 @@ def touched_partitions(
     try:
         metadata = read_bounded_metadata(store)
     except DeltaLiteError as error:
-        _log.warning("Could not read the metadata of %s; its events name no partitions: %s", store.root, error)
+        _log.warning("Could not read the metadata of %s, so its events name no partitions: %s", store.root, error)
         return None
     if metadata is None or partitions is None:
         return None if metadata is None or metadata.partition_columns else ()

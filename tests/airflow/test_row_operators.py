@@ -257,7 +257,7 @@ def test_a_second_run_of_a_task_forgets_parameters_that_were_empty():
         (
             DeltaMergeOperator,
             {"when_not_matched": [{"delete": True}]},
-            r"when_not_matched\[0\] is delete, and only insert",
+            r"when_not_matched\[0\] has the action delete, but only insert",
         ),
     ],
 )

@@ -228,7 +228,7 @@ def test_commits_that_were_cleaned_up_have_no_changes_though_their_version_can_b
     with pytest.raises(VersionNotFoundError, match=r"no longer holds the commit of version 0: .* is version 2"):
         plan_changes(store, 0)
     store.delete(commit_name(2))
-    with pytest.raises(VersionNotFoundError, match="Ask for changes from version 3 on"):
+    with pytest.raises(VersionNotFoundError, match="Request changes from version 3 on"):
         plan_changes(store, 2)
     with pytest.raises(VersionNotFoundError, match="version 2, nor any later one of the range"):
         plan_changes(store, 2, 2)
@@ -275,7 +275,7 @@ def test_a_schema_that_cannot_be_read_as_the_last_one_is_refused_with_the_versio
     store = feed_of([add("a")], [metadata(ON | {"k": "v"})], [last, add("b")], [add("c")])
     with pytest.raises(ChangeFeedUnavailableError, match=f"changes of version 0 .* in version 3 {reason}") as caught:
         plan_changes(store, 0)
-    assert "up to version 2, and for those from 3 on" in caught.value.remedy
+    assert "up to version 2, and from version 3 on" in caught.value.remedy
     assert [f.path for f in plan_changes(store, 0, 2).files] == ["a"]
     assert [f.path for f in plan_changes(store, 3).files] == ["b", "c"]
 

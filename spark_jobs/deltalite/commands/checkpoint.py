@@ -52,4 +52,4 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
             "numFiles": written.num_of_add_files or 0,
             "sizeInBytes": written.size_bytes or 0,
         }
-    return checkpoint_result(store.root, snapshot.version, was_there=written is None, metrics=metrics)
+    return checkpoint_result(store.root, snapshot.version, existed=written is None, metrics=metrics)

@@ -114,7 +114,7 @@ def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes]
 class _Kind(Enum):
     """The kind of a JSON token. A string consists of pieces and an end, a scalar of one or more pieces."""
 
-    MARK = 1
+    PUNCTUATION = 1
     PIECE = 2
     END = 3
     SCALAR = 4
@@ -154,7 +154,7 @@ class _Tokens:
                         yield _Kind.SCALAR, text
                     at = end
                     continue
-                yield _Kind.MARK, data[at : at + 1]
+                yield _Kind.PUNCTUATION, data[at : at + 1]
                 in_string = data[at : at + 1] == b'"'
                 at += 1
 
@@ -176,16 +176,16 @@ class _LongLine:
 
     def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the actions of known kinds, without their long values."""
-        kind, mark = self._next()
-        if (kind, mark.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):
-            kind, mark = self._next()
-        if (kind, mark) != (_Kind.MARK, b"{"):
+        kind, text = self._next()
+        if (kind, text.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):
+            kind, text = self._next()
+        if (kind, text) != (_Kind.PUNCTUATION, b"{"):
             raise self._malformed("it is not an object")
         for action in self._keys():
             first = self._next()
             if action not in _NEEDED:
                 self._value(first, 0)
-            elif first == (_Kind.MARK, b"{"):
+            elif first == (_Kind.PUNCTUATION, b"{"):
                 yield action, self._body(action)
             elif self._value(first, len(b"null")) != b"null":
                 raise CorruptLogError(f"The {action} in {self._source} is not an object.", remedy=_REMEDY)
@@ -217,20 +217,20 @@ class _LongLine:
         separator = b"{"
         while True:
             token = self._next()
-            if token == (_Kind.MARK, b"}") and separator == b"{":
+            if token == (_Kind.PUNCTUATION, b"}") and separator == b"{":
                 return
-            if token != (_Kind.MARK, b'"'):
+            if token != (_Kind.PUNCTUATION, b'"'):
                 raise self._malformed("a key is missing")
             raw = self._value(token, _LONGEST_KEY_BYTES)
             if raw is None:
                 raise self._malformed(f"a key has more than {_LONGEST_KEY_BYTES} bytes")
-            if self._next() != (_Kind.MARK, b":"):
+            if self._next() != (_Kind.PUNCTUATION, b":"):
                 raise self._malformed("a colon is missing")
             yield str(self._parsed(raw))
             kind, separator = self._next()
-            if kind is _Kind.MARK and separator == b"}":
+            if kind is _Kind.PUNCTUATION and separator == b"}":
                 return
-            if (kind, separator) != (_Kind.MARK, b","):
+            if (kind, separator) != (_Kind.PUNCTUATION, b","):
                 raise self._malformed("a comma is missing")
 
     def _value(self, first: _Token, limit: int) -> bytes | None:
@@ -250,15 +250,15 @@ class _LongLine:
                 while (token := self._next())[0] is _Kind.SCALAR:
                     keep(token[1])
                 self._unread.append(token)
-            case (_Kind.MARK, b'"'):
+            case (_Kind.PUNCTUATION, b'"'):
                 self._string(keep)
-            case (_Kind.MARK, b"{" | b"["):
+            case (_Kind.PUNCTUATION, b"{" | b"["):
                 depth = 1
                 while depth:
                     self._tokens.skips = size > limit
                     kind, text = self._next()
                     keep(text)
-                    if kind is _Kind.MARK:
+                    if kind is _Kind.PUNCTUATION:
                         depth += (text in b"{[") - (text in b"}]")
                         if text == b'"':
                             self._string(keep)

@@ -154,7 +154,7 @@ def _changed_vector(
     if _vector_id(old) == _vector_id(new):
         raise CorruptLogError(
             f"Version {version} adds and removes the file '{add.path}' with one deletion vector.",
-            remedy="Ask for changes from another version, or repair the log with the engine that wrote it.",
+            remedy="Request changes from another version, or repair the log with the engine that wrote it.",
         )
     if new is not None:
         yield _changed_file(add, ChangeType.DELETE, version, timestamp_ms, masked=old, only=new)

@@ -59,11 +59,11 @@ def requested_protocol(properties: Mapping[str, str]) -> RequestedProtocol:
             "version 7.",
             remedy=f"Set {MIN_WRITER_VERSION} to '7', or leave both out.",
         )
-    named = {key: text for key, text in properties.items() if key.startswith(FEATURE_PREFIX)}
+    feature_properties = {key: text for key, text in properties.items() if key.startswith(FEATURE_PREFIX)}
     return RequestedProtocol(
         min_reader_version=reader,
         min_writer_version=WRITER_FEATURES_VERSION if reader == READER_FEATURES_VERSION else writer,
-        features=frozenset(_feature(key, text) for key, text in named.items()),
+        features=frozenset(_feature(key, text) for key, text in feature_properties.items()),
     )
 
 
@@ -101,26 +101,26 @@ def protocol_for(
             f"{', '.join(unwritable)}.",
             remedy="Leave out the properties, or create the table with an engine that supports them.",
         )
-    raised = _raised(base, requested.min_reader_version, requested.min_writer_version)
+    raised = _with_versions(base, requested.min_reader_version, requested.min_writer_version)
     missing = needed - supported_features(raised)
     return _with_features(raised, missing) if missing else raised
 
 
 def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
     """Return the lowest protocol that supports the features of both; this release must know each of them."""
-    raised = _raised(current, other.min_reader_version, other.min_writer_version)
+    raised = _with_versions(current, other.min_reader_version, other.min_writer_version)
     missing = supported_features(other) - supported_features(raised)
     return _with_features(raised, missing) if missing else raised
 
 
-def _raised(base: Protocol, reader: int, writer: int) -> Protocol:
+def _with_versions(base: Protocol, reader: int, writer: int) -> Protocol:
     """Return the protocol with at least these versions."""
     reader, writer = max(reader, base.min_reader_version), max(writer, base.min_writer_version)
     if (reader, writer) == (base.min_reader_version, base.min_writer_version):
         return base
     if writer < WRITER_FEATURES_VERSION:
         return replace(base, min_reader_version=reader, min_writer_version=writer)
-    return _listed(base, supported_features(base), reader)
+    return _with_feature_lists(base, supported_features(base), reader)
 
 
 def _with_features(base: Protocol, missing: Iterable[str]) -> Protocol:
@@ -128,11 +128,11 @@ def _with_features(base: Protocol, missing: Iterable[str]) -> Protocol:
     numbers = [f.implied_by for f in added if f.implied_by is not None]
     readers = [f.reader_implied_by or 1 for f in added]
     if base.min_writer_version < WRITER_FEATURES_VERSION and len(numbers) == len(added):
-        return _raised(base, max(readers), max(numbers))
-    return _listed(base, supported_features(base) | {f.name for f in added}, base.min_reader_version)
+        return _with_versions(base, max(readers), max(numbers))
+    return _with_feature_lists(base, supported_features(base) | {f.name for f in added}, base.min_reader_version)
 
 
-def _listed(base: Protocol, features: frozenset[str], reader: int) -> Protocol:
+def _with_feature_lists(base: Protocol, features: frozenset[str], reader: int) -> Protocol:
     """Return the protocol that lists `features`.
 
     It has no list of reader features if a legacy reader version implies all of them.

@@ -164,14 +164,14 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
             f"The table needs reader version {protocol.min_reader_version}, but this release reads only 1, 2 and 3.",
             remedy="Read it with an engine of that version.",
         )
-    refused = [
+    unsupported = [
         f"{name} ({feature.unreadable})" if (feature := FEATURES.get(name)) is not None else name
         for name in sorted(supported_reader_features(protocol))
         if name not in FEATURES or FEATURES[name].unreadable is not None
     ]
-    if refused:
+    if unsupported:
         raise UnsupportedFeatureError(
-            f"The table uses table features that this release does not read: {', '.join(refused)}.",
+            f"The table uses table features that this release does not read: {', '.join(unsupported)}.",
             remedy="Read it with an engine that supports them.",
         )
     check_type_changes(parse_schema(metadata.schema_string))
@@ -190,14 +190,14 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
             remedy="Write it with an engine of that version.",
         )
     schema = parse_schema(metadata.schema_string)
-    refused = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
+    unsupported = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
     if contains_type(schema, "void"):
-        refused.append("columns of type void")
+        unsupported.append("columns of type void")
     if _UDT.search(metadata.schema_string):  # it is read as its storage type, so a write would lose it
-        refused.append("columns of a user-defined type")
-    if refused:
+        unsupported.append("columns of a user-defined type")
+    if unsupported:
         raise UnsupportedFeatureError(
-            f"The table uses table features that this release does not write: {', '.join(sorted(refused))}.",
+            f"The table uses table features that this release does not write: {', '.join(sorted(unsupported))}.",
             remedy="Write it with an engine that supports them.",
         )
 

@@ -69,6 +69,6 @@ def _type(column: re.Match[str]) -> DataType:
         return PrimitiveType(_TYPES[name])
     raise InvalidRequestError(
         f"partition_schema has the type '{column['type']}{'' if digits is None else '(' + digits + ', ...)'}', which "
-        "does not exist or cannot partition a table.",
+        "cannot partition a table, or does not exist.",
         remedy=f"Choose one of {', '.join(kind.upper() for kind in _TYPES)}, DECIMAL(p, s).",
     )

@@ -44,8 +44,10 @@ def partition_names(
         return None
     names: set[str] = set()
     for values in partitions:
-        columns = None if values is None else next((by for by in columns_by_key if by.keys() == values.keys()), None)
-        if values is None or columns is None:
+        if values is None:
+            return None
+        columns = next((columns for columns in columns_by_key if columns.keys() == values.keys()), None)
+        if columns is None:
             return None
         name = partition_dir({column: values[key] for key, column in columns.items()})
         names.add(name)

@@ -110,7 +110,7 @@ class Request:
         The job repeats the nonce in its marker lines.
         """
         head = {"schema_version": SCHEMA_VERSION, "kind": self.kind} | ({} if nonce is None else {"nonce": nonce})
-        return json.dumps({**head, **_plain(self)}, sort_keys=True)
+        return json.dumps({**head, **_to_plain_json(self)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -182,9 +182,9 @@ class CommitRequest(Request):
         if not self.table:
             yield "The request names no table.", "Give the table's address."
         for name in ("conflict_retries", "conflict_seconds"):
-            given = getattr(self, name)
-            if given < 0:
-                yield f"{name} is {given}, which is negative.", "Give 0 or more."
+            limit = getattr(self, name)
+            if limit < 0:
+                yield f"{name} is {limit}, which is negative.", "Give 0 or more."
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -209,12 +209,12 @@ def choose(record: Any, name: str, choices: type[StrEnum]) -> None:
         ) from None
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_json(value: Any) -> Any:
     """Convert dataclasses and mappings to plain JSON values."""
     if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _to_plain_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _to_plain_json(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [_to_plain_json(v) for v in value]
     return value

@@ -27,10 +27,10 @@ class ConvertRequest(CommitRequest):
         yield from CommitRequest.contradictions(self)
         if self.partition_schema is not None and not self.partition_schema.strip():
             yield "partition_schema is empty.", "Write it as 'day DATE, country STRING', or leave it out."
-        rule = next((key for key in self.properties if key.lower().startswith("delta.constraints.")), None)
-        if rule is not None:
+        constraint = next((key for key in self.properties if key.lower().startswith("delta.constraints.")), None)
+        if constraint is not None:
             yield (
-                f"The property {rule} is a constraint on rows, and a conversion does not read rows to check it.",
+                f"The property {constraint} is a constraint on rows, and a conversion does not read rows to check it.",
                 "Convert without it, and add the constraint later with an engine that checks the rows.",
             )
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:

@@ -34,12 +34,12 @@ class OptimizeRequest(CommitRequest):
     max_commit_bytes: int = 32 * 1024**3
 
     def __post_init__(self) -> None:
-        given: Any = self.z_order_by
-        if isinstance(given, str):
+        columns: Any = self.z_order_by
+        if isinstance(columns, str):
             raise InvalidRequestError(
-                f"z_order_by is the text {given!r}, not a list.", remedy=f"Give a list: [{given!r}]."
+                f"z_order_by is the text {columns!r}, not a list.", remedy=f"Give a list: [{columns!r}]."
             )
-        object.__setattr__(self, "z_order_by", tuple(given or ()))
+        object.__setattr__(self, "z_order_by", tuple(columns or ()))
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -51,14 +51,14 @@ class OptimizeRequest(CommitRequest):
             if not column.strip():
                 yield f"z_order_by has {column!r}.", "Give names of columns."
         for name in ("target_file_size", "max_commit_bytes"):
-            given = getattr(self, name)
-            if given is not None and not 1 <= given <= _MOST_BYTES:
-                yield f"{name} is {given}.", "Give a number of bytes."
+            size = getattr(self, name)
+            if size is not None and not 1 <= size <= _MOST_BYTES:
+                yield f"{name} is {size}.", "Give a number of bytes."
         if self.min_file_size is not None and not 0 <= self.min_file_size <= _MOST_BYTES:
             yield f"min_file_size is {self.min_file_size}.", "Give 0 bytes or more."
         if self.min_file_size is not None and self.z_order_by:
             yield (
-                f"min_file_size is {self.min_file_size}, and z_order_by looks at files of any size.",
+                f"min_file_size is {self.min_file_size}, but z_order_by reads files of any size.",
                 "Leave one of them out.",
             )
         if not 0 <= self.max_deleted_rows_ratio <= 1:

@@ -60,7 +60,7 @@ class DeleteRequest(RowsRequest):
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from RowsRequest.contradictions(self)
-        yield from _empty_condition("condition", self.condition, "and set confirm_all_rows=True to delete every row")
+        yield from _condition_faults("condition", self.condition, "and set confirm_all_rows=True to delete every row")
         if self.condition is None and not self.confirm_all_rows:
             yield (
                 f"The delete has no condition, so it would delete every row of {self.table}.",
@@ -83,8 +83,8 @@ class UpdateRequest(RowsRequest):
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from RowsRequest.contradictions(self)
-        yield from _empty_condition("condition", self.condition, "to update every row")
-        yield from _wrong_assignments("set", self.set)
+        yield from _condition_faults("condition", self.condition, "to update every row")
+        yield from _assignment_faults("set", self.set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class MergeClause:
     delete: bool = False
 
     def __post_init__(self) -> None:
-        for problem, remedy in _wrong_clause(self):
+        for problem, remedy in _clause_faults(self):
             raise InvalidRequestError(problem, remedy=remedy)
 
     @property
@@ -150,7 +150,7 @@ class MergeRequest(RowsRequest):
                 f"Give at least one of {', '.join(_ACTIONS)}.",
             )
         for name, clauses in kinds.items():
-            yield from _wrong_clauses(name, clauses)
+            yield from _clause_list_faults(name, clauses)
         if self.create_if_missing and not self.when_not_matched:
             yield (
                 "create_if_missing creates the table from inserted rows, but no clause inserts a row.",
@@ -180,7 +180,7 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
+def _clause_faults(clause: MergeClause) -> Iterator[Contradiction]:
     """Yield the faults of a clause that do not depend on its kind."""
     if len(clause.actions) != 1:
         yield (
@@ -198,18 +198,18 @@ def _wrong_clause(clause: MergeClause) -> Iterator[Contradiction]:
                 f"Give expressions by column, or '{ALL_COLUMNS}' for all columns of the source.",
             )
         case assignments:
-            yield from _wrong_assignments(action, assignments)
-    yield from _empty_condition("condition", clause.condition, "for every row")
+            yield from _assignment_faults(action, assignments)
+    yield from _condition_faults("condition", clause.condition, "for every row")
 
 
-def _wrong_clauses(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
+def _clause_list_faults(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
     """Yield the faults of the clauses of one kind, numbered as in the DAG."""
     allowed = _ACTIONS[name]
     for number, clause in enumerate(clauses):
         if not set(clause.actions) <= set(allowed):
             (action,) = clause.actions
             yield (
-                f"{name}[{number}] is {action}, and only {' or '.join(allowed)} is allowed there.",
+                f"{name}[{number}] has the action {action}, but only {' or '.join(allowed)} is allowed there.",
                 "Move or change the clause.",
             )
         if name == "when_not_matched_by_source" and clause.update == ALL_COLUMNS:
@@ -224,12 +224,12 @@ def _wrong_clauses(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Cont
             )
 
 
-def _empty_condition(name: str, condition: str | None, meaning: str) -> Iterator[Contradiction]:
+def _condition_faults(name: str, condition: str | None, meaning: str) -> Iterator[Contradiction]:
     if condition is not None and not condition.strip():
         yield f"{name} is empty.", f"Give a predicate, or leave it out {meaning}."
 
 
-def _wrong_assignments(name: str, values: Assignments) -> Iterator[Contradiction]:
+def _assignment_faults(name: str, values: Assignments) -> Iterator[Contradiction]:
     if not values:
         yield f"{name} names no column.", "Give an expression for each column that gets a value."
     for column, expression in values.items():

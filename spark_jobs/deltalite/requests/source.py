@@ -37,14 +37,14 @@ class Source:
             raise InvalidRequestError(
                 "The source has no format.", remedy="Give a format: 'csv', 'parquet', 'delta', ..."
             )
-        versioned = self.version_as_of is not None or self.timestamp_as_of is not None
-        self._check_changes(versioned=versioned)
+        has_version = self.version_as_of is not None or self.timestamp_as_of is not None
+        self._check_changes(has_version=has_version)
         if self.version_as_of is not None and self.timestamp_as_of is not None:
             raise InvalidRequestError(
                 "The source names both version_as_of and timestamp_as_of.", remedy="Keep one of them."
             )
         if self.format.lower() != "delta":
-            if versioned:
+            if has_version:
                 raise InvalidRequestError(
                     f"version_as_of and timestamp_as_of need format 'delta', and this source has '{self.format}'.",
                     remedy="Change the format, or leave them out.",
@@ -58,7 +58,7 @@ class Source:
                 remedy="Remove `schema` and `options`; select or cast in `query`.",
             )
 
-    def _check_changes(self, *, versioned: bool) -> None:
+    def _check_changes(self, *, has_version: bool) -> None:
         first, last = self.changes_from_version, self.changes_to_version
         if first is None and last is None:
             return
@@ -68,9 +68,9 @@ class Source:
                 f"'{self.format}'.",
                 remedy="Change the format, or leave them out.",
             )
-        if versioned:
+        if has_version:
             raise InvalidRequestError(
-                "The source asks for the table at a version or time and for its changes.",
+                "The source names both a version or time of the table and a range of its changes.",
                 remedy="Keep one of them.",
             )
         if first is None:

@@ -83,48 +83,48 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
     """Return the faults of the combination of parameters, each with its remedy."""
     overwrites = request.mode is WriteMode.OVERWRITE
     dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
-    found: list[Contradiction] = []
+    faults: list[Contradiction] = []
 
-    def refuse(when: bool, problem: str, remedy: str) -> None:  # noqa: FBT001  reads as "refuse when"
+    def add_fault_if(when: bool, problem: str, remedy: str) -> None:  # noqa: FBT001  reads as "add fault if"
         if when:
-            found.append((problem, remedy))
+            faults.append((problem, remedy))
 
-    refuse(
+    add_fault_if(
         request.replace_where is not None and not overwrites,
         f"replace_where needs mode 'overwrite', and the mode is '{request.mode}'.",
         "Set mode='overwrite', or leave replace_where out.",
     )
-    refuse(
+    add_fault_if(
         request.replace_where is not None and not request.replace_where.strip(),
         "replace_where is empty.",
         "Give a predicate, or leave it out to overwrite the whole table.",
     )
-    refuse(
+    add_fault_if(
         request.replace_where is not None and dynamic,
-        "replace_where and partition_overwrite='dynamic' both say what is replaced.",
+        "replace_where and partition_overwrite='dynamic' both select the rows to replace.",
         "Keep one of them.",
     )
-    refuse(
+    add_fault_if(
         dynamic and not overwrites,
         f"partition_overwrite='dynamic' needs mode 'overwrite', and the mode is '{request.mode}'.",
         "Set mode='overwrite', or leave partition_overwrite out.",
     )
-    refuse(
+    add_fault_if(
         request.overwrite_schema and not overwrites,
         f"overwrite_schema needs mode 'overwrite', and the mode is '{request.mode}'.",
         "Set mode='overwrite', or use merge_schema to add columns.",
     )
-    refuse(
+    add_fault_if(
         request.overwrite_schema and (dynamic or request.replace_where is not None),
         "overwrite_schema replaces the schema of the whole table, but the request replaces only a part of the rows.",
         "Leave out overwrite_schema, or overwrite the whole table.",
     )
-    refuse(
+    add_fault_if(
         request.max_records_per_file is not None and request.max_records_per_file < 1,
         f"max_records_per_file is {request.max_records_per_file}, which is not positive.",
         "Give a positive number, or leave it out.",
     )
-    refuse(
+    add_fault_if(
         not request.data_change and not overwrites,
         "data_change=False declares that the write only rearranges rows, which needs mode 'overwrite'.",
         "Set mode='overwrite', or leave data_change out.",
@@ -132,11 +132,11 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
     duplicates = [
         c for c in request.partition_by or () if [p.lower() for p in request.partition_by or ()].count(c.lower()) > 1
     ]
-    refuse(bool(duplicates), f"partition_by names {duplicates[:1]} twice.", "Name each column once.")
+    add_fault_if(bool(duplicates), f"partition_by names {duplicates[:1]} twice.", "Name each column once.")
     replaces = request.identity is not None and request.identity.on_rerun is OnRerun.REPLACE
-    refuse(
+    add_fault_if(
         replaces and request.mode is not WriteMode.APPEND,
         f"on_rerun='replace' removes the files of an earlier append, and the mode is '{request.mode}'.",
         "Use on_rerun='write': an overwrite replaces the rows of the earlier run anyway.",
     )
-    return found
+    return faults

@@ -61,7 +61,7 @@ _RETRY = "Run the task again: it starts from the newest version."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A winning commit: it took the version that we wanted.
+    """A winning commit: it took the version of our attempt.
 
     Each property about files iterates `actions` again, so that the files of a large commit are parsed again each time
     and never held in memory. The winner holds only the other actions, and which kinds of actions there are.
