@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from deltalite.columnar.predicate import And, Comparison, Operator
 from deltalite.columnar.skipping import FileTest
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import ConcurrentModificationException
 from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol.actions import AddFile, SetTransaction
@@ -84,7 +84,7 @@ class Rival:
         )  # fmt: skip
         app_id = str(uuid.uuid4())
         try:
-            return app_id, replanned(lambda: operation(app_id), rebase=Rebase.REPLAN, retries=20, seconds=60)
+            return app_id, replan_on_conflict(lambda: operation(app_id), rebase=Rebase.REPLAN, retries=20, seconds=60)
         except ConcurrentModificationException:
             return app_id, None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_append_only
 from deltalite.commands.common.every_row import refuse_every_row
-from deltalite.commands.common.write_target import standing_target
+from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import CarriedOut, RowChange
 from deltalite.commands.row_changes.report import (
@@ -52,7 +52,7 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
 @contextmanager
 def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterator[RowChange]:
     refuse_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
-    target = standing_target(base)
+    target = unchanged_target(base)
     action = RowActions.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")
     if request.condition is not None:
         refuse_every_row(

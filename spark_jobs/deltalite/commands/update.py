@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_append_only
-from deltalite.commands.common.write_target import standing_target
+from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import CarriedOut, RowChange
 from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
@@ -46,7 +46,7 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
 @contextmanager
 def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterator[RowChange]:
     refuse_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
-    target = standing_target(base)
+    target = unchanged_target(base)
     actions = RowActions.on_table(spark, base.schema, target.rules)
     given = actions.assignments(request.set, "set")
     action = actions.update(request.condition, given, "set")

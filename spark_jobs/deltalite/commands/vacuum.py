@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.errors import DeltaLiteError, StorageError
 from deltalite.log.commit_times import commit_file
@@ -81,7 +81,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         return _dry_run(request, store, tree_of(spark, store.root), clock_ms())
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     tree = tree_of(spark, store.root)
-    begun = replanned(
+    begun = replan_on_conflict(
         lambda: _begin(spark, request, store, tree, clock_ms()),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
@@ -106,7 +106,7 @@ def _begin(
 ) -> _Started | OperationResult:
     """Plan and commit VACUUM START, or return the result if this run has completed before."""
     base = Snapshot.load(store)
-    done = done_before(base, request)
+    done = find_earlier_result(base, request)
     if done is not None:
         return done
     retention = _retention(request, base, at_ms)
@@ -120,7 +120,7 @@ def _begin(
         metrics={"numFilesToDelete": plan.files.num_rows, "sizeOfDataToDelete": plan.size_bytes},
         user_metadata=user_metadata(request.identity, request.user_metadata),
     )
-    started = committed(spark, store, request, _empty_proposal(base, operation))
+    started = commit_proposal(spark, store, request, _empty_proposal(base, operation))
     version = started.version if started.version is not None else base.version
     return _Started(plan=protected_since(plan, store, base=base.version, head=version - 1), version=version)
 
@@ -203,9 +203,11 @@ def _end(
     def attempt() -> OperationResult:
         base = Snapshot.load(store)
         proposal = _empty_proposal(base, operation, txn=transaction(identity, base, now_ms=now_ms()))
-        return committed(spark, store, request, proposal)
+        return commit_proposal(spark, store, request, proposal)
 
-    return replanned(attempt, rebase=Rebase.REPLAN, retries=request.conflict_retries, seconds=request.conflict_seconds)
+    return replan_on_conflict(
+        attempt, rebase=Rebase.REPLAN, retries=request.conflict_retries, seconds=request.conflict_seconds
+    )
 
 
 def _say_failed(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:

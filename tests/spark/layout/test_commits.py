@@ -85,7 +85,7 @@ def rival(table, monkeypatch):
 def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, monkeypatch):
     filled(spark, table, parts=3)
     before = versions(table)
-    real, calls = command.files_still_there, []
+    real, calls = command.active_keys, []
 
     def other_try_first(*arguments):
         calls.append(1)
@@ -93,7 +93,7 @@ def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, mo
             optimized(spark, table, run=RUN, where="part = 0")
         return real(*arguments)
 
-    monkeypatch.setattr(command, "files_still_there", other_try_first)
+    monkeypatch.setattr(command, "active_keys", other_try_first)
     result = optimized(spark, table, run=RUN, max_commit_bytes=1)
     named = [version for version in range(3, 1 + DeltaTable(str(table)).version) if "txn" in commit(table, version)]
     assert result.skipped and named == [result.version]

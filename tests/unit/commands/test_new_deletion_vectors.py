@@ -50,7 +50,7 @@ def stored(store):
 def test_a_file_comes_back_with_all_its_marks_and_all_that_is_said_of_it(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
-        found = vectors.marked(table, [(0, positions(0, 9)), (2, positions(4))])
+        found = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
         vectors.keep()
     assert found.touched == [0, 2] and found.rows == 3
     assert (found.vectors_added, found.vectors_updated, found.vectors_removed) == (2, 1, 1)
@@ -78,7 +78,7 @@ def test_a_file_that_loses_its_last_row_only_leaves(store):
     written(store, "1.parquet", 3)
     written(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
-        found = vectors.marked(table, [(0, positions(0, 2)), (1, positions(0, 1))])
+        found = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
     assert found.touched == [0, 1] and found.adds == [] and vectors_in(store) == []
     assert (found.rows, found.vectors_added, found.vectors_removed) == (4, 0, 1)
 
@@ -87,17 +87,17 @@ def test_a_file_that_does_not_say_how_many_rows_it_has_is_asked(store):
     written(store, "a b.parquet", 3)
     table = files(("a%20b.parquet", None, []))
     with VectorFiles(store) as vectors:
-        (add,) = vectors.marked(table, [(0, positions(1))]).adds
+        (add,) = vectors.delete_rows(table, [(0, positions(1))]).adds
         assert json.loads(add.stats)["numRecords"] == 3
-        assert vectors.marked(table, [(0, positions(0, 1, 2))]).adds == []
+        assert vectors.delete_rows(table, [(0, positions(0, 1, 2))]).adds == []
         with pytest.raises(CorruptDataFileError, match=r"gone\.parquet"):
-            vectors.marked(files(("gone.parquet", None, [])), [(0, positions(1))])
+            vectors.delete_rows(files(("gone.parquet", None, [])), [(0, positions(1))])
 
 
 def test_a_file_whose_statistics_miscount_loses_no_other_row(store):
     written(store, "1.parquet", 3)
     with VectorFiles(store) as vectors:
-        (add,) = vectors.marked(files(("1.parquet", 2, [])), [(0, positions(0, 1))]).adds
+        (add,) = vectors.delete_rows(files(("1.parquet", 2, [])), [(0, positions(0, 1))]).adds
         assert deleted_rows(store, add.deletion_vector).to_pylist() == [0, 1]
     assert json.loads(add.stats)["numRecords"] == 3
 
@@ -108,7 +108,7 @@ def test_a_file_of_vectors_has_no_more_than_its_share(store, monkeypatch, size):
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
     marks = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
-        found = vectors.marked(table, iter(marks))
+        found = vectors.delete_rows(table, iter(marks))
         vectors.keep()
     assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in found.adds] == [
         [n, n + 1] for n in range(5)
@@ -119,11 +119,11 @@ def test_a_file_of_vectors_has_no_more_than_its_share(store, monkeypatch, size):
 def test_vectors_that_are_not_committed_are_removed_and_others_stay(store):
     table = files(("1.parquet", 10, []))
     with VectorFiles(store) as vectors:
-        vectors.marked(table, [(0, positions(1))])
+        vectors.delete_rows(table, [(0, positions(1))])
         assert len(vectors_in(store)) == 1
     assert vectors_in(store) == []
     with VectorFiles(store) as vectors:
-        vectors.marked(table, [(0, positions(1))])
+        vectors.delete_rows(table, [(0, positions(1))])
         vectors.leave()
     assert len(vectors_in(store)) == 1
 
@@ -134,5 +134,5 @@ def test_a_vector_that_cannot_be_removed_is_left_to_a_vacuum(store, monkeypatch)
 
     monkeypatch.setattr(store, "delete", refuse)
     with VectorFiles(store) as vectors:
-        vectors.marked(files(("1.parquet", 10, [])), [(0, positions(1))])
+        vectors.delete_rows(files(("1.parquet", 10, [])), [(0, positions(1))])
     assert len(vectors_in(store)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -39,7 +39,7 @@ class Attempts:
         return "done"
 
     def run(self, retries=3, seconds=600, rebase=Rebase.REPLAN):
-        return replanned(
+        return replan_on_conflict(
             self,
             rebase=rebase,
             retries=retries,

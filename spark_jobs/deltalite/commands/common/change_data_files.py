@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.change_feed import recorded_schema
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.common.written_files import WrittenFiles, described_changes
+from deltalite.commands.common.written_files import WrittenFiles, publish_change_files
 from deltalite.log.file_table import ADD_TYPES, table_of
 from deltalite.protocol.actions import AddCDCFile, AddFile, to_json
 from deltalite.protocol.features import is_in_force
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHANGE_DATA_FOLDER = "_change_data/"
 
 
-def change_files(
+def write_change_files(
     base: Snapshot,
     target: WriteTarget,
     staging: StagedWrite,
@@ -45,4 +45,4 @@ def change_files(
     came = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added, rows={})
     went = conformed(replaced.deleted, base.schema, target.schema)
     written = staging.write(replaced_rows(came, went), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
-    return described_changes(base.store, staging, written, target)
+    return publish_change_files(base.store, staging, written, target)

@@ -37,7 +37,7 @@ class Files(Protocol):
         """Keep the files, because it is unknown whether they are committed."""
 
 
-def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | None:
+def find_earlier_result(base: Snapshot, request: CommitRequest) -> OperationResult | None:
     """Check that the log is complete, and return the result of an earlier attempt of the run, or None.
 
     Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
@@ -47,7 +47,7 @@ def done_before(base: Snapshot, request: CommitRequest) -> OperationResult | Non
     return None if identity is None else earlier_result(base, base.store.root, identity)
 
 
-def committed(
+def commit_proposal(
     spark: SparkSession, store: LogStore, request: CommitRequest, proposal: Proposal, files: Sequence[Files] = ()
 ) -> OperationResult:
     """Commit the proposal, run the post-commit upkeep and return the result.

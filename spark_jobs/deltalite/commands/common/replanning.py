@@ -51,7 +51,7 @@ _AGAIN = {
 }
 
 
-def replanned(
+def replan_on_conflict(
     attempt: Callable[[], _T],
     *,
     rebase: Rebase,

@@ -61,7 +61,7 @@ def _policy(asked: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -
     return OutOfOrder.WARN if is_first else OutOfOrder.FAIL
 
 
-def marked(operation: Operation, *, out_of_order: bool) -> Operation:
+def with_out_of_order(operation: Operation, *, out_of_order: bool) -> Operation:
     """Return the operation, with `out_of_order` in its provenance if it is true."""
     if not out_of_order or operation.user_metadata is None:
         return operation

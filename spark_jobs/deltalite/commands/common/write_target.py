@@ -103,7 +103,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
     metadata = _changed_metadata(request, base, data)
     asked = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
-        return standing_target(base)
+        return unchanged_target(base)
     protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
     return _changed_target(base, metadata, protocol, keeps_files=not request.overwrite_schema)
 
@@ -135,7 +135,7 @@ def new_target(
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
 
-def standing_target(base: Snapshot) -> WriteTarget:
+def unchanged_target(base: Snapshot) -> WriteTarget:
     """Return the target of an existing table without changes."""
     return _target(
         base.metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
@@ -149,7 +149,7 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
         UnsupportedFeatureError: this release cannot write the table with this schema.
     """
     if schema == base.schema:
-        return standing_target(base)
+        return unchanged_target(base)
     metadata = replace(base.metadata, schema_string=schema_to_json(schema))
     return _changed_target(base, metadata, protocol_for(metadata, base.protocol), keeps_files=True)
 

@@ -66,7 +66,7 @@ def live_rows_by_footers(store: LogStore, files: pa.Table) -> list[int]:
     return [footer.num_rows - (gone or 0) for footer, gone in zip(footers, deleted, strict=True)]
 
 
-def rows_counted(store: LogStore, files: pa.Table) -> int:
+def live_row_count(store: LogStore, files: pa.Table) -> int:
     """Return the number of live rows in a table of files: by statistics, or by footers if a file has none."""
     known = WrittenFiles.rows_of(files)
     return sum(live_rows_by_footers(store, files)) if known is None else known
@@ -83,7 +83,7 @@ def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: i
     )
 
 
-def described(
+def publish_files(
     store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget, *, data_change: bool
 ) -> WrittenFiles:
     """Publish the staged files that hold rows, and describe them.
@@ -116,7 +116,7 @@ def described(
     )
 
 
-def described_changes(
+def publish_change_files(
     store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
 ) -> tuple[AddCDCFile, ...]:
     """Publish the staged change data files that hold rows, and describe them. Protocol: Change Data Files."""

@@ -21,8 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics import indexed_columns
-from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.common.write_target import WriteTarget, new_target
 from deltalite.commands.convert.files import ConvertedFiles, converted_files
@@ -72,7 +72,7 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
     check_new_properties(request.properties)
     requested_protocol(request.properties)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    return replanned(
+    return replan_on_conflict(
         lambda: _attempt(spark, request, store, partitions),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
@@ -85,7 +85,7 @@ def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, part
     try:
         base = Snapshot.load(store)
     except TableNotFoundError:
-        return committed(spark, store, request, _proposal(spark, request, store, partitions))
+        return commit_proposal(spark, store, request, _proposal(spark, request, store, partitions))
     return _left_alone(spark, request, store, base, partitions)
 
 
@@ -93,7 +93,7 @@ def _left_alone(
     spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
 ) -> OperationResult:
     """Return the result of an earlier attempt, or commit only the run, on a folder that is a Delta table."""
-    done = done_before(base, request)
+    done = find_earlier_result(base, request)
     if done is not None:
         return done
     _log.info("%s is a Delta table already (version %s), and is left as it is.", store.root, base.version)
@@ -109,7 +109,7 @@ def _left_alone(
         operation=_operation(request, base.partition_columns, files=0, size_bytes=0, rows=0),
         txn=transaction(request.identity, base, now_ms=now_ms()),
     )
-    return committed(spark, store, request, proposal)
+    return commit_proposal(spark, store, request, proposal)
 
 
 def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:

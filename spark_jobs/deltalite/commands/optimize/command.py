@@ -20,11 +20,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
-from deltalite.commands.common.replanning import LONGEST_PAUSE, Rebase, replanned
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.replanning import LONGEST_PAUSE, Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
-from deltalite.commands.common.write_target import standing_target
-from deltalite.commands.optimize.files import WrittenBins, files_still_there, keys_of, written_bins
+from deltalite.commands.common.write_target import unchanged_target
+from deltalite.commands.optimize.files import WrittenBins, active_keys, keys_of, write_bins
 from deltalite.commands.optimize.plan import Batch
 from deltalite.commands.optimize.report import Totals, metrics, parameters
 from deltalite.commands.optimize.table_plan import OptimizePlan, plan_for
@@ -67,7 +67,7 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     run = _Run(spark=spark, request=request, store=store)
-    return replanned(
+    return replan_on_conflict(
         run.attempt,
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
@@ -114,7 +114,7 @@ class _Run:
         """
         self.attempts += 1
         base = Snapshot.load(self.store)
-        if (done := done_before(base, self.request)) is not None:
+        if (done := find_earlier_result(base, self.request)) is not None:
             return done
         check_writable(base.protocol, base.metadata)
         plan = plan_for(self.spark, base, self.request)
@@ -142,29 +142,29 @@ class _Run:
         Return the result if this commit ends the run, else None. Only the commit that ends the run records it.
         """
         base = Snapshot.load(self.store)
-        if (done := done_before(base, self.request)) is not None:
+        if (done := find_earlier_result(base, self.request)) is not None:
             return done
         check_writable(base.protocol, base.metadata)
-        there = files_still_there(base, plan)
+        there = active_keys(base, plan)
         bins = [own for own in batch.bins if lost.keeps(keys_of(plan, own.files), there)]
         empty = [file for file in batch.empty if lost.keeps(keys_of(plan, [file]), there)]
-        target = standing_target(base)
+        target = unchanged_target(base)
         with ExitStack() as stack:
             with reading_table(self.store.root):
-                written = written_bins(self.spark, base, target, plan, bins, empty, stack)
+                written = write_bins(self.spark, base, target, plan, bins, empty, stack)
             while written.bins:
                 ends = is_last and (lost.error is None or self._gives_up)
                 proposal = self._proposal(base, written, lost if ends else None)
                 try:
-                    result = committed(self.spark, self.store, self.request, proposal, (written.staging,))
+                    result = commit_proposal(self.spark, self.store, self.request, proposal, (written.staging,))
                 except _TOUCHED as error:
                     base = Snapshot.load(self.store)
-                    if (done := done_before(base, self.request)) is not None:
+                    if (done := find_earlier_result(base, self.request)) is not None:
                         return done
                     if not files_stay_valid(target.protocol, base.protocol, target.metadata, base.metadata):
                         raise
                     lost.error = error
-                    there = files_still_there(base, plan)
+                    there = active_keys(base, plan)
                     lost.files += sum(len(own.keys) for own in written.bins if not own.keys <= there)
                     written = written.within(there)
                     continue
@@ -196,7 +196,7 @@ class _Run:
     def _end(self, lost: _Lost) -> OperationResult:
         """Record a run that has no more bins to commit."""
         base = Snapshot.load(self.store)
-        if (done := done_before(base, self.request)) is not None:
+        if (done := find_earlier_result(base, self.request)) is not None:
             return done
         operation = self._operation((), (), lost)
         if self.request.identity is None:
@@ -214,4 +214,4 @@ class _Run:
             operation=operation,
             txn=transaction(self.request.identity, base, now_ms=now_ms()),
         )
-        return committed(self.spark, self.store, self.request, proposal)
+        return commit_proposal(self.spark, self.store, self.request, proposal)

@@ -21,7 +21,7 @@ from deltalite.columnar.file_facts import parse_stats
 from deltalite.columnar.parquet_files import read_footers
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.common.written_files import described, write_layout
+from deltalite.commands.common.written_files import publish_files, write_layout
 from deltalite.commands.optimize.plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate, cube_tags
 from deltalite.commands.optimize.table_plan import OptimizePlan
 from deltalite.errors import CorruptDataFileError
@@ -82,7 +82,7 @@ class WrittenBins:
         return replace(self, bins=kept)
 
 
-def written_bins(
+def write_bins(
     spark: SparkSession,
     base: Snapshot,
     target: WriteTarget,
@@ -146,7 +146,7 @@ class _Writer:
             frame = gathered_bins(self._spark, self._base, self._plan.files, rows, shuffles=job.shuffles)
         with settings(self._spark, KEPT_APART):
             staged = self.staging.write(frame, self._target.table, [], known_values=self._values(own))
-        done = described(self._base.store, self.staging, staged, self._target, data_change=False)
+        done = publish_files(self._base.store, self.staging, staged, self._target, data_change=False)
         of_task = [number for number, some in zip(job.bins, own, strict=True) for _ in range(some.outputs)]
         return [(of_task[_task(file)], add) for file, add in zip(done.staged, done.adds, strict=True)]
 
@@ -156,7 +156,7 @@ class _Writer:
         return {text for values in of.to_pylist() for _, text in values or () if text is not None}
 
 
-def files_still_there(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
+def active_keys(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
     """Return the keys of the plan's files that are active in a newer snapshot."""
     planned = pa.array(key_column(plan.files).to_pylist(), pa.string())
     active = key_column(base.files)

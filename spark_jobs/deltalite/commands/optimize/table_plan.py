@@ -17,7 +17,7 @@ from deltalite.columnar.binding import find_path
 from deltalite.columnar.predicate import Path
 from deltalite.columnar.record_counts import num_records
 from deltalite.columnar.statistics import indexed_columns, parse_column_list
-from deltalite.commands.common.write_target import WriteTarget, standing_target
+from deltalite.commands.common.write_target import WriteTarget, unchanged_target
 from deltalite.commands.optimize.plan import Batch, Candidate, batches, clustered, packed
 from deltalite.errors import InvalidRequestError
 from deltalite.log.file_table import ADD_TYPES, key_column
@@ -59,7 +59,7 @@ def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> O
     Raises:
         InvalidRequestError: the table cannot serve `where` or `z_order_by`.
     """
-    table = standing_target(base)
+    table = unchanged_target(base)
     z_order = _z_order(request, table)
     chosen = _chosen(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
     own = props.TARGET_FILE_SIZE.of(base.configuration)

@@ -18,8 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_append_only
-from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.restore.files import AbsentFiles, Difference, absent_files, difference, refuse_absent
 from deltalite.commands.restore.running_vacuum import refuse_beside_vacuum
@@ -58,7 +58,7 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
     refuse_version(request.table)
     moment_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    return replanned(
+    return replan_on_conflict(
         lambda: _attempt(spark, request, store, moment_ms),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
@@ -70,7 +70,7 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
     """Plan and commit once."""
     while True:
         base = Snapshot.load(store)
-        done = done_before(base, request)
+        done = find_earlier_result(base, request)
         if done is not None:
             return done
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
@@ -91,7 +91,7 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
             store, request, OPERATION, version=base.version, read_version=base.version, committed=False,
             metrics=_metrics(files, absent),
         )  # fmt: skip
-    return committed(spark, store, request, proposal)
+    return commit_proposal(spark, store, request, proposal)
 
 
 def _rules_of(snapshot: Snapshot) -> Rules:

@@ -65,7 +65,7 @@ class VectorFiles:
         """Keep the files, because it is unknown whether the vectors are committed."""
         self._written.clear()
 
-    def marked(self, files: pa.Table, marks: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
+    def delete_rows(self, files: pa.Table, marks: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
         """Mark more rows of some files as deleted.
 
         Args:

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_append_only
-from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
-from deltalite.commands.common.run_order import is_out_of_order, marked
+from deltalite.commands.common.run_order import is_out_of_order, with_out_of_order
 from deltalite.commands.row_changes.files import carried_out
 from deltalite.commands.row_changes.plan import CarriedOut, RowChange
 from deltalite.protocol.features import check_writable
@@ -50,7 +50,7 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    return replanned(
+    return replan_on_conflict(
         lambda: _attempt(spark, request, store, plan, describe),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
@@ -63,7 +63,7 @@ def _attempt(
 ) -> OperationResult:
     """Plan and commit once."""
     base = Snapshot.load(store)
-    done = done_before(base, request)
+    done = find_earlier_result(base, request)
     if done is not None:
         return done
     check_writable(base.protocol, base.metadata)
@@ -86,9 +86,9 @@ def _attempt(
             "rewriteTimeMs": _milliseconds(time.monotonic() - planned),
         }
         operation = replace(operation, metrics={**operation.metrics, **times})
-        operation = marked(operation, out_of_order=out_of_order)
+        operation = with_out_of_order(operation, out_of_order=out_of_order)
         proposal = _proposal(request, base, change, done_now, operation)
-        return committed(spark, store, request, proposal, done_now.files if done_now is not None else ())
+        return commit_proposal(spark, store, request, proposal, done_now.files if done_now is not None else ())
 
 
 def _is_empty(change: RowChange, done: CarriedOut | None) -> bool:

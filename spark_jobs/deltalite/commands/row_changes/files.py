@@ -21,10 +21,10 @@ from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import (
     WrittenFiles,
-    described,
-    described_changes,
+    live_row_count,
     live_rows_of,
-    rows_counted,
+    publish_change_files,
+    publish_files,
     write_layout,
 )
 from deltalite.commands.row_changes.deletion_vectors import MarkedFiles, VectorFiles
@@ -94,7 +94,7 @@ class _Writer:
         written = self._data(touched, inserts)
         marked = self._marked(touched) if touched is not None and self._marks else None
         removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])
-        rewritten = 0 if touched is None or self._marks else rows_counted(self._base.store, touched.files)
+        rewritten = 0 if touched is None or self._marks else live_row_count(self._base.store, touched.files)
         return CarriedOut(
             target=self._target,
             adds=(*written.adds, *(() if marked is None else marked.adds)),
@@ -126,13 +126,13 @@ class _Writer:
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
         files = self._staging.write(self._ruled(united(parts)), self._target.table, guards)
-        return described(self._base.store, self._staging, files, self._target, data_change=True)
+        return publish_files(self._base.store, self._staging, files, self._target, data_change=True)
 
     def _marked(self, touched: TouchedRows) -> MarkedFiles:
         columns = self._change.columns
         found = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
         marks = ((touched.numbers[file], positions) for file, positions in found)
-        return self._vectors.marked(_with_all_columns(self._base, touched.files), marks)
+        return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), marks)
 
     def _removed(self, touched: TouchedRows | None, marked: MarkedFiles | None) -> list[pa.Table]:
         """Return the touched files to remove, with those that are added again with another vector."""
@@ -147,7 +147,7 @@ class _Writer:
             gone = conformed(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
         frame = self._ruled(rows.feed(inserts, gone))
         files = self._staging.write(frame, recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
-        return described_changes(self._base.store, self._staging, files, target)
+        return publish_change_files(self._base.store, self._staging, files, target)
 
     def _ruled(self, frame: DataFrame) -> DataFrame:
         change = self._change

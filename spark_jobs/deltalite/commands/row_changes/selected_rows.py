@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.common.written_files import live_rows_by_footers, live_rows_of, rows_counted
+from deltalite.commands.common.written_files import live_row_count, live_rows_by_footers, live_rows_of
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows
 from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
@@ -45,7 +45,7 @@ def selected_change(
     touched = None
     if left.files.num_rows:
         rows, numbers = changed_by(spark, base, left.files, columns, action, target.schema)
-        changed = rows_counted(base.store, left.files) if left.matches is None else sum(left.matches)
+        changed = live_row_count(base.store, left.files) if left.matches is None else sum(left.matches)
         touched = TouchedRows(files=left.files, rows=rows, numbers=numbers, changed=changed)
     return RowChange(
         target=target,

@@ -21,16 +21,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_append_only
-from deltalite.commands.common.change_data_files import change_files
-from deltalite.commands.common.committing import committed, done_before, now_ms, operation_result
+from deltalite.commands.common.change_data_files import write_change_files
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.kept_rows import KeptRows, StagedRows
-from deltalite.commands.common.replanning import Rebase, replanned
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
-from deltalite.commands.common.run_order import is_out_of_order, marked
+from deltalite.commands.common.run_order import is_out_of_order, with_out_of_order
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
-from deltalite.commands.common.written_files import WrittenFiles, described, rows_counted, write_layout
+from deltalite.commands.common.written_files import WrittenFiles, live_row_count, publish_files, write_layout
 from deltalite.commands.write.report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
@@ -88,7 +88,7 @@ def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | N
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     with KeptRows() as kept:
-        return replanned(
+        return replan_on_conflict(
             lambda: _attempt(spark, request, store, kept, describe),
             rebase=_rebase(request),
             retries=request.conflict_retries,
@@ -108,7 +108,7 @@ def _attempt(
     base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept, describe).run()
-    done = done_before(base, request)
+    done = find_earlier_result(base, request)
     if done is not None:
         return done
     match request.mode:
@@ -151,7 +151,7 @@ def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, ba
         operation=write_operation(request, base.partition_columns, {}, {}),
         txn=transaction(request.identity, base, now_ms=now_ms()),
     )
-    return committed(spark, store, request, proposal)
+    return commit_proposal(spark, store, request, proposal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,9 @@ class _Write:
                 staged = self._with_survivors(staged, copies, target)
             if not self._request.data_change:
                 _check_only_rearranged(self._store, staged)
-            return committed(self._spark, self._store, self._request, self._proposal(staged, rows, target), stagings)
+            return commit_proposal(
+                self._spark, self._store, self._request, self._proposal(staged, rows, target), stagings
+            )
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
         request = self._request
@@ -254,13 +256,13 @@ class _Write:
             return staged
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
-            changes = change_files(base, target, copies, new=staged.new, replaced=replaced)
+            changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
         survivors = conformed(replaced.survivors, base.schema, target.schema)
         copied = self._described(copies.write(survivors, target.table, []), copies, target)
         return replace(staged, copied=copied, changes=changes)
 
     def _described(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
-        return described(self._store, staging, files, target, data_change=self._request.data_change)
+        return publish_files(self._store, staging, files, target, data_change=self._request.data_change)
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
         """Return the files that the request alone replaces; they are known before any row is written."""
@@ -333,7 +335,7 @@ class _Write:
         operation = self._operation(staged, rows, target) if self._describe is None else self._describe(rows)
         return Proposal(
             base=BaseState.of(self._base),
-            operation=marked(operation, out_of_order=bool(self._out_of_order)),
+            operation=with_out_of_order(operation, out_of_order=bool(self._out_of_order)),
             adds=(*staged.new.adds, *staged.copied.adds),
             removes=removes,
             changes=staged.changes,
@@ -374,7 +376,7 @@ def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
 
     The option promises the same rows. Only their number is checked.
     """
-    before = rows_counted(store, staged.replaced.files) if staged.replaced is not None else 0
+    before = live_row_count(store, staged.replaced.files) if staged.replaced is not None else 0
     after = staged.new.rows + staged.copied.rows
     if before != after:
         raise ConstraintViolationError(
