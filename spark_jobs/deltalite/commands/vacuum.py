@@ -81,23 +81,23 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         return _dry_run(request, store, tree_of(spark, store.root), clock_ms())
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     tree = tree_of(spark, store.root)
-    begun = replan_on_conflict(
+    started = replan_on_conflict(
         lambda: _begin(spark, request, store, tree, clock_ms()),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
     )
-    if isinstance(begun, OperationResult):
-        return begun
+    if isinstance(started, OperationResult):
+        return started
     try:
-        _check_clock(store, begun.version)
-        swept = sweep(tree, begun.plan)
+        _check_clock(store, started.version)
+        swept = sweep(tree, started.plan)
         _check_complete(swept, store.root)
     except Exception:  # record any failure in the log before the error propagates
-        _say_failed(spark, request, store)
+        _record_failure(spark, request, store)
         raise
-    result = _end(spark, request, store, "COMPLETED", _metrics(begun.plan, swept))
-    advance_last_vacuum(store, begun.plan.swept_version)
+    result = _end(spark, request, store, "COMPLETED", _metrics(started.plan, swept))
+    advance_last_vacuum(store, started.plan.swept_version)
     return result
 
 
@@ -106,11 +106,11 @@ def _begin(
 ) -> _Started | OperationResult:
     """Plan and commit VACUUM START, or return the result if this run has completed before."""
     base = Snapshot.load(store)
-    done = find_earlier_result(base, request)
-    if done is not None:
-        return done
+    earlier_result = find_earlier_result(base, request)
+    if earlier_result is not None:
+        return earlier_result
     retention = _retention(request, base, at_ms)
-    plan = _planned(request, base, tree, retention)
+    plan = _plan(request, base, tree, retention)
     parameters = {"retentionCheckEnabled": not retention.is_short, "defaultRetentionMillis": retention.table_ms}
     if retention.specified_ms is not None:
         parameters["specifiedRetentionMillis"] = retention.specified_ms
@@ -125,19 +125,20 @@ def _begin(
     return _Started(plan=protected_since(plan, store, base=base.version, head=version - 1), version=version)
 
 
-def _planned(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Retention) -> VacuumPlan:
-    begun = time.monotonic()
+def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Retention) -> VacuumPlan:
+    """Find the files to delete, and log their number, their size and the largest folders."""
+    start_s = time.monotonic()
     match request.mode:
         case VacuumMode.FULL:
             plan = full_plan(base, tree, retention)
         case VacuumMode.LITE:
             plan = lite_plan(base, retention)
     _log.info(
-        "%s files (%.1f MiB) of %s can go, found in %.1f s; the largest folders:",
+        "Found %s files (%.1f MiB) to delete in %s after %.1f s; the largest folders:",
         plan.files.num_rows,
         plan.size_bytes / _MIB,
         base.store.root,
-        time.monotonic() - begun,
+        time.monotonic() - start_s,
     )
     for folder in plan.largest_folders(_SHOWN_FOLDERS):
         _log.info("  %10.1f MiB in %s files of %s", folder.size_bytes / _MIB, folder.files, folder.name or "the root")
@@ -145,10 +146,10 @@ def _planned(request: VacuumRequest, base: Snapshot, tree: TableTree, retention:
 
 
 def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int) -> OperationResult:
-    """Return and log what a vacuum would delete, without a commit or a look for an earlier run."""
+    """Return and log the files that a vacuum would delete. Commit nothing, and ignore earlier runs."""
     base = Snapshot.load(store)
     base.check_log()
-    plan = _planned(request, base, tree, _retention(request, base, at_ms))
+    plan = _plan(request, base, tree, _retention(request, base, at_ms))
     for name in plan.files["name"].slice(0, _SHOWN_FILES).to_pylist():
         _log.info("  would delete %s", name)
     if plan.files.num_rows > _SHOWN_FILES:
@@ -210,40 +211,44 @@ def _end(
     )
 
 
-def _say_failed(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:
+def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:
     """Commit VACUUM END with status FAILED. Only log an error of this commit, so that the first error is raised."""
     try:
         _end(spark, request, store, "FAILED", {})
     except DeltaLiteError as error:
-        _log.warning("That the vacuum of %s failed could not be committed: %s", store.root, error)
+        _log.warning("Could not record the failed vacuum of %s in its log: %s", store.root, error)
 
 
 def _check_clock(store: LogStore, version: int) -> None:
-    """Refuse if this machine's clock is far ahead of the storage's clock, by the time of the commit just made.
+    """Raise an error if this machine's clock is far ahead of the clock of the storage.
 
-    Files would then look older than they are, so the vacuum could delete files of running jobs.
+    The storage has stamped VACUUM START, in `version`. With a fast clock, files look older than they are, so the vacuum
+    could delete files of running jobs.
+
+    Raises:
+        StorageError: the clock is more than an hour ahead.
     """
     stored = commit_file(store, version)
     ahead_ms = 0 if stored is None else now_ms() - stored.modified_ms
     if ahead_ms > _MOST_AHEAD_MS:
         raise StorageError(
-            f"The clock of the driver is {ahead_ms / HOUR_MS:.1f} hours ahead of that of {store.root}'s storage, so "
-            "that it cannot be told which files are young; nothing was deleted.",
+            f"The vacuum of {store.root} deleted nothing: the clock of the driver is {ahead_ms / HOUR_MS:.1f} hours "
+            "ahead of the clock of the storage, so the ages of files are wrong.",
             remedy="Set the clock of the machine that runs the driver.",
         )
 
 
 def _check_complete(swept: Swept, table: str) -> None:
     """Raise an error if a file could not be deleted; its class is that of the first failure."""
-    first = swept.files.error
-    if first is None:
+    first_error = swept.files.error
+    if first_error is None:
         return
-    kind = type(first) if isinstance(first, StorageError) else StorageError
-    raise kind(
-        f"{swept.files.failed} dead files of {table} could not be deleted, {swept.files.deleted} were; the first: "
-        f"{first.problem}",
-        remedy=first.remedy,
-    ) from first
+    error_class = type(first_error) if isinstance(first_error, StorageError) else StorageError
+    raise error_class(
+        f"The vacuum of {table} deleted {swept.files.deleted} files, and could not delete {swept.files.failed}. The "
+        f"first error: {first_error.problem}",
+        remedy=first_error.remedy,
+    ) from first_error
 
 
 def _empty_proposal(base: Snapshot, operation: Operation, txn: SetTransaction | None = None) -> Proposal:

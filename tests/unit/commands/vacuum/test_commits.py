@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_deleted_fails_the_vacuum_and_keeps_no_other(histo
         real(path, **options)
 
     monkeypatch.setattr(os, "unlink", refused)
-    with pytest.raises(StoragePermissionError, match=r"1 dead files.* 2 were"):
+    with pytest.raises(StoragePermissionError, match=r"deleted 2 files, and could not delete 1\."):
         run(history, identity=RunIdentity(app_id="run"))
     history.committed_by_others()
     assert history.files() == {"orphan 1"}
@@ -96,7 +96,7 @@ def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeyp
     (old,) = history.live.values()
     history.replace(None)
     history.wait(OLD_H)
-    real = command._planned
+    real = command._plan
 
     def with_a_rival(*arguments):
         plan = real(*arguments)
@@ -104,7 +104,7 @@ def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeyp
         history._commit([{"add": old.add}], {**history.live, old.add["path"]: old})
         return plan
 
-    monkeypatch.setattr(command, "_planned", with_a_rival)
+    monkeypatch.setattr(command, "_plan", with_a_rival)
     assert gone(history) == set()
     assert history.read()[3][0] == history.rows_of(3)
 
