@@ -91,7 +91,7 @@ def test_a_log_that_is_cleaned_up_meanwhile_is_looked_at_as_far_as_it_is_there(s
     vacuumed(store, 4, "STREAMING UPDATE")
     base, gone = load(store), commit_name(3 if after_the_start else 2)
     store.before = lambda operation, name: store.files.pop(gone, None) if operation == "read" else None
-    found = [vacuum["version"] for vacuum in running_vacuum._at_work(base, now_ms())]
+    found = [vacuum["version"] for vacuum in running_vacuum._running_vacuums(base, now_ms())]
     assert found == ([] if after_the_start else [3])
 
 

@@ -23,10 +23,10 @@ def test_missing_files_are_listed_and_a_later_version_is_named(history):
     history.replace(None)
     for file in lost[:11]:
         file.unlink()
-    with pytest.raises(CorruptDataFileError, match=r"Version 2 .* 11 of its files .* and 1 more") as caught:
+    with pytest.raises(CorruptDataFileError, match=r"version 2 .* 11 of its files .* and 1 more") as caught:
         back(history, 2)
     assert sum(file.name in str(caught.value) for file in lost[:11]) == 10
-    assert "Version 3 is the oldest behind it" in str(caught.value)
+    assert "Version 3 is the oldest later one" in str(caught.value)
     assert newest(history.store) == 3
 
 
@@ -39,7 +39,7 @@ def test_a_version_that_has_brought_a_missing_file_back_is_not_named(history):
     for path, file in history.states[2].items():
         if path in history.states[1] or file.add["partitionValues"]["day"] == DAYS[1]:
             (history.folder / unquote(path)).unlink()
-    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 5 is the oldest behind it"):
+    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 5 is the oldest later one"):
         back(history, 2)
 
 
@@ -51,7 +51,7 @@ def test_a_version_that_reads_a_missing_file_with_rows_marked_is_not_named(histo
     (name,) = history.states[1]
     (history.folder / unquote(name)).unlink()
     for version in (1, 2, 3):
-        with pytest.raises(CorruptDataFileError, match=r"part-\S+ \S+ is missing\. Version 4 is the oldest behind it"):
+        with pytest.raises(CorruptDataFileError, match=r"part-\S+ \S+ is missing\. Version 4 is the oldest later one"):
             back(history, version)
 
 
@@ -64,7 +64,7 @@ def test_a_version_that_reads_another_vector_of_a_missing_file_is_not_named(hist
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing\. Nothing was changed"):
         back(history, 2)
     history.replace(None)
-    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 4 is the oldest behind it"):
+    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 4 is the oldest later one"):
         back(history, 2)
 
 

@@ -70,17 +70,17 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
     """Plan and commit once."""
     while True:
         base = Snapshot.load(store)
-        done = find_earlier_result(base, request)
-        if done is not None:
-            return done
+        earlier_result = find_earlier_result(base, request)
+        if earlier_result is not None:
+            return earlier_result
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
         if target.version <= base.version:  # else the target was committed after `base` was loaded
             break
     rules = restored_rules(_rules_of(base), _rules_of(target))
     files = difference(base, target)
     _check_may_remove(base, files)
-    refuse_beside_vacuum(base, files.back, now_ms=now_ms())
-    absent = absent_files(store, files.back, all_files=files.files_after)
+    refuse_beside_vacuum(base, files.restored, now_ms=now_ms())
+    absent = absent_files(store, files.restored, all_files=files.files_after)
     if request.ignore_missing_files:
         files = _without_absent(files, absent, target)
     else:
@@ -99,19 +99,20 @@ def _rules_of(snapshot: Snapshot) -> Rules:
 
 
 def _check_may_remove(base: Snapshot, files: Difference) -> None:
-    if files.gone.num_rows:
-        effect = f"the restore would remove {files.gone.num_rows} files"
+    if files.removed.num_rows:
+        effect = f"the restore would remove {files.removed.num_rows} files"
         refuse_append_only(base, effect, remedy="Unset the property first.")
 
 
 def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) -> Difference:
+    """Leave out the absent files, and log a warning about their rows."""
     if not absent.count:
         return files
     _log.warning(
-        "Version %s is restored without %s of its files, whose rows are lost: %s.",
+        "Restoring version %s without %s of its files, whose rows are lost: %s.",
         target.version,
         absent.count,
-        "; ".join(absent.shown),
+        "; ".join(absent.problems),
     )
     return files.without(absent)
 
@@ -126,9 +127,9 @@ def _proposal(
 ) -> Proposal | None:
     """Return the proposal, or None if nothing differs and there is no run to record."""
     txn = transaction(request.identity, base, now_ms=now_ms())
-    same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
-    same = same_rules and not files.back.num_rows and not files.gone.num_rows
-    if same and txn is None:
+    has_same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
+    is_unchanged = has_same_rules and not files.restored.num_rows and not files.removed.num_rows
+    if is_unchanged and txn is None:
         return None
     return Proposal(
         operation=Operation(
@@ -137,15 +138,15 @@ def _proposal(
             metrics=_metrics(files, absent),
             user_metadata=user_metadata(request.identity, request.user_metadata),
         ),
-        adds=FileActions(files.back, partial(adds_of, data_change=True)),
-        removes=FileActions(files.gone, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
+        adds=FileActions(files.restored, partial(adds_of, data_change=True)),
+        removes=FileActions(files.removed, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
         protocol=None if rules.protocol == base.protocol else rules.protocol,
         # Committed even if unchanged, so that a concurrent change of the metadata conflicts with the restore.
-        metadata=None if same else rules.metadata,
+        metadata=None if is_unchanged else rules.metadata,
         domains=rules.domains,
         txn=txn,
         reads=ReadSet(whole_table=True),
-        revives_files=files.back.num_rows > 0,
+        revives_files=files.restored.num_rows > 0,
         base=BaseState.of(base),
     )
 
@@ -155,9 +156,9 @@ def _metrics(files: Difference, absent: AbsentFiles) -> dict[str, int]:
     metrics = {
         "tableSizeAfterRestore": files.bytes_after,
         "numOfFilesAfterRestore": files.files_after,
-        "numRemovedFiles": files.gone.num_rows,
-        "numRestoredFiles": files.back.num_rows,
-        "removedFilesSize": bytes_of(files.gone),
-        "restoredFilesSize": bytes_of(files.back),
+        "numRemovedFiles": files.removed.num_rows,
+        "numRestoredFiles": files.restored.num_rows,
+        "removedFilesSize": bytes_of(files.removed),
+        "restoredFilesSize": bytes_of(files.restored),
     }
     return metrics | ({"numMissingFiles": absent.count} if absent.count else {})

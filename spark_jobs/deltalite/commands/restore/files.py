@@ -29,29 +29,30 @@ from deltalite.storage.log_store import LogStore
 
 _REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
 _AT_A_TIME = 65_536
-_SHOWN = 10
+_MOST_PROBLEMS = 10
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The files to add back and to remove: `back` has all columns of `ADD_TYPES`, `gone` those of a remove.
+    """The files to add back and to remove.
 
-    `files_after` and `bytes_after` are the number and the size of the table's files after the restore.
+    `restored` has all columns of `ADD_TYPES`, `removed` has those of a remove. `files_after` and `bytes_after` are the
+    number and the size of the table's files after the restore.
     """
 
-    back: pa.Table
-    gone: pa.Table
+    restored: pa.Table
+    removed: pa.Table
     files_after: int
     bytes_after: int
 
     def without(self, absent: AbsentFiles) -> Difference:
         """Return the difference without the absent files."""
-        kept = without_rows(self.back, absent.mask)
-        lost_bytes = bytes_of(self.back) - bytes_of(kept)
+        present_files = without_rows(self.restored, absent.mask)
+        lost_bytes = bytes_of(self.restored) - bytes_of(present_files)
         return Difference(
-            back=kept,
-            gone=self.gone,
+            restored=present_files,
+            removed=self.removed,
             files_after=self.files_after - absent.count,
             bytes_after=self.bytes_after - lost_bytes,
         )
@@ -59,14 +60,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFiles:
-    """Files that cannot be added back: a mask over the files of the table, and the reasons for the first of them.
+    """Files that cannot be added back: a mask over the files of the table, and the problems of the first of them.
 
     `lost` names the missing or wrong files in storage, data files and vector files, as in `_needed_by`.
     """
 
     mask: pa.ChunkedArray
     lost: frozenset[str]
-    shown: tuple[str, ...]
+    problems: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -76,13 +77,13 @@ class AbsentFiles:
 
 def difference(base: Snapshot, target: Snapshot) -> Difference:
     """Return the files that only `target` has, and the files that only `base` has."""
-    then, now = target.files_with(tuple(ADD_TYPES)), base.files_with(_REMOVED_COLUMNS)
-    old_keys, new_keys = key_column(then), key_column(now)
+    target_files, base_files = target.files_with(tuple(ADD_TYPES)), base.files_with(_REMOVED_COLUMNS)
+    target_keys, base_keys = key_column(target_files), key_column(base_files)
     return Difference(
-        back=without_rows(then, pc.is_in(old_keys, value_set=new_keys)),
-        gone=without_rows(now, pc.is_in(new_keys, value_set=old_keys)),
-        files_after=then.num_rows,
-        bytes_after=bytes_of(then),
+        restored=without_rows(target_files, pc.is_in(target_keys, value_set=base_keys)),
+        removed=without_rows(base_files, pc.is_in(base_keys, value_set=target_keys)),
+        files_after=target_files.num_rows,
+        bytes_after=bytes_of(target_files),
     )
 
 
@@ -94,21 +95,21 @@ def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentF
     Raises:
         StorageError: storage does not answer.
     """
-    presence, masks, lost, shown = Presence(store), list[pa.Array](), set[str](), list[str]()
+    presence, masks, lost, problems = Presence(store), list[pa.Array](), set[str](), list[str]()
     for batch in files.select(["path", "size", "deletionVector"]).to_batches(max_chunksize=_AT_A_TIME):
-        found = _reasons(presence, batch.to_pylist(), all_files)
-        masks.append(pa.array([bool(reasons) for reasons in found], pa.bool_()))
-        for reasons in filter(None, found):
+        reasons_of_rows = _reasons(presence, batch.to_pylist(), all_files)
+        masks.append(pa.array([bool(reasons) for reasons in reasons_of_rows], pa.bool_()))
+        for reasons in filter(None, reasons_of_rows):
             lost.update(reasons)
-            if len(shown) < _SHOWN:
-                shown.append("; ".join(reasons.values()))
+            if len(problems) < _MOST_PROBLEMS:
+                problems.append("; ".join(reasons.values()))
     if presence.inaccessible_folders:
         _log.warning(
-            "Whether the files in %s folders are there is not known, since they cannot be looked into, such as %s.",
+            "Could not check whether the files in %s folders exist, because the folders cannot be listed, such as %s.",
             len(presence.inaccessible_folders),
             presence.inaccessible_folders[0],
         )
-    return AbsentFiles(mask=pa.chunked_array(masks, pa.bool_()), lost=frozenset(lost), shown=tuple(shown))
+    return AbsentFiles(mask=pa.chunked_array(masks, pa.bool_()), lost=frozenset(lost), problems=tuple(problems))
 
 
 def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None:
@@ -119,14 +120,14 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
     """
     if not absent.count:
         return
-    more = f"; and {absent.count - len(absent.shown)} more" if absent.count > len(absent.shown) else ""
-    whole = _oldest_without(absent.lost, base, target)
-    later = f" Version {whole} is the oldest behind it that needs none of them." if whole is not None else ""
+    more = f"; and {absent.count - len(absent.problems)} more" if absent.count > len(absent.problems) else ""
+    complete_version = _oldest_without(absent.lost, base, target)
+    hint = "" if complete_version is None else f" Version {complete_version} is the oldest later one without them."
     raise CorruptDataFileError(
-        f"Version {target.version} of {base.store.root} cannot be restored, since {absent.count} of its files are not "
-        f"there as the log says, after a vacuum perhaps: {'; '.join(absent.shown)}{more}.{later} Nothing was changed.",
-        remedy="Restore a later version (`deltalite verify` says which are whole), bring the files back from a backup, "
-        "or set ignore_missing_files=True to restore the version without their rows.",
+        f"Cannot restore version {target.version} of {base.store.root}: {absent.count} of its files are missing or "
+        f"differ from the log, perhaps after a vacuum: {'; '.join(absent.problems)}{more}.{hint} Nothing was changed.",
+        remedy="Restore a later version (`deltalite verify` lists the complete ones), or copy the files back from a "
+        "backup, or set ignore_missing_files=True to restore the version without their rows.",
     )
 
 
@@ -134,19 +135,20 @@ def _reasons(presence: Presence, rows: Sequence[Mapping[str, Any]], all_files: i
     """Return, for each row, the reasons why it cannot be added back, by file in storage; empty if it can."""
     names = [decode_path(row["path"]) for row in rows]
     vectors = [_vector_file(row["deletionVector"]) for row in rows]
-    wanted = sorted({*names, *(name for name in vectors if name is not None)})
-    look = presence.sizes_by_name if costs_less_by_name(wanted, all_files) else presence.sizes
-    sizes = dict(zip(wanted, look(wanted), strict=True))
-    found: list[dict[str, str]] = []
+    required_files = sorted({*names, *(name for name in vectors if name is not None)})
+    read_sizes = presence.sizes_by_name if costs_less_by_name(required_files, all_files) else presence.sizes
+    sizes = dict(zip(required_files, read_sizes(required_files), strict=True))
+    reasons_of_rows: list[dict[str, str]] = []
     for row, name, vector in zip(rows, names, vectors, strict=True):
-        reasons = {canonical_path(row["path"]): _wrong(name, sizes[name], exact=row["size"])}
+        reasons = {canonical_path(row["path"]): _size_problem(name, sizes[name], exact=row["size"])}
         if vector is not None:
-            reasons[vector] = _wrong(vector, sizes[vector], least=_end_of(row["deletionVector"]))
-        found.append({file: reason for file, reason in reasons.items() if reason is not None})
-    return found
+            reasons[vector] = _size_problem(vector, sizes[vector], least=_end_of(row["deletionVector"]))
+        reasons_of_rows.append({file: reason for file, reason in reasons.items() if reason is not None})
+    return reasons_of_rows
 
 
-def _wrong(name: str, size: int | Absent, *, exact: int | None = None, least: int = 0) -> str | None:
+def _size_problem(name: str, size: int | Absent, *, exact: int | None = None, least: int = 0) -> str | None:
+    """Return why a file is missing or has a wrong size in bytes, or None if it is right or unknown."""
     match size:
         case Absent.MISSING:
             return f"{name} is missing"
@@ -173,30 +175,30 @@ def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> i
     A file with a new deletion vector is another file of the table, but needs the same data file.
     """
     store, files = base.store, target.files_with(("path", "deletionVector"))
-    left = set[str]()
+    incomplete = set[str]()  # the keys of the version's files that need a lost file
     for batch in files.to_batches(max_chunksize=_AT_A_TIME):
-        left |= _needing(lost, batch.to_pylist())
+        incomplete |= _needing(lost, batch.to_pylist())
     commits = list_log(store, target.version + 1).commits
     for version in range(target.version + 1, base.version + 1):
         commit = commits.get(version)
         if commit is None:
             return None
-        gone, there = set[str](), set[str]()
+        removed, added = set[str](), set[str]()
         for kind, body in read_actions(store, commit.name, commit.size_bytes):
             if kind == RemoveFile.action:
-                gone.add(file_key(body["path"], body.get("deletionVector")))
+                removed.add(file_key(body["path"], body.get("deletionVector")))
             elif kind == AddFile.action:
-                there |= _needing(lost, [body])
-        left = (left - gone) | there
-        if not left:
+                added |= _needing(lost, [body])
+        incomplete = (incomplete - removed) | added
+        if not incomplete:
             return version
     return None
 
 
 def _needing(lost: frozenset[str], adds: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the keys of the files that need one of `lost`."""
-    named = ((add["path"], add.get("deletionVector")) for add in adds)
-    return {file_key(path, vector) for path, vector in named if not lost.isdisjoint(_needed_by(path, vector))}
+    identities = ((add["path"], add.get("deletionVector")) for add in adds)
+    return {file_key(path, vector) for path, vector in identities if not lost.isdisjoint(_needed_by(path, vector))}
 
 
 def _needed_by(path: str, descriptor: Mapping[str, Any] | None) -> tuple[str, ...]:

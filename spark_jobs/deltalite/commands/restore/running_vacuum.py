@@ -38,57 +38,59 @@ _CLOCKS_DIFFER_MS = HOUR_MS
 _DELTA_RS = "delta-rs"
 
 
-def refuse_beside_vacuum(base: Snapshot, back: pa.Table, *, now_ms: int) -> None:
-    """Refuse a restore while a running vacuum may delete a file of `back` (`path`, `deletionVector`).
+def refuse_beside_vacuum(base: Snapshot, restored: pa.Table, *, now_ms: int) -> None:
+    """Refuse a restore while a running vacuum may delete a file of `restored` (`path`, `deletionVector`).
 
     Raises:
         ConcurrentWriteException: a vacuum may delete one; the message names its version and a file.
     """
-    vacuums = list(_at_work(base, now_ms)) if back.num_rows else []
+    vacuums = list(_running_vacuums(base, now_ms)) if restored.num_rows else []
     if not vacuums:
         return
-    kept_since_ms = [_kept_since_ms(vacuum) for vacuum in vacuums]
-    known = [moment for moment in kept_since_ms if moment is not None]
-    knows_vectors = not any(str(vacuum.get("engineInfo")).startswith(_DELTA_RS) for vacuum in vacuums)
-    kept = _removed_since(base, back, max(known), knows_vectors=knows_vectors) if len(known) == len(vacuums) else None
-    exposed = back if kept is None else without_rows(back, kept)
+    moments_ms = [moment for moment in map(_kept_since_ms, vacuums) if moment is not None]
+    exposed = restored
+    if len(moments_ms) == len(vacuums):
+        knows_vectors = not any(str(vacuum.get("engineInfo")).startswith(_DELTA_RS) for vacuum in vacuums)
+        is_kept = _removed_since(base, restored, max(moments_ms), knows_vectors=knows_vectors)
+        exposed = without_rows(restored, is_kept)
     if exposed.num_rows:
         raise ConcurrentWriteException(
-            f"A vacuum of {base.store.root} began in version {vacuums[-1]['version']} and has not ended: it may be "
-            f"deleting {exposed.num_rows} of the files that are to come back, such as {exposed['path'][0]}.",
-            remedy="Run the task again when the vacuum has ended; one that was killed is waited for for a day.",
+            f"Cannot restore {base.store.root} now: a vacuum began in version {vacuums[-1]['version']} and has not "
+            f"ended. It may be deleting {exposed.num_rows} of the files to restore, such as {exposed['path'][0]}.",
+            remedy="Run the task again when the vacuum has ended. If the vacuum was killed, wait until 24 hours after "
+            "its begin.",
         )
 
 
-def _at_work(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]:
+def _running_vacuums(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]:
     """Yield the VACUUM START entries that may have no end, newest first, with `version` and `timestamp_ms`."""
-    ended, doubtful = 0, list[Mapping[str, Any]]()
+    unmatched_ends, starts = 0, list[Mapping[str, Any]]()
     for entry in _commits_since(base, now_ms - DAY_MS):
-        ended += entry.get("operation") == VACUUM_END
+        unmatched_ends += entry.get("operation") == VACUUM_END
         if entry.get("operation") != VACUUM_START:
             continue
-        doubtful.append(entry)
-        if ended:
-            ended -= 1
+        starts.append(entry)
+        if unmatched_ends:
+            unmatched_ends -= 1
         else:
-            yield from doubtful
-            doubtful.clear()
+            yield from starts
+            starts.clear()
 
 
 def _commits_since(base: Snapshot, moment_ms: int) -> Iterator[Mapping[str, Any]]:
     """Yield the provenance of the commits since a moment, newest first, as far back as the log has them."""
     store, in_commit = base.store, in_commit_times(base.protocol, base.metadata)
-    found = [(time, commit) for time, commit in commit_times(store) if time.version <= base.version]
-    newest_first = found[: -_MOST_COMMITS - 1 : -1]
+    commits = [(time, commit) for time, commit in commit_times(store) if time.version <= base.version]
+    newest_first = commits[: -_MOST_COMMITS - 1 : -1]
     with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
-        for at in range(0, len(newest_first), _COMMITS_AT_ONCE):
-            some = newest_first[at : at + _COMMITS_AT_ONCE]
-            reads = pool.map(lambda one: _provenance(store, one[1]), some)
-            for (time, commit), info in zip(some, reads, strict=True):
+        for start in range(0, len(newest_first), _COMMITS_AT_ONCE):
+            batch = newest_first[start : start + _COMMITS_AT_ONCE]
+            provenances = pool.map(lambda timed_commit: _provenance(store, timed_commit[1]), batch)
+            for (time, commit), info in zip(batch, provenances, strict=True):
                 if info is None:  # log cleanup deletes the oldest commits first, so all older ones are gone
                     return
-                carried = in_commit is not None and in_commit.cover(time.version)
-                timestamp_ms = in_commit_timestamp(info, commit.name) if carried else time.timestamp_ms
+                has_in_commit_time = in_commit is not None and in_commit.cover(time.version)
+                timestamp_ms = in_commit_timestamp(info, commit.name) if has_in_commit_time else time.timestamp_ms
                 if timestamp_ms < moment_ms:
                     return
                 yield {**info, "version": time.version, "timestamp_ms": timestamp_ms}
@@ -103,38 +105,38 @@ def _provenance(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None
 
 
 def _kept_since_ms(start: Mapping[str, Any]) -> int | None:
-    """Return the moment since which a vacuum keeps removed files, or None if its entry does not say it.
+    """Return the moment since which a vacuum keeps removed files, or None if its entry does not have it.
 
     A retention longer than the table's is ignored, because some writers do not honour it.
     """
-    said = start.get("operationParameters")
-    if not isinstance(said, Mapping):
+    parameters = start.get("operationParameters")
+    if not isinstance(parameters, Mapping):
         return None
-    default_ms = _milliseconds(said.get("defaultRetentionMillis"))
-    specified_ms = _milliseconds(said.get("specifiedRetentionMillis", default_ms))
+    default_ms = _milliseconds(parameters.get("defaultRetentionMillis"))
+    specified_ms = _milliseconds(parameters.get("specifiedRetentionMillis", default_ms))
     if default_ms is None or specified_ms is None:
         return None
     return int(start["timestamp_ms"]) - min(default_ms, specified_ms) + _CLOCKS_DIFFER_MS
 
 
-def _milliseconds(said: object) -> int | None:
+def _milliseconds(value: object) -> int | None:
     """Return the milliseconds of a number or of its text, as different writers log it; None for anything else."""
-    text = str(said)
+    text = str(value)
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
-def _removed_since(base: Snapshot, back: pa.Table, moment_ms: int, *, knows_vectors: bool) -> pa.ChunkedArray:
+def _removed_since(base: Snapshot, restored: pa.Table, moment_ms: int, *, knows_vectors: bool) -> pa.ChunkedArray:
     """Return, for each file, whether its tombstone is from this moment or later, so that a vacuum keeps it.
 
     For a vacuum that ignores deletion vectors, the file also must have no vector, and no older tombstone of its path.
     """
     tombstones = base.tombstones(["path", "deletionTimestamp", "deletionVector"])
     is_young = pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], moment_ms), False)
-    found = pc.is_in(key_column(back), value_set=key_column(tombstones.filter(is_young)))
+    is_kept = pc.is_in(key_column(restored), value_set=key_column(tombstones.filter(is_young)))
     if knows_vectors:
-        return found
-    was_old = pc.is_in(_paths(back), value_set=_paths(tombstones.filter(pc.invert(is_young))))
-    return pc.and_(found, pc.and_not(pc.is_null(back["deletionVector"]), was_old))
+        return is_kept
+    was_old = pc.is_in(_paths(restored), value_set=_paths(tombstones.filter(pc.invert(is_young))))
+    return pc.and_(is_kept, pc.and_not(pc.is_null(restored["deletionVector"]), was_old))
 
 
 def _paths(files: pa.Table) -> pa.ChunkedArray:
