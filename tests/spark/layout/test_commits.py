@@ -40,7 +40,7 @@ def test_a_large_table_takes_several_commits_of_which_the_last_names_the_run(spa
 def test_a_try_that_ended_between_two_commits_is_gone_on_with(spark, table, monkeypatch):
     filled(spark, table, parts=3)
     before = versions(table)
-    real, calls = command.committed, []
+    real, calls = command.commit_proposal, []
 
     def fails_later(*arguments):
         calls.append(1)
@@ -48,10 +48,10 @@ def test_a_try_that_ended_between_two_commits_is_gone_on_with(spark, table, monk
             raise RuntimeError("the job was killed")
         return real(*arguments)
 
-    monkeypatch.setattr(command, "committed", fails_later)
+    monkeypatch.setattr(command, "commit_proposal", fails_later)
     with pytest.raises(RuntimeError):
         optimized(spark, table, run=RUN, max_commit_bytes=1)
-    monkeypatch.setattr(command, "committed", real)
+    monkeypatch.setattr(command, "commit_proposal", real)
     first = {remove["path"] for remove in commit(table, 3)["remove"]}
     result = optimized(spark, table, run=RUN, max_commit_bytes=1)
     again = {remove["path"] for version in (4, 5) for remove in commit(table, version)["remove"]}
@@ -153,7 +153,7 @@ def test_nothing_is_planned_again_in_the_last_seconds(monkeypatch):
 
     def gives_up(attempts, seconds):
         return command._Run(
-            spark=None, request=request, store=None, attempts=attempts, begun=1000.0 - seconds
+            spark=None, request=request, store=None, attempts=attempts, start_s=1000.0 - seconds
         )._gives_up
 
     assert not gives_up(attempts=2, seconds=60 - LONGEST_PAUSE - 0.1)

@@ -76,21 +76,21 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Lost:
-    """The files of one plan that other writers changed, by number, and the last conflict."""
+class _DroppedBins:
+    """The number of files in bins that were dropped, because other writers changed a file, and the last conflict."""
 
     error: ConcurrentModificationException | None = None
     files: int = 0
 
-    def keeps(self, keys: frozenset[str], there: frozenset[str]) -> bool:
+    def check_active(self, keys: frozenset[str], active: frozenset[str]) -> bool:
         """Return whether all of the files are still active; if not, record the conflict."""
-        if keys <= there:
+        if keys <= active:
             return True
         self.files += len(keys)
         self.error = ConcurrentDeleteDeleteException(
-            f"{OPERATION} was to rearrange the rows of {len(keys)} files, and another writer changed or removed one of "
-            "them first.",
-            remedy="Run the task again: it will start from the table as it is now.",
+            f"{OPERATION} did not rearrange the rows of {len(keys)} files, because another writer changed or removed "
+            "one of them first.",
+            remedy="Run the task again: it starts from the newest version.",
         )
         return False
 
@@ -104,7 +104,7 @@ class _Run:
     store: LogStore
     totals: Totals = field(default_factory=Totals)
     attempts: int = 0
-    begun: float = field(default_factory=time.monotonic)
+    start_s: float = field(default_factory=time.monotonic)
 
     def attempt(self) -> OperationResult:
         """Plan, then commit batch after batch.
@@ -114,91 +114,95 @@ class _Run:
         """
         self.attempts += 1
         base = Snapshot.load(self.store)
-        if (done := find_earlier_result(base, self.request)) is not None:
-            return done
+        if (earlier_result := find_earlier_result(base, self.request)) is not None:
+            return earlier_result
         check_writable(base.protocol, base.metadata)
         plan = plan_for(self.spark, base, self.request)
-        lost = _Lost()
+        dropped = _DroppedBins()
         for number, batch in enumerate(plan.batches, start=1):
-            _log.info("Commit %s of %s: %s bins.", number, len(plan.batches), len(batch.bins))
-            ended = self._batch(plan, batch, lost, is_last=number == len(plan.batches))
-            if ended is not None:
-                return ended
-        if lost.error is not None:
+            _log.info("Starting commit %s of %s: %s bins.", number, len(plan.batches), len(batch.bins))
+            final_result = self._commit_batch(plan, batch, dropped, is_last=number == len(plan.batches))
+            if final_result is not None:
+                return final_result
+        if dropped.error is not None:
             if not self._gives_up:
-                raise lost.error
-            _log.warning("%s They are left to a later run.", lost.error.problem)
-        return self._end(lost)
+                raise dropped.error
+            _log.warning("%s A later run will rearrange them.", dropped.error.problem)
+        return self._end(dropped)
 
     @property
     def _gives_up(self) -> bool:
         """Whether the limit on retries or time is reached."""
-        late = time.monotonic() - self.begun + LONGEST_PAUSE >= self.request.conflict_seconds
-        return self.attempts > self.request.conflict_retries or late
+        is_late = time.monotonic() - self.start_s + LONGEST_PAUSE >= self.request.conflict_seconds
+        return self.attempts > self.request.conflict_retries or is_late
 
-    def _batch(self, plan: OptimizePlan, batch: Batch, lost: _Lost, *, is_last: bool) -> OperationResult | None:
+    def _commit_batch(
+        self, plan: OptimizePlan, batch: Batch, dropped: _DroppedBins, *, is_last: bool
+    ) -> OperationResult | None:
         """Write and commit the bins of a batch whose files are unchanged.
 
         Return the result if this commit ends the run, else None. Only the commit that ends the run records it.
         """
         base = Snapshot.load(self.store)
-        if (done := find_earlier_result(base, self.request)) is not None:
-            return done
+        if (earlier_result := find_earlier_result(base, self.request)) is not None:
+            return earlier_result
         check_writable(base.protocol, base.metadata)
-        there = active_keys(base, plan)
-        bins = [own for own in batch.bins if lost.keeps(keys_of(plan, own.files), there)]
-        empty = [file for file in batch.empty if lost.keeps(keys_of(plan, [file]), there)]
+        active = active_keys(base, plan)
+        bins = [file_bin for file_bin in batch.bins if dropped.check_active(keys_of(plan, file_bin.files), active)]
+        empty = [file for file in batch.empty if dropped.check_active(keys_of(plan, [file]), active)]
         target = unchanged_target(base)
         with ExitStack() as stack:
             with reading_table(self.store.root):
                 written = write_bins(self.spark, base, target, plan, bins, empty, stack)
             while written.bins:
-                ends = is_last and (lost.error is None or self._gives_up)
-                proposal = self._proposal(base, written, lost if ends else None)
+                is_final = is_last and (dropped.error is None or self._gives_up)
+                proposal = self._proposal(base, written, dropped if is_final else None)
                 try:
                     result = commit_proposal(self.spark, self.store, self.request, proposal, (written.staging,))
                 except _TOUCHED as error:
                     base = Snapshot.load(self.store)
-                    if (done := find_earlier_result(base, self.request)) is not None:
-                        return done
+                    if (earlier_result := find_earlier_result(base, self.request)) is not None:
+                        return earlier_result
                     if not files_stay_valid(target.protocol, base.protocol, target.metadata, base.metadata):
                         raise
-                    lost.error = error
-                    there = active_keys(base, plan)
-                    lost.files += sum(len(own.keys) for own in written.bins if not own.keys <= there)
-                    written = written.within(there)
+                    dropped.error = error
+                    active = active_keys(base, plan)
+                    dropped.files += sum(len(file_bin.keys) for file_bin in written.bins if not file_bin.keys <= active)
+                    written = written.within(active)
                     continue
                 self.totals.add(proposal.operation.metrics)
-                return result if ends or result.skipped else None
+                return result if is_final or result.skipped else None
         return None
 
-    def _proposal(self, base: Snapshot, written: WrittenBins, at_the_end: _Lost | None) -> Proposal:
-        """Return the proposal of a batch; the last one of the run also has the `txn` and the number of files left."""
+    def _proposal(self, base: Snapshot, written: WrittenBins, dropped: _DroppedBins | None) -> Proposal:
+        """Return the proposal of a batch. The final one of the run has `dropped`, and also records the run's `txn`."""
         return Proposal(
             base=BaseState.of(base),
-            operation=self._operation(written.adds, written.removes, at_the_end),
+            operation=self._operation(written.adds, written.removes, dropped),
             adds=written.adds,
             removes=written.removes,
-            txn=None if at_the_end is None else transaction(self.request.identity, base, now_ms=now_ms()),
+            txn=None if dropped is None else transaction(self.request.identity, base, now_ms=now_ms()),
             reads=ReadSet(keys=written.keys),
         )
 
-    def _operation(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], at_the_end: _Lost | None) -> Operation:
+    def _operation(
+        self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], dropped: _DroppedBins | None
+    ) -> Operation:
         """Return the operation that the table's history shows for a commit."""
-        left = 0 if at_the_end is None else at_the_end.files
+        dropped_files = 0 if dropped is None else dropped.files
         return Operation(
             name=OPERATION,
             parameters=parameters(self.request),
-            metrics=metrics(adds, removes, self.totals, left=left),
+            metrics=metrics(adds, removes, self.totals, dropped_files=dropped_files),
             user_metadata=user_metadata(self.request.identity, self.request.user_metadata),
         )
 
-    def _end(self, lost: _Lost) -> OperationResult:
+    def _end(self, dropped: _DroppedBins) -> OperationResult:
         """Record a run that has no more bins to commit."""
         base = Snapshot.load(self.store)
-        if (done := find_earlier_result(base, self.request)) is not None:
-            return done
-        operation = self._operation((), (), lost)
+        if (earlier_result := find_earlier_result(base, self.request)) is not None:
+            return earlier_result
+        operation = self._operation((), (), dropped)
         if self.request.identity is None:
             return operation_result(
                 self.store,

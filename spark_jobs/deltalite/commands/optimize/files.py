@@ -62,24 +62,23 @@ class WrittenBins:
     @property
     def adds(self) -> tuple[AddFile, ...]:
         """The new files."""
-        return tuple(add for own in self.bins for add in own.adds)
+        return tuple(add for written_bin in self.bins for add in written_bin.adds)
 
     @property
     def removes(self) -> tuple[RemoveFile, ...]:
         """The old files."""
-        return tuple(remove for own in self.bins for remove in own.removes)
+        return tuple(remove for written_bin in self.bins for remove in written_bin.removes)
 
     @property
     def keys(self) -> frozenset[str]:
         """The old files, by `file_key`."""
-        return frozenset().union(*(own.keys for own in self.bins))
+        return frozenset().union(*(written_bin.keys for written_bin in self.bins))
 
     def within(self, keys: frozenset[str]) -> WrittenBins:
         """Keep the bins whose old files are all in `keys`, and remove the new files of the other bins."""
-        kept = tuple(own for own in self.bins if own.keys <= keys)
-        dropped = {decode_path(add.path) for own in self.bins if not own.keys <= keys for add in own.adds}
-        self.staging.withdraw(dropped)
-        return replace(self, bins=kept)
+        dropped_bins = [written_bin for written_bin in self.bins if not written_bin.keys <= keys]
+        self.staging.withdraw({decode_path(add.path) for dropped in dropped_bins for add in dropped.adds})
+        return replace(self, bins=tuple(written_bin for written_bin in self.bins if written_bin.keys <= keys))
 
 
 def write_bins(
@@ -100,15 +99,16 @@ def write_bins(
     writer = _Writer(spark, base, target, plan, stack)
     adds: dict[int, list[AddFile]] = {number: [] for number in range(len(bins))}
     for job in writer.jobs(bins):
-        for number, add in writer.written(bins, job):
+        for number, add in writer.write(bins, job):
             adds[number].append(add)
     _check_rows(base.store, bins, adds)
     _check_empty(base.store, empty)
-    tagged = (_tagged(adds[number], plan, own) for number, own in enumerate(bins))
-    parts = [*zip((own.files for own in bins), tagged, strict=True), *(((file,), ()) for file in empty)]
+    tagged = (_tagged(adds[number], plan, file_bin) for number, file_bin in enumerate(bins))
+    rewritten = zip((file_bin.files for file_bin in bins), tagged, strict=True)
+    old_and_new_files = [*rewritten, *(((file,), ()) for file in empty)]
     at_ms = now_ms()
-    done = tuple(_written_bin(plan, files, tuple(own), at_ms) for files, own in parts)
-    return WrittenBins(bins=done, staging=writer.staging)
+    written = tuple(_written_bin(plan, old, tuple(new), at_ms) for old, new in old_and_new_files)
+    return WrittenBins(bins=written, staging=writer.staging)
 
 
 class _Writer:
@@ -130,30 +130,34 @@ class _Writer:
     def jobs(self, bins: Sequence[Bin]) -> list[BinJob]:
         if self._plan.z_order:
             return [BinJob(bins=tuple(range(len(bins))), shuffles=True)] if bins else []
-        return jobs_for([own.live_bytes for own in bins])
+        return jobs_for([file_bin.live_bytes for file_bin in bins])
 
-    def written(self, bins: Sequence[Bin], job: BinJob) -> list[tuple[int, AddFile]]:
+    def write(self, bins: Sequence[Bin], job: BinJob) -> list[tuple[int, AddFile]]:
         """Write the new files of a job, and return each one with the number of its bin."""
-        own = [bins[number] for number in job.bins]
-        rows = [[file.number for file in some.files] for some in own]
+        job_bins = [bins[number] for number in job.bins]
+        file_numbers = [[file.number for file in file_bin.files] for file_bin in job_bins]
         if self._plan.z_order:
             cubes = [
-                Cube(files=r, outputs=some.outputs, rows=_records(some)) for r, some in zip(rows, own, strict=True)
+                Cube(files=numbers, outputs=file_bin.outputs, rows=_records(file_bin))
+                for numbers, file_bin in zip(file_numbers, job_bins, strict=True)
             ]
             columns = [path for path, _ in self._plan.z_order]
             frame = ordered_cubes(self._spark, self._base, self._plan.files, cubes, columns)
         else:
-            frame = gathered_bins(self._spark, self._base, self._plan.files, rows, shuffles=job.shuffles)
+            frame = gathered_bins(self._spark, self._base, self._plan.files, file_numbers, shuffles=job.shuffles)
         with settings(self._spark, KEPT_APART):
-            staged = self.staging.write(frame, self._target.table, [], known_values=self._values(own))
-        done = publish_files(self._base.store, self.staging, staged, self._target, data_change=False)
-        of_task = [number for number, some in zip(job.bins, own, strict=True) for _ in range(some.outputs)]
-        return [(of_task[_task(file)], add) for file, add in zip(done.staged, done.adds, strict=True)]
+            staged = self.staging.write(frame, self._target.table, [], known_values=self._partition_values(job_bins))
+        published = publish_files(self._base.store, self.staging, staged, self._target, data_change=False)
+        bin_of_task = [
+            number for number, file_bin in zip(job.bins, job_bins, strict=True) for _ in range(file_bin.outputs)
+        ]
+        return [(bin_of_task[_task(file)], add) for file, add in zip(published.staged, published.adds, strict=True)]
 
-    def _values(self, bins: Sequence[Bin]) -> set[str]:
+    def _partition_values(self, bins: Sequence[Bin]) -> set[str]:
         """Return the partition values of the bins, as the log spells them."""
-        of = self._plan.files["partitionValues"].take([own.files[0].number for own in bins])
-        return {text for values in of.to_pylist() for _, text in values or () if text is not None}
+        first_files = [file_bin.files[0].number for file_bin in bins]
+        values_of_bins = self._plan.files["partitionValues"].take(first_files).to_pylist()
+        return {text for values in values_of_bins for _, text in values or () if text is not None}
 
 
 def active_keys(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
@@ -175,7 +179,7 @@ def _written_bin(plan: OptimizePlan, files: Sequence[Candidate], adds: tuple[Add
     return WrittenBin(keys=frozenset(key_column(rows).to_pylist()), adds=adds, removes=removes)
 
 
-def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, own: Bin) -> list[AddFile]:
+def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, file_bin: Bin) -> list[AddFile]:
     """Return the new files of one bin with the tags by which a later run recognizes them.
 
     They get the partition values of the old files as the log spells them, because folder names are ambiguous for some
@@ -186,44 +190,46 @@ def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, own: Bin) -> list[AddFi
         columns = cube_tags([".".join(stored) for _, stored in plan.z_order])
         tags = {**tags, **columns, CUBE_ID_TAG: str(uuid.uuid4())}
     else:
-        tags = {**tags, ROOM_TAG: str(own.room)}
-    (values,) = plan.files["partitionValues"].take([own.files[0].number]).to_pylist(maps_as_pydicts="strict")
+        tags = {**tags, ROOM_TAG: str(file_bin.room)}
+    (values,) = plan.files["partitionValues"].take([file_bin.files[0].number]).to_pylist(maps_as_pydicts="strict")
     return [replace(add, tags=tags, partition_values=values or {}) for add in adds]
 
 
 def _task(file: DataFile) -> int:
     if file.task is None:
         raise CorruptDataFileError(
-            f"Spark has called a file {file.name!r}, which does not say the task that wrote it.",
-            remedy="Optimize the table with Spark's own committer; nothing was committed.",
+            f"Spark wrote a file with the name {file.name!r}, which lacks the number of the task that wrote it. "
+            "Nothing was committed.",
+            remedy="Optimize the table with Spark's default file committer.",
         )
     return file.task
 
 
-def _records(own: Bin) -> int | None:
+def _records(file_bin: Bin) -> int | None:
     """Return the number of live rows of a bin, or None if a file has no statistics."""
-    live = [None if file.records is None else file.records - (file.deleted or 0) for file in own.files]
+    live = [None if file.records is None else file.records - (file.deleted or 0) for file in file_bin.files]
     return None if None in live else sum(count or 0 for count in live)
 
 
 def _check_rows(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, Sequence[AddFile]]) -> None:
-    for number, own in enumerate(bins):
+    """Check that each bin has as many rows as its old files."""
+    for number, file_bin in enumerate(bins):
         written = sum(_num_records(add) for add in adds[number])
-        if written != _records(own) and written != _rows_by_footers(store, own.files):
-            raise _wrong_rows(store, own.files, f"{written} rows were read")
+        if written != _records(file_bin) and written != _rows_by_footers(store, file_bin.files):
+            raise _wrong_rows(store, file_bin.files, f"{written} rows were read")
 
 
 def _check_empty(store: LogStore, files: Sequence[Candidate]) -> None:
     """Check by their footers that the files have no live rows."""
     if files and (rows := _rows_by_footers(store, files)):
-        raise _wrong_rows(store, files, f"{rows} rows are left where there should be none")
+        raise _wrong_rows(store, files, f"{rows} rows are live, but the log records none")
 
 
-def _wrong_rows(store: LogStore, files: Sequence[Candidate], found: str) -> CorruptDataFileError:
+def _wrong_rows(store: LogStore, files: Sequence[Candidate], difference: str) -> CorruptDataFileError:
     return CorruptDataFileError(
-        f"{len(files)} files of {store.root}, such as {files[0].path}, do not hold the rows that the log says: "
-        f"{found}. They were left as they are.",
-        remedy="Look at the table with `deltalite verify`.",
+        f"{len(files)} files of {store.root}, such as {files[0].path}, do not have the rows that the log records: "
+        f"{difference}. The files were not changed.",
+        remedy="Check the table with `deltalite verify`.",
     )
 
 

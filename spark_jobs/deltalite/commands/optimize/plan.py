@@ -7,9 +7,9 @@ There are three rules:
   Older files come first, so that rows of the same age stay together.
 - Clustering (`clustered`) takes the files of a partition that are in no cube of the same columns.
 
-Tags identify the files of an earlier run: delta-spark's tags, and one for the room that was left. Two kinds of bins are
-not rewritten until other files join them: files that were packed to the same size, and a partition whose files all lie
-in such cubes.
+Tags identify the files of an earlier run: delta-spark's tags, and one for the unused bytes of a bin. Two kinds of bins
+are not rewritten until other files join them: files that were packed to the same size, and a partition whose files all
+lie in such cubes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Bin:
 
     @property
     def deleted(self) -> int:
-        """The rows that are marked as deleted."""
+        """The soft-deleted rows."""
         return sum(file.deleted or 0 for file in self.files)
 
 
@@ -106,30 +106,32 @@ class Batch:
 
 def packed(files: Iterable[Candidate], *, target: int, smallest: int, ratio: float) -> list[Bin]:
     """Return bins of about `target` bytes of files below `smallest` bytes or with over `ratio` of rows deleted."""
-    found: list[Bin] = []
-    for own in _by_partition(f for f in files if f.size_bytes < smallest or f.has_too_many_deleted(ratio)):
-        looked_at_ms = max((f.modified_ms for f in own if _is_packed(f, target)), default=None)
-        written, staying = list[Bin](), list[Bin]()
-        for some in _filled(own, target):
-            goes = any(f.has_too_many_deleted(ratio) for f in some.files) or _joins(some.files, target, looked_at_ms)
-            (written if goes else staying).append(some)
-        stay = (f.live_bytes for some in staying for f in some.files if not _is_packed(f, target))
-        most = max(0, min(stay, default=target) - 1)  # files that stay have been considered for every bin
-        found += [replace(some, room=min(some.room, most)) for some in written]
-    return found
+    bins: list[Bin] = []
+    for partition_files in _by_partition(f for f in files if f.size_bytes < smallest or f.has_too_many_deleted(ratio)):
+        packed_at_ms = max((f.modified_ms for f in partition_files if _is_packed(f, target)), default=None)
+        rewritten, unchanged = list[Bin](), list[Bin]()
+        for file_bin in _filled(partition_files, target):
+            has_too_many_deleted = any(f.has_too_many_deleted(ratio) for f in file_bin.files)
+            is_rewritten = has_too_many_deleted or _joins(file_bin.files, target, packed_at_ms)
+            (rewritten if is_rewritten else unchanged).append(file_bin)
+        unpacked_bytes = (f.live_bytes for file_bin in unchanged for f in file_bin.files if not _is_packed(f, target))
+        # A file of an unchanged bin was considered for every bin, so none of them has room for it.
+        most_room = max(0, min(unpacked_bytes, default=target) - 1)
+        bins += [replace(file_bin, room=min(file_bin.room, most_room)) for file_bin in rewritten]
+    return bins
 
 
-def _joins(files: Sequence[Candidate], target: int, looked_at_ms: int | None) -> bool:
+def _joins(files: Sequence[Candidate], target: int, packed_at_ms: int | None) -> bool:
     """Whether the bin combines files that no earlier run has combined or considered.
 
-    A file that is older than the last packing of its partition was considered then and did not fit. Packed files may
-    take less space now, but this is no reason to rewrite them. A file that was added while that packing ran was not
+    The last packing of a partition (`packed_at_ms`) considered every older file, and the file did not fit. Packed files
+    may take less space now, but this is no reason to rewrite them. A file that was added while that packing ran was not
     considered; it joins if it fits into the recorded room.
     """
-    others = [f for f in files if not _is_packed(f, target)]
+    unpacked = [f for f in files if not _is_packed(f, target)]
     room = max((_room(f) for f in files if _is_packed(f, target)), default=0)
-    is_new = any(looked_at_ms is None or f.modified_ms > looked_at_ms or f.live_bytes <= room for f in others)
-    return len(others) > 1 or (len(files) > 1 and is_new)
+    has_new = any(packed_at_ms is None or f.modified_ms > packed_at_ms or f.live_bytes <= room for f in unpacked)
+    return len(unpacked) > 1 or (len(files) > 1 and has_new)
 
 
 def _is_packed(file: Candidate, target: int) -> bool:
@@ -149,23 +151,24 @@ def clustered(
     Each cube becomes files of about `target` bytes. Existing cubes that are at least half full stay unchanged. Smaller
     ones are rewritten with the files that join them.
     """
-    found: list[Bin] = []
+    bins: list[Bin] = []
     tags = cube_tags(columns)
-    for own in _by_partition(files):
-        is_old = {f.number: _is_in_cube(f, tags) and not f.has_too_many_deleted(ratio) for f in own}
-        cubes: dict[str, int] = {}
-        for file in own:
-            if is_old[file.number]:
-                cubes[file.tags[CUBE_ID_TAG]] = cubes.get(file.tags[CUBE_ID_TAG], 0) + file.size_bytes
-        full = {cube for cube, size in cubes.items() if 2 * size >= cube_bytes}
-        rest = [f for f in own if not (is_old[f.number] and f.tags[CUBE_ID_TAG] in full)]
-        if all(is_old[f.number] for f in rest):
+    for partition_files in _by_partition(files):
+        is_clustered = {f.number: _is_in_cube(f, tags) and not f.has_too_many_deleted(ratio) for f in partition_files}
+        bytes_of_cubes: dict[str, int] = {}
+        for file in partition_files:
+            if is_clustered[file.number]:
+                cube_id = file.tags[CUBE_ID_TAG]
+                bytes_of_cubes[cube_id] = bytes_of_cubes.get(cube_id, 0) + file.size_bytes
+        full_cubes = {cube_id for cube_id, size in bytes_of_cubes.items() if 2 * size >= cube_bytes}
+        to_rewrite = [f for f in partition_files if not (is_clustered[f.number] and f.tags[CUBE_ID_TAG] in full_cubes)]
+        if all(is_clustered[f.number] for f in to_rewrite):
             continue
-        found += [
+        bins += [
             replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MOST_OUTPUTS))
-            for cube in _filled(rest, cube_bytes)
+            for cube in _filled(to_rewrite, cube_bytes)
         ]
-    return found
+    return bins
 
 
 def cube_tags(columns: Sequence[str]) -> dict[str, str]:
@@ -175,20 +178,20 @@ def cube_tags(columns: Sequence[str]) -> dict[str, str]:
 
 def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int) -> list[Batch]:
     """Return the batches in order, each with up to `most_bytes` of old files, or with one larger bin."""
-    most = (most_bytes, _MOST_BINS, _MOST_FILES, _MOST_DELETED)
-    found: list[Batch] = []
-    some: list[Bin] = []
-    sums = (0, 0, 0, 0)
-    for own in bins:
-        wanted = tuple(map(add, sums, (own.size_bytes, 1, len(own.files), own.deleted)))
-        if some and any(map(gt, wanted, most)):
-            found.append(Batch(bins=tuple(some)))
-            some, sums = [], (0, 0, 0, 0)
-        some.append(own)
-        sums = tuple(map(add, sums, (own.size_bytes, 1, len(own.files), own.deleted)))
-    if some or empty:
-        found.append(Batch(bins=tuple(some), empty=tuple(empty)))
-    return found
+    limits = (most_bytes, _MOST_BINS, _MOST_FILES, _MOST_DELETED)
+    full_batches: list[Batch] = []
+    batch_bins: list[Bin] = []
+    sums: tuple[int, ...] = (0, 0, 0, 0)
+    for file_bin in bins:
+        costs = (file_bin.size_bytes, 1, len(file_bin.files), file_bin.deleted)
+        if batch_bins and any(map(gt, map(add, sums, costs), limits)):
+            full_batches.append(Batch(bins=tuple(batch_bins)))
+            batch_bins, sums = [], (0, 0, 0, 0)
+        batch_bins.append(file_bin)
+        sums = tuple(map(add, sums, costs))
+    if batch_bins or empty:
+        return [*full_batches, Batch(bins=tuple(batch_bins), empty=tuple(empty))]
+    return full_batches
 
 
 def _is_in_cube(file: Candidate, tags: Mapping[str, str]) -> bool:
@@ -197,20 +200,20 @@ def _is_in_cube(file: Candidate, tags: Mapping[str, str]) -> bool:
 
 def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
     """Return the files with live rows, by partition; within a partition ordered by age (oldest first), then path."""
-    found: dict[Hashable, list[Candidate]] = {}
+    partitions: dict[Hashable, list[Candidate]] = {}
     for file in sorted(files, key=lambda f: (f.modified_ms, f.path, f.number)):
         if not file.is_empty:
-            found.setdefault(file.partition, []).append(file)
-    return list(found.values())
+            partitions.setdefault(file.partition, []).append(file)
+    return list(partitions.values())
 
 
 def _filled(files: Iterable[Candidate], most_bytes: int) -> list[Bin]:
-    """Put each file into the first bin that has room for it."""
+    """Return bins, with each file in the first bin that has room for it."""
     bins: list[list[Candidate]] = []
     room: dict[int, int] = {}  # bytes, by number of an open bin
     for file in files:
         size = file.live_bytes
-        number = next((n for n, left in room.items() if size <= left), None)
+        number = next((n for n, free_bytes in room.items() if size <= free_bytes), None)
         if number is None:
             number = len(bins)
             bins.append([])
@@ -219,4 +222,4 @@ def _filled(files: Iterable[Candidate], most_bytes: int) -> list[Bin]:
         room[number] -= size
         if len(room) > _OPEN_BINS:
             del room[min(room, key=room.__getitem__)]
-    return [Bin(files=tuple(own), room=max(0, room.get(n, 0))) for n, own in enumerate(bins)]
+    return [Bin(files=tuple(bin_files), room=max(0, room.get(n, 0))) for n, bin_files in enumerate(bins)]

@@ -46,24 +46,26 @@ def parameters(request: OptimizeRequest) -> dict[str, object]:
     }
 
 
-def metrics(adds: Sequence[AddFile], removes: Sequence[RemoveFile], before: Totals, *, left: int) -> dict[str, int]:
+def metrics(
+    adds: Sequence[AddFile], removes: Sequence[RemoveFile], earlier: Totals, *, dropped_files: int
+) -> dict[str, int]:
     """Return the metrics of a commit. The sizes are those of the new files, or 0 without new files.
 
-    `before` has the sums of the run's earlier commits. `left` is the number of files that the run leaves to a later
-    run, because other writers changed them.
+    `earlier` has the sums of the run's earlier commits. `dropped_files` is the number of files that the run leaves to a
+    later run, because other writers changed them.
     """
     sizes = sorted(add.size_bytes for add in adds)
-    own = {
+    values = {
         "numAddedFiles": len(adds),
         "numRemovedFiles": len(removes),
         "numAddedBytes": sum(sizes),
         "numRemovedBytes": sum(remove.size_bytes or 0 for remove in removes),
         "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in removes),
     }
-    own |= {name: sizes[int(share * (len(sizes) - 1))] if sizes else 0 for name, share in _SHARES.items()}
-    if left:
-        own["numFilesLeft"] = left
-    if before.sums is not None:
-        own |= {total: own[name] + before.sums[name] for name, total in _SUMS.items()}
-        own["totalNumCommits"] = before.commits + bool(adds or removes)
-    return own
+    values |= {name: sizes[int(share * (len(sizes) - 1))] if sizes else 0 for name, share in _SHARES.items()}
+    if dropped_files:
+        values["numFilesLeft"] = dropped_files
+    if earlier.sums is not None:
+        values |= {total: values[name] + earlier.sums[name] for name, total in _SUMS.items()}
+        values["totalNumCommits"] = earlier.commits + bool(adds or removes)
+    return values

@@ -62,39 +62,38 @@ def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> O
     table = unchanged_target(base)
     z_order = _z_order(request, table)
     chosen = _chosen(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
-    own = props.TARGET_FILE_SIZE.of(base.configuration)
-    target = request.target_file_size or own or _DEFAULT_TARGET_BYTES
+    target = request.target_file_size or props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
     ratio = request.max_deleted_rows_ratio
     if z_order:
-        found = _candidates(base, chosen)
+        candidates = _candidates(base, chosen)
         columns = [".".join(stored) for _, stored in z_order]
-        bins = clustered(found, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
+        bins = clustered(candidates, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
     else:
         smallest = request.min_file_size if request.min_file_size is not None else int(target * _LARGE_ENOUGH)
-        marked = pc.is_valid(chosen["deletionVector"])
-        chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), marked)).combine_chunks()
-        found = _candidates(base, chosen)
-        bins = packed(found, target=target, smallest=smallest, ratio=ratio)
-    empty = [file for file in found if file.is_empty]
-    made = batches(bins, empty, most_bytes=request.max_commit_bytes)
-    return OptimizePlan(files=chosen, batches=tuple(made), target=target, z_order=z_order)
+        has_vector = pc.is_valid(chosen["deletionVector"])
+        chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), has_vector)).combine_chunks()
+        candidates = _candidates(base, chosen)
+        bins = packed(candidates, target=target, smallest=smallest, ratio=ratio)
+    empty = [file for file in candidates if file.is_empty]
+    planned_batches = batches(bins, empty, most_bytes=request.max_commit_bytes)
+    return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, z_order=z_order)
 
 
 def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
     """Return the files of the partitions for which `where` is true, with all columns of `ADD_TYPES`."""
-    everything = base.files_with(tuple(ADD_TYPES))
+    all_files = base.files_with(tuple(ADD_TYPES))
     if where is None:
-        return everything
-    tree = parse_predicate(spark, where, base.schema, parameter="where")
-    if not reads_only(tree, base.partition_columns):
-        of = ", ".join(base.partition_columns)
+        return all_files
+    predicate = parse_predicate(spark, where, base.schema, parameter="where")
+    if not reads_only(predicate, base.partition_columns):
+        names = ", ".join(base.partition_columns)
         raise InvalidRequestError(
-            f"where is ({where}), and it can only name partition columns of {base.store.root}: files are written again "
-            f"as a whole. " + (f"These are {of}." if of else "The table has none."),
-            remedy="Name partition columns only, or leave it out.",
+            f"where ({where}) names other columns than the partition columns of {base.store.root}. The operation "
+            "rewrites whole files. " + (f"The partition columns are {names}." if names else "The table has none."),
+            remedy="Name partition columns only, or leave out where.",
         )
     keys = key_column(selection(spark, base, where, parameter="where").files)
-    return everything.filter(pc.is_in(key_column(everything), value_set=keys.combine_chunks()))
+    return all_files.filter(pc.is_in(key_column(all_files), value_set=keys.combine_chunks()))
 
 
 def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
@@ -128,50 +127,50 @@ def _z_order(request: OptimizeRequest, target: WriteTarget) -> tuple[tuple[Path,
         return ()
     if target.clustering:
         raise InvalidRequestError(
-            f"{request.table} is clustered by {', '.join('.'.join(c) for c in target.clustering)}, so it has no "
-            "z_order_by of another kind.",
-            remedy="Leave out z_order_by: files are packed then. Engines with CLUSTER BY cluster the table's own way.",
+            f"{request.table} is a clustered table (CLUSTER BY {', '.join('.'.join(c) for c in target.clustering)}), "
+            "so it does not allow z_order_by.",
+            remedy="Leave out z_order_by, so that files are packed only. An engine with CLUSTER BY can cluster them.",
         )
     if len(request.z_order_by) > _MOST_COLUMNS:
         raise InvalidRequestError(
-            f"z_order_by has {len(request.z_order_by)} columns, of which none would be in any order.",
+            f"z_order_by has {len(request.z_order_by)} columns. With so many columns, the order helps no query.",
             remedy=f"Give the columns that queries filter by, {_MOST_COLUMNS} at most.",
         )
-    found = tuple(_z_column(text, target) for text in request.z_order_by)
-    if len(set(found)) < len(found):
+    columns = tuple(_z_column(text, target) for text in request.z_order_by)
+    if len(set(columns)) < len(columns):
         raise InvalidRequestError(
             f"z_order_by names a column twice: {', '.join(request.z_order_by)}.", remedy="Name each column once."
         )
-    return found
+    return columns
 
 
 def _z_column(text: str, target: WriteTarget) -> tuple[Path, Path]:
+    """Return the logical and the physical path of a column of `z_order_by`."""
     paths = parse_column_list(text)
-    found = find_path(paths[0], target.schema) if len(paths) == 1 else None
-    if found is None:
+    column = find_path(paths[0], target.schema) if len(paths) == 1 else None
+    if column is None:
         raise InvalidRequestError(
             f"z_order_by names the column {text!r}, which the table does not have.",
-            remedy=f"Its columns are {', '.join(f.name for f in target.schema)}; one with dots goes into backticks.",
+            remedy=f"The columns are {', '.join(f.name for f in target.schema)}. Put a name with dots into backticks.",
         )
-    path, data_type = found
+    path, data_type = column
     if path[0] in target.partition_columns:
         raise InvalidRequestError(
-            f"z_order_by names {text!r}, by which the table is partitioned: all rows of a file have the same value.",
+            f"z_order_by names the partition column {text!r}. All rows of a file have the same value in it.",
             remedy="Name other columns.",
         )
     if not _is_ordered(data_type):
         raise InvalidRequestError(
-            f"z_order_by names {text!r}, and values of its type have no smallest and largest in statistics, so that no "
-            "file could be skipped by them.",
+            f"z_order_by names {text!r}. Statistics have no bounds for its type, so readers could skip no file.",
             remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
         )
     stored = target.table.physical_path(path)
     indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
-    if stored not in {own for own, _ in indexed.leaves}:
+    if stored not in {leaf for leaf, _ in indexed.leaves}:
         raise InvalidRequestError(
             f"z_order_by names {text!r}, for which the table keeps no statistics (delta.dataSkippingStatsColumns, "
-            "delta.dataSkippingNumIndexedCols), so that no file could be skipped by it.",
-            remedy="Name a column with statistics, or let the property say that this one has them.",
+            "delta.dataSkippingNumIndexedCols). Readers could skip no file by it.",
+            remedy="Name a column with statistics, or add this column to the property.",
         )
     return path, stored
 
