@@ -86,19 +86,23 @@ def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, part
         base = Snapshot.load(store)
     except TableNotFoundError:
         return commit_proposal(spark, store, request, _proposal(spark, request, store, partitions))
-    return _left_alone(spark, request, store, base, partitions)
+    return _record_run(spark, request, store, base, partitions)
 
 
-def _left_alone(
+def _record_run(
     spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
 ) -> OperationResult:
     """Return the result of an earlier attempt, or commit only the run, on a folder that is a Delta table."""
-    done = find_earlier_result(base, request)
-    if done is not None:
-        return done
-    _log.info("%s is a Delta table already (version %s), and is left as it is.", store.root, base.version)
+    earlier_result = find_earlier_result(base, request)
+    if earlier_result is not None:
+        return earlier_result
+    _log.info("Converting nothing: %s is a Delta table already (version %s).", store.root, base.version)
     if partitions.names and [n.lower() for n in partitions.names] != [n.lower() for n in base.partition_columns]:
-        _log.warning("It is partitioned by (%s), unlike partition_schema.", ", ".join(base.partition_columns))
+        _log.warning(
+            "Ignoring partition_schema: the Delta table %s is partitioned by (%s).",
+            store.root,
+            ", ".join(base.partition_columns),
+        )
     if request.identity is None:
         return operation_result(
             store, request, OPERATION, version=base.version, read_version=base.version, committed=False
@@ -148,8 +152,8 @@ def _check_names(request: ConvertRequest, schema: StructType) -> None:
     names = names_that_need_mapping(schema)
     if names:
         raise SchemaMismatchError(
-            f"The column '{names[0]}' has a character in its name (of ' ,;{{}}()=', a tab or a line break) that only "
-            "tables with column mapping can have.",
+            f"The column '{names[0]}' has a character in its name that needs column mapping: one of ' ,;{{}}()=', a "
+            "tab or a line break.",
             remedy=f"Convert with properties={{'{COLUMN_MAPPING_MODE.key}': 'name'}}.",
         )
 

@@ -64,14 +64,14 @@ def converted_files(
         InvalidRequestError: a folder name does not match the partition columns.
         StorageError: storage does not answer.
     """
-    values, reader = FolderValues(partitions), _Footers(store, partitions, configuration)
+    values, reader = FolderValues(partitions), _FooterReader(store, partitions, configuration)
     for name in listed["name"]:
         values.of(name.as_py())  # raises for a wrong folder name before any file is opened
     tables, rows = [_ADDS.empty_table()], 0
     for batch in listed.to_batches(max_chunksize=_AT_A_TIME):
-        found = batch.to_pylist()
-        counted = reader.read(found)
-        rows += sum(count for count, _ in counted)
+        files = batch.to_pylist()
+        counts_and_stats = reader.read(files)
+        rows += sum(count for count, _ in counts_and_stats)
         bodies = [
             {
                 "path": encode_path(file["name"]),
@@ -80,22 +80,22 @@ def converted_files(
                 "modificationTime": file["time_ms"],
                 "stats": stats,
             }
-            for file, (count, stats) in zip(found, counted, strict=True)
+            for file, (count, stats) in zip(files, counts_and_stats, strict=True)
             if count
         ]
         tables.append(table_of(bodies, ADD_TYPES, AddFile))
     return ConvertedFiles(adds=pa.concat_tables(tables), schema=reader.schema, rows=rows)
 
 
-class _Footers:
-    """Reads footers and merges their schemas."""
+class _FooterReader:
+    """A reader of footers, which merges their schemas."""
 
     def __init__(self, store: LogStore, partitions: StructType, configuration: Mapping[str, str]) -> None:
         self._store = store
         self._partitions = partitions
         self._configuration = configuration
         self._merged = FileSchemas()
-        self._known: set[tuple[bytes, tuple[int, ...]]] = set()
+        self._merged_schemas: set[tuple[bytes, tuple[int, ...]]] = set()
         self._indexed = IndexedColumns(leaves=(), string_prefix_length=0)
 
     @property
@@ -109,24 +109,24 @@ class _Footers:
             footers = read_sized_footers(self._store, [file["name"] for file in files])
         except CorruptDataFileError as error:
             raise SourceError(
-                f"Not every file of {self._store.root} can be converted. {error.problem}",
-                remedy="Move what is no Parquet file away, or hide it by a name that begins with '_'.",
+                f"Cannot convert all files of {self._store.root}: {error.problem}",
+                remedy="Move the other files away, or hide them by a name that begins with '_'.",
             ) from error
-        found = []
+        counts_and_stats = []
         for file, (footer, size_bytes) in zip(files, footers, strict=True):
             if size_bytes != file["size"]:
                 raise SourceError(
                     f"{file['name']} of {self._store.root} had {file['size']} bytes, and has {size_bytes} now.",
-                    remedy="Stop what writes there, and run the task again.",
+                    remedy="Stop the writer of this folder, and run the task again.",
                 )
-            self._take(footer, file["name"])
-            found.append((footer.num_rows, statistics_json(footer, self._trusted(footer))))
-        return found
+            self._merge_schema(footer, file["name"])
+            counts_and_stats.append((footer.num_rows, statistics_json(footer, self._reliable_columns(footer))))
+        return counts_and_stats
 
-    def _take(self, footer: pq.FileMetaData, name: str) -> None:
+    def _merge_schema(self, footer: pq.FileMetaData, name: str) -> None:
         """Merge the schema of a file, unless an equal schema was merged before."""
-        alike = (footer.schema.to_arrow_schema().remove_metadata().serialize().to_pybytes(), int96_leaves(footer))
-        if alike in self._known:
+        schema_key = (footer.schema.to_arrow_schema().remove_metadata().serialize().to_pybytes(), int96_leaves(footer))
+        if schema_key in self._merged_schemas:
             return
         try:
             self._merged.add(schema_of_file(footer), name)
@@ -134,26 +134,28 @@ class _Footers:
             if name in error.problem:
                 raise
             raise SchemaMismatchError(f"The file {name}: {error.problem}", remedy=error.remedy) from error
-        self._known.add(alike)
+        self._merged_schemas.add(schema_key)
         schema = self.schema
         table = TableSchema(logical=schema, partition_columns=self._partitions.names)
         self._indexed = indexed_columns(table, _of_known_columns(self._configuration, schema))
 
-    def _trusted(self, footer: pq.FileMetaData) -> IndexedColumns:
+    def _reliable_columns(self, footer: pq.FileMetaData) -> IndexedColumns:
         """Return the indexed columns whose bounds in this file have a known meaning."""
-        doubted = _DATES if calendar_of(footer.metadata).julian_datetime else ()
+        unreliable_types = _DATES if calendar_of(footer.metadata).julian_datetime else ()
         writer = _PARQUET_MR.match(footer.created_by or "")
         if writer is None or (int(writer[1]), int(writer[2])) < _KNOWS_NAN:
-            doubted = (*doubted, *_FLOATS)
-        kept = tuple((path, kind) for path, kind in self._indexed.leaves if kind not in doubted)
-        return replace(self._indexed, leaves=kept)
+            unreliable_types = (*unreliable_types, *_FLOATS)
+        leaves = tuple(
+            (path, leaf_type) for path, leaf_type in self._indexed.leaves if leaf_type not in unreliable_types
+        )
+        return replace(self._indexed, leaves=leaves)
 
 
 def _of_known_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
     """Return the configuration without the statistics columns that no file has had so far."""
-    named = STATS_COLUMNS.of(configuration)
-    if named is None:
+    column_list = STATS_COLUMNS.of(configuration)
+    if column_list is None:
         return configuration
-    known = [column for column in parse_column_list(named) if find_path(column, schema) is not None]
-    quoted = (".".join("`" + name.replace("`", "``") + "`" for name in column) for column in known)
+    known_columns = [column for column in parse_column_list(column_list) if find_path(column, schema) is not None]
+    quoted = (".".join("`" + name.replace("`", "``") + "`" for name in column) for column in known_columns)
     return {**configuration, STATS_COLUMNS.key: ", ".join(quoted)}

@@ -29,7 +29,7 @@ from deltalite.storage.trees import Folder, ListedTree, walk
 LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("time_ms", pa.int64())])
 # Folders that identify another table format.
 _FOREIGN = {
-    "_spark_metadata": "a stream of Spark's, whose own list says which of the files count",
+    "_spark_metadata": "the output of a Spark stream, whose metadata lists the valid files",
     ".hoodie": "a Hudi table",
 }
 _ICEBERG = ".metadata.json"
@@ -47,13 +47,13 @@ def listed_files(tree: ListedTree) -> pa.Table:
         SourceError: there are none, or the folder belongs to another table format.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
-    found = _Found(tree.root)
-    walk(tree, found.add)
-    files = pa.concat_tables([LISTED.empty_table(), *found.tables]).sort_by("name")
+    collector = _FileCollector(tree.root)
+    walk(tree, collector.add)
+    files = pa.concat_tables([LISTED.empty_table(), *collector.tables]).sort_by("name")
     empty = files.filter(pc.equal(files["size"], 0))
     if empty.num_rows:
         _log.warning(
-            "%s files of %s are empty and no Parquet files; they stay outside of the table, such as %s.",
+            "Leaving out %s empty files of %s, which are not Parquet files, such as %s.",
             empty.num_rows,
             tree.root,
             empty["name"][0].as_py(),
@@ -61,8 +61,8 @@ def listed_files(tree: ListedTree) -> pa.Table:
         files = files.filter(pc.greater(files["size"], 0))
     if not files.num_rows:
         raise SourceError(
-            f"{tree.root} holds no Parquet files, or is no folder.",
-            remedy="Check the address; an empty table is made by DeltaWriteOperator.",
+            f"{tree.root} holds no Parquet files, or is not a folder.",
+            remedy="Check the address. DeltaWriteOperator can create an empty table.",
         )
     return files
 
@@ -76,53 +76,56 @@ def check_unchanged(before: pa.Table, tree: ListedTree) -> None:
     after = listed_files(tree)
     if after.equals(before):
         return
-    one, other = ({(row["name"], row["size"], row["time_ms"]) for row in t.to_pylist()} for t in (before, after))
+    old_files, new_files = (
+        {(row["name"], row["size"], row["time_ms"]) for row in listing.to_pylist()} for listing in (before, after)
+    )
     raise SourceError(
-        f"{tree.root} changed while it was converted, such as {min(one ^ other)[0]}; it was left as it is.",
-        remedy="Stop what writes there, and run the task again.",
+        f"{tree.root} changed while it was converted, such as {min(old_files ^ new_files)[0]}. Nothing was committed.",
+        remedy="Stop the writer of this folder, and run the task again.",
     )
 
 
 @dataclass(slots=True)
-class _Found:
-    """Collects the files of a walk."""
+class _FileCollector:
+    """The files that a walk has met so far, one table with the columns of `LISTED` for each folder."""
 
     root: str
     tables: list[pa.Table] = field(default_factory=list)
 
     def add(self, folder: Folder) -> list[str]:
-        where = f"{self.root}/{folder.name}" if folder.name else self.root
-        self._check(folder, where)
-        kept = [at for at, base in enumerate(folder.bases) if not _is_hidden(base)]
-        if kept:
-            above = f"{folder.name}/" if folder.name else ""
+        """Check a folder, collect its files and return the folders to visit."""
+        address = f"{self.root}/{folder.name}" if folder.name else self.root
+        self._check(folder, address)
+        visible = [index for index, base in enumerate(folder.bases) if not _is_hidden(base)]
+        if visible:
+            prefix = f"{folder.name}/" if folder.name else ""
             columns = (
-                [above + folder.bases[at] for at in kept],
-                [folder.sizes[at] for at in kept],
-                [folder.times_ms[at] for at in kept],
+                [prefix + folder.bases[index] for index in visible],
+                [folder.sizes[index] for index in visible],
+                [folder.times_ms[index] for index in visible],
             )
             self.tables.append(pa.table(dict(zip(LISTED.names, columns, strict=True)), schema=LISTED))
         return [name for name, _ in folder.folders if not _is_hidden(_base(name))]
 
-    def _check(self, folder: Folder, where: str) -> None:
-        inside = {_base(name) for name, _ in folder.folders}
-        if folder.name and LOG_DIR in inside:
+    def _check(self, folder: Folder, address: str) -> None:
+        subfolders = {_base(name) for name, _ in folder.folders}
+        if folder.name and LOG_DIR in subfolders:
             raise SourceError(
-                f"{where} is a Delta table of its own.", remedy="Convert the folders beside it, each as a table."
+                f"{address} is another Delta table.", remedy="Convert the folders beside it, each as a table."
             )
-        what = next((what for name, what in _FOREIGN.items() if name in inside), None)
+        foreign_format = next((text for name, text in _FOREIGN.items() if name in subfolders), None)
         if _base(folder.name) == "metadata" and any(base.endswith(_ICEBERG) for base in folder.bases):
-            what = "an Iceberg table"
-        if what is not None:
+            foreign_format = "an Iceberg table"
+        if foreign_format is not None:
             raise SourceError(
-                f"{where} is, or holds, {what}: not every file in it counts.",
-                remedy="Read it with an engine that knows it, and write the rows with DeltaWriteOperator.",
+                f"{address} is, or holds, {foreign_format}. It may also hold files that are no longer valid.",
+                remedy="Read it with an engine for this format, and write the rows with DeltaWriteOperator.",
             )
         if folder.has_more:
             raise SourceError(
-                f"{where} holds something that is neither a file nor a folder, such as a link, or a name that is no "
-                "text; links are not followed, so rows could be missing.",
-                remedy="Move it away, or put the files in its place.",
+                f"{address} holds something that is neither a file nor a folder, such as a link, or has a name that is "
+                "not text. Links are not followed, so rows could be missing.",
+                remedy="Move it away, or replace it by the files.",
             )
 
 
@@ -148,20 +151,20 @@ class FolderValues:
             InvalidRequestError: the folder names do not match the partition columns, or a value does not fit its type.
         """
         folder = name.rpartition("/")[0]
-        found = self._known.get(folder)
-        if found is None:
-            found = self._known[folder] = dict(self._parsed(folder, name))
-        return found
+        values = self._known.get(folder)
+        if values is None:
+            values = self._known[folder] = dict(self._parse(folder, name))
+        return values
 
-    def _parsed(self, folder: str, name: str) -> Iterator[tuple[str, str | None]]:
-        spelled = [part.partition("=") for part in folder.split("/")] if folder else []
-        columns = [_unescaped(column) if equals else None for column, equals, _ in spelled]
-        wanted = list(self._partitions.names)
-        if not wanted and not any(columns):
+    def _parse(self, folder: str, name: str) -> Iterator[tuple[str, str | None]]:
+        parts = [part.partition("=") for part in folder.split("/")] if folder else []
+        columns = [_unescaped(column) if equals else None for column, equals, _ in parts]
+        expected_columns = list(self._partitions.names)
+        if not expected_columns and not any(columns):
             return
-        if [c if c is None else c.lower() for c in columns] != [w.lower() for w in wanted]:
-            raise _other_folders(name, columns, wanted)
-        for (_, _, text), column in zip(spelled, self._partitions, strict=True):
+        if [c if c is None else c.lower() for c in columns] != [c.lower() for c in expected_columns]:
+            raise _wrong_folders(name, columns, expected_columns)
+        for (_, _, text), column in zip(parts, self._partitions, strict=True):
             yield column.name, _log_text(None if text == HIVE_NULL else _unescaped(text), column.type, name)
 
 
@@ -170,27 +173,27 @@ def _unescaped(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:
         raise InvalidRequestError(
-            f"The folder name {text!r} has an escape that is no text: {error}.", remedy="Rename the folder."
+            f"The folder name {text!r} has an escape that is not UTF-8: {error}.", remedy="Rename the folder."
         ) from error
 
 
-def _other_folders(name: str, columns: list[str | None], wanted: list[str]) -> InvalidRequestError:
-    if wanted:
+def _wrong_folders(name: str, columns: list[str | None], expected_columns: list[str]) -> InvalidRequestError:
+    if expected_columns:
         return InvalidRequestError(
-            f"partition_schema names ({', '.join(wanted)}), and the folders of {name} spell "
+            f"partition_schema has the columns ({', '.join(expected_columns)}), but the folders of {name} have "
             f"({', '.join(column or 'no column' for column in columns)}).",
             remedy="Correct partition_schema, or move the files to folders such as "
-            f"{'/'.join(f'{column}=...' for column in wanted)}.",
+            f"{'/'.join(f'{column}=...' for column in expected_columns)}.",
         )
-    text = ", ".join(f"{column} STRING" for column in columns if column)
+    schema = ", ".join(f"{column} STRING" for column in columns if column)
     return InvalidRequestError(
-        f"The files are partitioned by folders, such as {name}, and partition_schema is not given.",
-        remedy=f"Give the columns with their types, such as partition_schema='{text}'.",
+        f"The files are partitioned by folders, such as {name}, but partition_schema is not set.",
+        remedy=f"Set partition_schema to the columns with their types, such as partition_schema='{schema}'.",
     )
 
 
-def _refuse(dropped: re.Pattern[str], text: str) -> None:
-    if dropped.search(text):
+def _refuse_dropped_part(dropped_part: re.Pattern[str], text: str) -> None:
+    if dropped_part.search(text):
         raise CorruptLogError("The type would drop a part of the text.", remedy="Leave that part out.")
 
 
@@ -211,15 +214,15 @@ def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
                 moment = parse_partition_value(text, data_type).astimezone(UTC)
                 return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
             case PrimitiveType("date"):
-                _refuse(_TIME_OF_DAY, text)
+                _refuse_dropped_part(_TIME_OF_DAY, text)
                 return canonical_text(text, data_type)
             case PrimitiveType("timestamp_ntz"):
-                _refuse(_ZONE, text)
+                _refuse_dropped_part(_ZONE, text)
                 return str(parse_partition_value(text, data_type))
             case _:
                 return text
     except (CorruptLogError, UnsupportedFeatureError) as error:
         raise InvalidRequestError(
-            f"The folder of {name} says {text!r}, which is no {data_type}.",
+            f"The folder of {name} has the partition value {text!r}, which is not a valid {data_type}.",
             remedy="Correct the type in partition_schema (STRING takes every value), or rename the folder.",
         ) from error

@@ -36,7 +36,7 @@ def test_values_of_folders_are_unescaped_once_and_the_log_escapes_the_folders_na
     put(folder, "p=a%2Fb%25 c/é.parquet", {"id": [1]})
     put(folder, "p=%C3%A9=1/f.parquet", {"id": [2]})
     put(folder, "_q=3/f.parquet", {"id": [3]})
-    with pytest.raises(InvalidRequestError, match=r"partition_schema names \(p\), and the folders of _q=3"):
+    with pytest.raises(InvalidRequestError, match=r"partition_schema has the columns \(p\), but the folders of _q=3"):
         converted(folder, partition_schema="p STRING")
     (folder / "_q=3" / "f.parquet").unlink()
     (folder / "_q=3").rmdir()
