@@ -68,8 +68,9 @@ def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterat
 
 def _described(request: DeleteRequest, change: RowChange, done: CarriedOut | None) -> Operation:
     metrics = file_metrics(done) | vector_metrics(done)
-    gone = rows_gone(change)
-    if gone is not None:
-        metrics["numDeletedRows"] = gone + (change.touched.changed if change.touched is not None else 0)
+    rows_of_whole_files = rows_gone(change)
+    if rows_of_whole_files is not None:
+        touched_rows = 0 if change.touched is None else change.touched.changed
+        metrics["numDeletedRows"] = rows_of_whole_files + touched_rows
     metrics["numCopiedRows"] = 0 if done is None else done.written.rows
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

@@ -31,6 +31,6 @@ def generate_manifest(spark: SparkSession, request: GenerateManifestRequest) -> 
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    made = generate_manifests(store, tree_of(spark, store.root))
-    metrics = {"numManifests": made.manifests, "numFiles": made.files, "numDeletedManifests": made.deleted}
-    return manifest_result(store.root, made.version, metrics=metrics)
+    counts = generate_manifests(store, tree_of(spark, store.root))
+    metrics = {"numManifests": counts.manifests, "numFiles": counts.files, "numDeletedManifests": counts.deleted}
+    return manifest_result(store.root, counts.version, metrics=metrics)

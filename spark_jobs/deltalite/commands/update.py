@@ -48,8 +48,8 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterat
     refuse_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
     actions = RowActions.on_table(spark, base.schema, target.rules)
-    given = actions.assignments(request.set, "set")
-    action = actions.update(request.condition, given, "set")
+    assignments = actions.assignments(request.set, "set")
+    action = actions.update(request.condition, assignments, "set")
     yield selected_change(spark, base, request.condition, action, target)
 
 

@@ -28,7 +28,7 @@ def test_the_version_that_rewrote_a_file_is_found_without_reading_a_commit_at_on
     assert base.files.num_rows == 4
     real, requests = store.read, Requests(store)
     monkeypatch.setattr(store, "read", lambda name: pytest.fail(name) if name == commit_name(3) else real(name))
-    with pytest.raises(RerunRefusedError, match=r"Version 1 of .* version 3 has rewritten 1 of its 2 files"):
+    with pytest.raises(RerunRefusedError, match=r"version 1 of .* version 3 has rewritten 1 of their 2 files"):
         files_of_earlier_run(base, RunIdentity(app_id=RUN))
     assert ("open", commit_name(3).rpartition("/")[2]) in requests.seen
 

@@ -108,9 +108,9 @@ def _attempt(
     base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept, describe).run()
-    done = find_earlier_result(base, request)
-    if done is not None:
-        return done
+    earlier_result = find_earlier_result(base, request)
+    if earlier_result is not None:
+        return earlier_result
     match request.mode:
         case WriteMode.ERROR:
             raise TableExistsError(
@@ -118,7 +118,7 @@ def _attempt(
                 remedy="Use mode='append' or 'overwrite', or another address.",
             )
         case WriteMode.IGNORE:
-            return _leave_alone(spark, store, request, base)
+            return _record_run(spark, store, request, base)
         case WriteMode.APPEND | WriteMode.OVERWRITE:
             return _Write(spark, request, store, base, kept, describe).run()
 
@@ -128,18 +128,18 @@ def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
     try:
         return Snapshot.load(store)
     except TableNotFoundError:
-        stranger = foreign_entry(folder_of(spark, store.root))
-        if stranger is None:
+        foreign_name = foreign_entry(folder_of(spark, store.root))
+        if foreign_name is None:
             return None
         with suppress(TableNotFoundError):  # another writer may have created the table after the first load
             return Snapshot.load(store)
         raise InvalidRequestError(
-            f"{store.root} is not a Delta table, and holds what no Delta table has written ({stranger}).",
+            f"{store.root} is not a Delta table, and holds other files, such as {foreign_name}.",
             remedy="Choose an empty folder, or move the files away.",
         ) from None
 
 
-def _leave_alone(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
+def _record_run(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
     """Commit only the run's `txn` action, for mode `ignore` on an existing table, so that a retry finds its commit."""
     if request.identity is None:
         return operation_result(
@@ -190,40 +190,42 @@ class _Write:
         if rows is not None:
             target = write_target(self._request, self._base, rows.data, now_ms=now_ms())
             if rows.are_right_for(target):
-                return self._finished(rows, target, self._replaced_by_request(target))
-        return self._begun()
+                return self._commit(rows, target, self._replaced_by_request(target))
+        return self._stage_and_commit()
 
-    def _begun(self) -> OperationResult:
+    def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
         request = self._request
-        with query_rows(self._spark, self._sources(), request.query, request.query_params) as given:
-            data = from_spark(given.frame.schema)
+        with query_rows(self._spark, self._sources(), request.query, request.query_params) as query:
+            data = from_spark(query.frame.schema)
             target = write_target(self._request, self._base, data, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
             staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(data, target)
-            complete = completed(given.frame, data, target.schema, target.rules)
-            unnumbered = [c for c in target.rules.identities if data.find(c.name) is None]
-            with numbered(complete, unnumbered) as (numbered_rows, count):
-                target = target.with_high_water_marks(unnumbered, count)
-                files = self._described(staging.write(numbered_rows, target.table, guards), staging, target)
+            complete = completed(query.frame, data, target.schema, target.rules)
+            missing_identities = [c for c in target.rules.identities if data.find(c.name) is None]
+            with numbered(complete, missing_identities) as (numbered_rows, count):
+                target = target.with_high_water_marks(missing_identities, count)
+                files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
         _warn_of_null_partitions(self._store, target, data, files.rows)
-        rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=given.source_versions)
-        if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not unnumbered:
+        rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=query.source_versions)
+        if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
             self._kept.rows = rows
-        return self._finished(rows, target, replaced)
+        return self._commit(rows, target, replaced)
 
-    def _finished(self, rows: StagedRows, target: WriteTarget, known_before: Replacement | None) -> OperationResult:
+    def _commit(
+        self, rows: StagedRows, target: WriteTarget, replaced_by_request: Replacement | None
+    ) -> OperationResult:
         """Commit the staged rows. Rows that are copied from replaced files are valid for this attempt only."""
-        replaced = known_before or self._replaced_by_rows(rows.files)
+        replaced = replaced_by_request or self._replaced_by_rows(rows.files)
         self._check_replaced(replaced)
         with ExitStack() as stack:
             staged, stagings = _Staged(new=rows.files, copied=WrittenFiles.none(), replaced=replaced), [rows.staging]
             if replaced is not None and replaced.survivors is not None:
                 copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
                 stagings.append(stack.enter_context(copies))
-                staged = self._with_survivors(staged, copies, target)
+                staged = self._copy_survivors(staged, copies, target)
             if not self._request.data_change:
                 _check_only_rearranged(self._store, staged)
             return commit_proposal(
@@ -242,14 +244,13 @@ class _Write:
 
     def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
         """Return the checks that each row must pass."""
-        asked = self._request.properties
         guards = not_null_guards(target.schema) + length_guards(target.schema)
-        guards += rule_guards(self._spark, data, target.schema, target.rules, asked=asked)
+        guards += rule_guards(self._spark, data, target.schema, target.rules, asked=self._request.properties)
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards
 
-    def _with_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
+    def _copy_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
         """Copy the rows that survive in partly replaced files, and write the change files that this requires."""
         replaced, base = staged.replaced, self._base
         if replaced is None or replaced.survivors is None or base is None:
@@ -258,10 +259,10 @@ class _Write:
         if self._request.data_change:
             changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
         survivors = conformed(replaced.survivors, base.schema, target.schema)
-        copied = self._described(copies.write(survivors, target.table, []), copies, target)
+        copied = self._publish(copies.write(survivors, target.table, []), copies, target)
         return replace(staged, copied=copied, changes=changes)
 
-    def _described(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
+    def _publish(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
         return publish_files(self._store, staging, files, target, data_change=self._request.data_change)
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
@@ -296,8 +297,8 @@ class _Write:
     @property
     def _is_dynamic(self) -> bool:
         """Whether only the partitions that receive rows are replaced; an unpartitioned table is replaced whole."""
-        wanted = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
-        return wanted and self._base is not None and bool(self._base.partition_columns)
+        is_requested = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
+        return is_requested and self._base is not None and bool(self._base.partition_columns)
 
     def _check_may_overwrite(self) -> None:
         """Refuse to overwrite an append-only table, before a row is read and even if no row would be removed.
@@ -308,7 +309,7 @@ class _Write:
             refuse_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
 
     def _check_replaced(self, replaced: Replacement | None) -> None:
-        """Refuse a replacement that the table forbids, or that comes out of order. Runs before the write if it can."""
+        """Refuse a replacement that the table forbids or that is out of order, before the write if it is known then."""
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
             return
@@ -380,6 +381,7 @@ def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
     after = staged.new.rows + staged.copied.rows
     if before != after:
         raise ConstraintViolationError(
-            f"data_change=False says that rows are only rearranged, and {before} rows would become {after}.",
+            f"data_change=False promises that rows are only rearranged, but {before} rows would become {after} rows in "
+            f"{store.root}.",
             remedy="Write exactly the rows that are replaced, or leave data_change out.",
         )

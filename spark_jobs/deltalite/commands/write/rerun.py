@@ -1,8 +1,8 @@
 """The replacement of an earlier run's rows: `on_rerun="replace"`.
 
 A cleared task replaces exactly the files that its run added, in the commit that adds the new ones. This needs the files
-unchanged. If a later operation has rewritten one of them, its rows can no longer be told from other rows. The error
-then names the version of that operation.
+unchanged. If a later operation has rewritten one of them, nothing separates its rows from other rows. The error then
+names the version of that operation.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
     earlier = find_run_commit(base.store, identity.app_id, at_or_below=base.version)
     if earlier is None:
         raise RerunRefusedError(
-            f"This run wrote to {base.store.root} before, and its commit is gone from the log: its files are unknown.",
+            f"Cannot replace the rows that this run wrote to {base.store.root} before: the log no longer holds their "
+            "commit, so their files are unknown.",
             remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
-    wanted = {file_key(path, None) for path in earlier.added_paths}
-    found = base.files.filter(pc.is_in(key_column(base.files), value_set=pa.array(sorted(wanted), pa.string())))
-    if found.num_rows != len(wanted):
-        missing = wanted - set(key_column(found).to_pylist())
+    keys = {file_key(path, None) for path in earlier.added_paths}
+    files = base.files.filter(pc.is_in(key_column(base.files), value_set=pa.array(sorted(keys), pa.string())))
+    if files.num_rows != len(keys):
+        missing = keys - set(key_column(files).to_pylist())
         raise RerunRefusedError(
-            f"Version {earlier.version} of {base.store.root} holds what this run appended, and version "
-            f"{_rewritten_by(base, earlier.version, missing)} has rewritten {len(missing)} of its {len(wanted)} files.",
+            f"Cannot replace the rows that this run wrote in version {earlier.version} of {base.store.root}: version "
+            f"{_rewritten_by(base, earlier.version, missing)} has rewritten {len(missing)} of their {len(keys)} files.",
             remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
-    return found
+    return files
 
 
 def _rewritten_by(base: Snapshot, after: int, keys: set[str]) -> int | str:
