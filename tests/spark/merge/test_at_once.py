@@ -120,7 +120,7 @@ def make(spark, table, ids, **options):
 
 
 def planned_again(caplog) -> int:
-    return sum("It is planned again" in record.getMessage() for record in caplog.records)
+    return sum("Replanning from the beginning after a conflict" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize(

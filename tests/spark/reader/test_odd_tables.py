@@ -80,7 +80,9 @@ def test_a_rearrangement_is_counted_where_statistics_are_missing(put, tmp_path):
 )
 def test_a_year_that_not_everybody_could_read_back_is_refused_as_a_partition_value(put, tmp_path, day, far, text):
     put(f"SELECT 1 AS id, {day} AS day", partition_by=("day",))
-    with pytest.raises(ConstraintViolationError, match=rf"'day' has the value '{re.escape(text)}'.* years 1 to 9999"):
+    with pytest.raises(
+        ConstraintViolationError, match=rf"value '{re.escape(text)}' in the partition column 'day'.* years 1 to 9999"
+    ):
         put(f"SELECT 2 AS id, {far} AS day")
     assert len(rows(tmp_path)) == 1
 
@@ -90,7 +92,7 @@ def test_bytes_that_are_no_text_are_refused_as_a_partition_value(put, tmp_path):
     one = pa.table({"id": [1], "p": pa.array([b"a"])})
     deltalake.write_deltalake(str(tmp_path / "table"), one, partition_by=["p"])
     put("SELECT 2L AS id, X'C3BC' AS p")
-    with pytest.raises(ConstraintViolationError, match="no text in UTF-8"):
+    with pytest.raises(ConstraintViolationError, match="not UTF-8"):
         put("SELECT 3L AS id, X'FF' AS p")
     found = DeltaTable(str(tmp_path / "table")).to_arrow().sort_by("id").to_pydict()
     assert (found["id"], found["p"][1]) == ([1, 2], b"\xc3\xbc")

@@ -53,7 +53,7 @@ class Attempts:
 def test_a_contradicted_attempt_is_followed_by_another(error, caplog):
     attempts = Attempts(error, error)
     assert attempts.run() == "done" and attempts.count == 3
-    assert caplog.text.count("Version 7 won. It is planned again") == 2
+    assert caplog.text.count("Replanning from the beginning after a conflict") == 2
 
 
 def test_what_nobody_contradicted_is_not_planned_twice():

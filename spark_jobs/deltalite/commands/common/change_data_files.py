@@ -41,8 +41,10 @@ def write_change_files(
         return ()
     if not is_in_force("changeDataFeed", target.protocol, target.metadata):
         return ()
-    added = table_of([to_json(add) for add in new.adds], ADD_TYPES, AddFile)
-    came = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added, rows={})
-    went = conformed(replaced.deleted, base.schema, target.schema)
-    written = staging.write(replaced_rows(came, went), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+    added_files = table_of([to_json(add) for add in new.adds], ADD_TYPES, AddFile)
+    inserted = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added_files, rows={})
+    deleted = conformed(replaced.deleted, base.schema, target.schema)
+    written = staging.write(
+        replaced_rows(inserted, deleted), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER
+    )
     return publish_change_files(base.store, staging, written, target)

@@ -56,12 +56,13 @@ def commit_proposal(
     """
     try:
         outcome = commit(store, proposal)
-        for own in files if not isinstance(outcome, CommittedByAnotherAttempt) else ():
-            own.keep()
+        if not isinstance(outcome, CommittedByAnotherAttempt):
+            for written_files in files:
+                written_files.keep()
     except BaseException as error:
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
-            for own in files:
-                own.leave()  # any other DeltaLiteError means that the commit is not in the log
+            for written_files in files:
+                written_files.leave()  # any other DeltaLiteError means that the commit is not in the log
         raise
     if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)

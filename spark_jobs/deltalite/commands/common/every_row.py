@@ -54,7 +54,7 @@ def is_always_true(predicate: Predicate, schema: StructType) -> bool:
         case And(children):
             return all(is_always_true(child, schema) for child in children)
         case Or(children):
-            has_opposites = any(isinstance(one, IsNull) and IsNotNull(one.column) in children for one in children)
+            has_opposites = any(isinstance(child, IsNull) and IsNotNull(child.column) in children for child in children)
             return has_opposites or any(is_always_true(child, schema) for child in children)
         case _:
             return False

@@ -1,8 +1,7 @@
 """The staged files of a query's rows, kept from one attempt to the next after a conflict.
 
-The rows of most queries do not depend on the target table. So an operation that plans again on a newer snapshot reuses
-the files and their statistics, if the table still asks for such files. Files that are not committed in the end are
-removed.
+The rows of most queries do not depend on the target table. So an operation that replans on a newer snapshot reuses the
+files and their statistics, if the files still fit the table. Files that are not committed in the end are removed.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class StagedRows:
 
     def are_right_for(self, target: WriteTarget) -> bool:
         """Whether the files fit `target` too."""
-        made_for = self.target
-        return made_for.clustering == target.clustering and files_stay_valid(
-            made_for.protocol, target.protocol, made_for.metadata, target.metadata
+        written_for = self.target
+        return written_for.clustering == target.clustering and files_stay_valid(
+            written_for.protocol, target.protocol, written_for.metadata, target.metadata
         )
 
 

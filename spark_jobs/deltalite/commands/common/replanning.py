@@ -1,8 +1,8 @@
-"""The retry after a conflict: the command plans again on the newest snapshot, in the same job.
+"""The retry after a conflict: the command replans on the newest snapshot, in the same job.
 
 The new plan includes the winning commit, so the outcome equals that of two operations one after the other. The table
-holds nothing of the failed attempt. Each attempt first looks for a commit of its own run. Two cases are not planned
-again: a conflict with an earlier attempt of the same run, and a commit that lost the race for a version too often
+holds nothing of the failed attempt. Each attempt first looks for an earlier commit of the same run. Two errors are not
+retried: a conflict with an earlier attempt of the same run, and a commit that lost the race for a version too often
 without a conflict. Each command declares how it replans (`Rebase`). A winning commit that does not conflict needs no
 new plan: `txn.commit` retries the commit on top of it.
 """
@@ -26,7 +26,7 @@ from deltalite.errors import (
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_CONTRADICTIONS = (
+_CONFLICTS = (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -37,17 +37,17 @@ _SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Rebase(Enum):
-    """How a command plans again after a conflict."""
+    """How a command replans after a conflict."""
 
     REPLAN_AND_KEEP_ROWS = auto()
-    """Plan again, and reuse the staged files of the rows if they still fit the table."""
+    """Replan, and reuse the staged files of the rows if they still fit the table."""
     REPLAN = auto()
-    """Plan again from the beginning, because the rows depend on the table."""
+    """Replan from the beginning, because the rows depend on the table."""
 
 
-_AGAIN = {
-    Rebase.REPLAN_AND_KEEP_ROWS: "planned again, with the rows that it has written where they are still right",
-    Rebase.REPLAN: "planned again from the beginning",
+_HOW = {
+    Rebase.REPLAN_AND_KEEP_ROWS: "reusing the written rows if they still fit the table",
+    Rebase.REPLAN: "from the beginning",
 }
 
 
@@ -60,11 +60,11 @@ def replan_on_conflict(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> _T:
-    """Return the outcome of the first attempt that meets no conflict.
+    """Attempt an operation until it meets no conflict, and return its outcome.
 
     Args:
         attempt: plans and commits; it may keep state for the next attempt.
-        rebase: how the command plans again, for the log message.
+        rebase: how the command replans, for the log message.
         retries: the number of attempts after the first one.
         seconds: no attempt begins later than this after the first one.
         pause: sleeps for the given seconds. The wait grows and has random jitter, so that writers spread out.
@@ -74,18 +74,20 @@ def replan_on_conflict(
         ConcurrentModificationException: the conflict of the last attempt, with the number of attempts.
         DeltaLiteError: any other error of an attempt, without a retry.
     """
-    begun = clock()
+    start_s = clock()
     for number in range(1, retries + 2):
         try:
             return attempt()
-        except _CONTRADICTIONS as lost:
-            wait = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, LONGEST_PAUSE))  # noqa: S311  jitter, no secret
-            if number > retries or clock() + wait - begun >= seconds:
-                raise type(lost)(_counted(lost.problem, number), remedy=lost.remedy) from lost
-            _log.warning("%s It is %s (%s of %s).", lost.problem, _AGAIN[rebase], number, retries)
-            pause(wait)
+        except _CONFLICTS as conflict:
+            wait_s = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, LONGEST_PAUSE))  # noqa: S311  jitter, no secret
+            if number > retries or clock() + wait_s - start_s >= seconds:
+                raise type(conflict)(_with_attempts(conflict.problem, number), remedy=conflict.remedy) from conflict
+            _log.warning(
+                "Replanning %s after a conflict (retry %s of %s): %s", _HOW[rebase], number, retries, conflict.problem
+            )
+            pause(wait_s)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _counted(problem: str, attempts: int) -> str:
-    return problem if attempts == 1 else f"{problem} It was planned {attempts} times."
+def _with_attempts(problem: str, attempts: int) -> str:
+    return problem if attempts == 1 else f"{problem} The operation was planned {attempts} times."

@@ -1,7 +1,7 @@
 """The check for runs of later data intervals that have committed before this run: `out_of_order`.
 
-The check uses the snapshot that the commit is based on, after the plan is made. So only later runs count that could
-have touched the same rows. The provenance of an out-of-order commit says so.
+The check uses the snapshot that the commit is based on, after the plan is made. So only those later runs count that
+could have touched the same rows. An out-of-order commit has `out_of_order` in its provenance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def is_out_of_order(base: Snapshot, request: RowsRequest | WriteRequest, reads: ReadSet) -> bool:
-    """Whether later runs committed what this operation may touch, and the request accepts it with a warning.
+    """Whether later runs changed rows that this operation may touch, and the request accepts it with a warning.
 
     Raises:
         OutOfOrderError: the request does not accept it.
@@ -44,19 +44,19 @@ def is_out_of_order(base: Snapshot, request: RowsRequest | WriteRequest, reads: 
     )
     if _policy(request.out_of_order, identity, later) is OutOfOrder.FAIL:
         raise OutOfOrderError(
-            f"{problem} This run is older, and could undo what they did. Nothing was written.",
+            f"{problem} This run is older, and could undo their changes. Nothing was written.",
             remedy="To keep the earlier commit, set on_rerun='skip'. If the operation gives the same rows in any "
             "order, set out_of_order='allow'. To build the rows again, set out_of_order='warn' and clear the later "
             "runs too, so that they run after this one.",
         )
-    _log.warning("%s This run is older, and may undo what they did.", problem)
+    _log.warning("%s This run is older, and may undo their changes.", problem)
     return True
 
 
-def _policy(asked: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -> OutOfOrder:
+def _policy(requested: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -> OutOfOrder:
     """Return the requested policy. By default a cleared task fails, and a first run, such as a backfill, warns."""
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     is_first = identity.generation == 0 and not later.has_committed_before
     return OutOfOrder.WARN if is_first else OutOfOrder.FAIL
 

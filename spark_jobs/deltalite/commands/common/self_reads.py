@@ -21,9 +21,9 @@ def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
     names = []
     for name, source in sources.items():
         if source.format.lower() == "delta":
-            wanted = delta_version(source)
-            versions = (wanted.version, wanted.timestamp_ms, source.changes_to_version)
-            if versions == (None, None, None) and is_same_table(wanted.path, table):
+            address = delta_version(source)
+            versions = (address.version, address.timestamp_ms, source.changes_to_version)
+            if versions == (None, None, None) and is_same_table(address.path, table):
                 names.append(name)
     return tuple(names)
 

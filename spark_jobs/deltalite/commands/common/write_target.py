@@ -95,16 +95,17 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
     check_new_properties(request.properties)
     if not data.fields:
         raise InvalidRequestError(
-            "There are no columns to write: the query is no SELECT, or selects nothing.", remedy="Correct `query`."
+            "There are no columns to write: the query is not a SELECT, or it selects nothing.",
+            remedy="Correct `query`.",
         )
     if base is None:
         return new_target(data, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
     metadata = _changed_metadata(request, base, data)
-    asked = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
+    requested = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
         return unchanged_target(base)
-    protocol = protocol_for(metadata, base.protocol, asked if request.overwrite_schema else None)
+    protocol = protocol_for(metadata, base.protocol, requested if request.overwrite_schema else None)
     return _changed_target(base, metadata, protocol, keeps_files=not request.overwrite_schema)
 
 
@@ -122,15 +123,16 @@ def new_target(
         SchemaMismatchError, InvalidRequestError, UnsupportedFeatureError: as `write_target`.
     """
     schema = new_table_schema(data)
-    plain = Metadata(
+    metadata_without_ids = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_to_json(schema),
         partition_columns=partition_columns(schema, partitioned_by),
         configuration=stored_properties(properties),
         created_time_ms=now_ms,
     )
-    metadata = with_column_ids(plain, TableSchema(logical=schema) if has_files else None, keeps_files=has_files)
-    protocol = protocol_for(metadata, requested=requested_protocol(properties))
+    file_schema = TableSchema(logical=schema) if has_files else None
+    metadata = with_column_ids(metadata_without_ids, file_schema, keeps_files=has_files)
+    protocol = protocol_for(metadata, asked=requested_protocol(properties))
     check_writable(protocol, metadata)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
@@ -156,16 +158,16 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 
 def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool) -> WriteTarget:
     # A property without effect so far may become active with the new protocol, and then changes the metadata.
-    wakes = protocol != base.protocol
-    if wakes or metadata != base.metadata:
+    has_new_protocol = protocol != base.protocol
+    if has_new_protocol or metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=keeps_files)
         metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
     check_writable(protocol, metadata)
     target = _target(
         metadata,
         protocol,
-        changed_metadata=metadata if wakes or metadata != base.metadata else None,
-        changed_protocol=None if protocol == base.protocol else protocol,
+        changed_metadata=metadata if has_new_protocol or metadata != base.metadata else None,
+        changed_protocol=protocol if has_new_protocol else None,
         clustering=_clustering(base),
     )
     check_keeps_clustering(target.clustering, target.table)
@@ -199,10 +201,10 @@ def _target(
 
 
 def _check_no_feed_columns(schema: StructType) -> None:
-    found = next((f.name for f in schema if f.name.lower() in _FEED_COLUMNS), None)
-    if found is not None:
+    name = next((f.name for f in schema if f.name.lower() in _FEED_COLUMNS), None)
+    if name is not None:
         raise SchemaMismatchError(
-            f"The table has a change data feed, whose own column is called '{found}'.",
+            f"The column name '{name}' is reserved, because the table has a change data feed.",
             remedy="Rename the column in `query`, or leave out delta.enableChangeDataFeed.",
         )
 
@@ -212,13 +214,13 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
         schema = new_table_schema(data)
         configuration = {**base.configuration, **stored_properties(request.properties)}
         check_manifests_are_possible(configuration)
-        wanted = base.partition_columns if request.partition_by is None else request.partition_by
+        partitioned_by = base.partition_columns if request.partition_by is None else request.partition_by
         if request.partition_by is None:
             _check_has_partition_columns(schema, base)
         return replace(
             base.metadata,
             schema_string=_schema_string(base, schema),
-            partition_columns=partition_columns(schema, wanted),
+            partition_columns=partition_columns(schema, partitioned_by),
             configuration=configuration,
         )
     _check_same_partitioning(request, base)
@@ -226,8 +228,8 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     rules = column_rules(base.protocol, base.metadata)
     if request.data_change:  # rearranged rows keep their IDENTITY values
         _check_brings_no_identity(rules.identities, data)
-    made = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, computed=made)
+    filled = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=filled)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 
@@ -247,7 +249,7 @@ def _check_brings_no_identity(columns: Sequence[IdentityColumn], data: StructTyp
         if not column.allows_explicit and data.find(column.name) is not None:
             raise SchemaMismatchError(
                 f"The data has values for the column '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
-                remedy="Leave the column out in `query`: its values are given.",
+                remedy="Leave the column out in `query`. The table generates its values.",
             )
 
 
@@ -256,14 +258,14 @@ def _schema_string(base: Snapshot, schema: StructType) -> str:
     return base.metadata.schema_string if schema == base.schema else schema_to_json(schema)
 
 
-def partition_columns(schema: StructType, wanted: Sequence[str]) -> tuple[str, ...]:
+def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tuple[str, ...]:
     """Return the partition columns in the schema's spelling.
 
     Raises:
         InvalidRequestError: a column does not exist, cannot partition a table, or no data column would be left.
     """
-    found = []
-    for name in wanted:
+    names: list[str] = []
+    for name in partitioned_by:
         field = schema.find(name)
         if field is None:
             raise InvalidRequestError(
@@ -275,12 +277,12 @@ def partition_columns(schema: StructType, wanted: Sequence[str]) -> tuple[str, .
                 f"The column '{field.name}' is {field.type}, which cannot partition a table.",
                 remedy="Partition by a column of a simple type.",
             )
-        found.append(field.name)
-    if found and len(found) == len(schema.names):
+        names.append(field.name)
+    if names and len(names) == len(schema.names):
         raise InvalidRequestError(
             "partition_by names every column, so the data files would hold none.", remedy="Leave one column out."
         )
-    return tuple(found)
+    return tuple(names)
 
 
 def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
@@ -288,7 +290,7 @@ def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
         return
     if [c.lower() for c in request.partition_by] != [c.lower() for c in base.partition_columns]:
         raise SchemaMismatchError(
-            f"The table is partitioned by ({', '.join(base.partition_columns)}), and partition_by says "
+            f"The table is partitioned by ({', '.join(base.partition_columns)}), but partition_by is "
             f"({', '.join(request.partition_by)}).",
             remedy="Leave partition_by out, or replace the table with mode='overwrite' and overwrite_schema=True.",
         )
@@ -296,12 +298,12 @@ def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
 
 def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
     """Log a warning if the request has other properties than the table; only a new table or schema sets them."""
-    other = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
+    different = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
     if not is_satisfied(base.protocol, requested_protocol(request.properties)):
-        other += [k for k in request.properties if is_protocol_property(k)]
-    if other:
+        different += [k for k in request.properties if is_protocol_property(k)]
+    if different:
         _log.warning(
-            "The table has other values for the properties %s; they are set when a table is made, or with "
-            "overwrite_schema=True, and stay as they are now.",
-            ", ".join(sorted(other)),
+            "Ignoring the properties %s, for which the table has other values: a write sets properties only when it "
+            "creates a table, or with overwrite_schema=True.",
+            ", ".join(sorted(different)),
         )

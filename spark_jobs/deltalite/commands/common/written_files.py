@@ -31,7 +31,7 @@ _NO_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
-    """Published files that wait for the commit. `staged` has the same files as `adds`, as they were when staged."""
+    """Published files that are not committed yet. `staged` has the same files as `adds`, as they were when staged."""
 
     adds: tuple[AddFile, ...]
     staged: tuple[DataFile, ...]
@@ -56,20 +56,20 @@ def live_rows_of(files: pa.Table) -> list[int | None]:
     records = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
     )
-    return [None if count is None else count - (gone or 0) for count, gone in zip(records, deleted, strict=True)]
+    return [None if count is None else count - (removed or 0) for count, removed in zip(records, deleted, strict=True)]
 
 
 def live_rows_by_footers(store: LogStore, files: pa.Table) -> list[int]:
     """Return the number of live rows of each file by its footer. Raises `CorruptDataFileError`, `StorageError`."""
     deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
     footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
-    return [footer.num_rows - (gone or 0) for footer, gone in zip(footers, deleted, strict=True)]
+    return [footer.num_rows - (removed or 0) for footer, removed in zip(footers, deleted, strict=True)]
 
 
 def live_row_count(store: LogStore, files: pa.Table) -> int:
     """Return the number of live rows in a table of files: by statistics, or by footers if a file has none."""
-    known = WrittenFiles.rows_of(files)
-    return sum(live_rows_by_footers(store, files)) if known is None else known
+    rows = WrittenFiles.rows_of(files)
+    return sum(live_rows_by_footers(store, files)) if rows is None else rows
 
 
 def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
@@ -93,10 +93,11 @@ def publish_files(
     """
     indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
     footers = read_footers(store, [file.name for file in written])
-    kept = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
-    _check_partition_values([file for file, _ in kept], target)
+    with_rows = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    staged = [file for file, _ in with_rows]
+    _check_partition_values(staged, target)
     keys = target.table.partition_keys
-    published = staging.publish([file for file, _ in kept])
+    published = staging.publish(staged)
     adds = tuple(
         AddFile(
             path=encode_path(file.name),
@@ -106,13 +107,13 @@ def publish_files(
             data_change=data_change,
             stats=statistics_json(footer, indexed),
         )
-        for file, (_, footer) in zip(published, kept, strict=True)
+        for file, (_, footer) in zip(published, with_rows, strict=True)
     )
     return WrittenFiles(
         adds=adds,
-        staged=tuple(file for file, _ in kept),
-        rows=sum(footer.num_rows for _, footer in kept),
-        size_bytes=sum(a.size_bytes for a in adds),
+        staged=tuple(staged),
+        rows=sum(footer.num_rows for _, footer in with_rows),
+        size_bytes=sum(add.size_bytes for add in adds),
     )
 
 
@@ -121,7 +122,7 @@ def publish_change_files(
 ) -> tuple[AddCDCFile, ...]:
     """Publish the staged change data files that hold rows, and describe them. Protocol: Change Data Files."""
     footers = read_footers(store, [file.name for file in written])
-    kept = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    with_rows = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
     keys = target.table.partition_keys
     return tuple(
         AddCDCFile(
@@ -130,14 +131,14 @@ def publish_change_files(
             size_bytes=file.size_bytes,
             data_change=False,
         )
-        for file in staging.publish(kept)
+        for file in staging.publish(with_rows)
     )
 
 
-def _shown(physical: str, target: WriteTarget) -> str:
+def _logical_name(physical: str, target: WriteTarget) -> str:
     """Return the logical name of a column."""
-    both = zip(target.table.physical, target.table.logical, strict=True)
-    return next(logical.name for stored, logical in both if stored.name == physical)
+    columns = zip(target.table.physical, target.table.logical, strict=True)
+    return next(logical.name for stored, logical in columns if stored.name == physical)
 
 
 def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> None:
@@ -148,8 +149,8 @@ def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> N
             problem = None if field is None else _problem(text, field.type)
             if problem is not None:
                 raise ConstraintViolationError(
-                    f"Nothing was written: the partition column '{_shown(name, target)}' has the value {text!r}. "
-                    f"{problem}",
+                    f"The rows have the value {text!r} in the partition column '{_logical_name(name, target)}'. "
+                    f"{problem} Nothing was committed.",
                     remedy="Filter or correct such rows in `query`.",
                 )
 
@@ -160,7 +161,7 @@ def _problem(text: str | None, data_type: DataType) -> str | None:
     The log stores bytes as UTF-8 text. Spark has already put the replacement character in place of invalid bytes.
     """
     if data_type == PrimitiveType("binary") and _NO_CHARACTER in (text or ""):
-        return "Its bytes are no text in UTF-8, and the log has texts only."
+        return "Its bytes are not UTF-8, and the log stores text only."
     try:
         parse_partition_value(text, data_type)
     except (CorruptLogError, UnsupportedFeatureError) as error:

@@ -43,7 +43,7 @@ class MarkedFiles:
 
 
 class VectorFiles:
-    """The vector files of one operation. The end of the block removes them without `keep()` or `leave()`."""
+    """The vector files of one operation. The end of the block removes them, unless `keep` or `leave` was called."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -65,65 +65,69 @@ class VectorFiles:
         """Keep the files, because it is unknown whether the vectors are committed."""
         self._written.clear()
 
-    def delete_rows(self, files: pa.Table, marks: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
-        """Mark more rows of some files as deleted.
+    def delete_rows(self, files: pa.Table, deletions: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
+        """Soft-delete more rows of some files.
 
         Args:
             files: the files, with all columns of `ADD_TYPES`.
-            marks: the number of a file, and positions of rows that are not deleted yet, strictly increasing.
+            deletions: the number of a file, and positions of rows that are not deleted yet, strictly increasing.
 
         Raises:
             CorruptDataFileError: a vector or a footer cannot be read.
             StorageError, StoragePermissionError: a vector cannot be written.
         """
-        found = MarkedFiles()
-        for pack in _packs(marks):
-            self._mark(files, pack, found)
-        return found
+        outcome = MarkedFiles()
+        for pack in _packs(deletions):
+            self._delete_rows_of_pack(files, pack, outcome)
+        return outcome
 
-    def _mark(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], found: MarkedFiles) -> None:
+    def _delete_rows_of_pack(
+        self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], outcome: MarkedFiles
+    ) -> None:
+        """Write the vectors of a pack, and add its files to the outcome."""
         rows = dict(zip((n for n, _ in pack), _rows(files, pack), strict=True))
-        marked = {number: self._with_marks(rows[number], positions) for number, positions in pack}
-        counts = self._record_counts(rows, marked)
-        staying: list[tuple[int, pa.Int64Array]] = []
+        deleted = {number: self._all_deleted(rows[number], positions) for number, positions in pack}
+        counts = self._record_counts(rows, deleted)
+        remaining: list[tuple[int, pa.Int64Array]] = []  # the files that keep a live row
         for number, positions in pack:
-            was_marked = rows[number]["deletionVector"] is not None
-            found.touched.append(number)
-            found.rows += len(positions)
-            found.vectors_removed += was_marked
-            if len(marked[number]) < counts[number]:
-                found.vectors_added += 1
-                found.vectors_updated += was_marked
-                staying.append((number, marked[number]))
-        descriptors = write_vectors(self._store, [own for _, own in staying]) if staying else []
+            had_vector = rows[number]["deletionVector"] is not None
+            outcome.touched.append(number)
+            outcome.rows += len(positions)
+            outcome.vectors_removed += had_vector
+            if len(deleted[number]) < counts[number]:
+                outcome.vectors_added += 1
+                outcome.vectors_updated += had_vector
+                remaining.append((number, deleted[number]))
+        descriptors = write_vectors(self._store, [positions for _, positions in remaining]) if remaining else []
         self._written += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
-        for (number, _), descriptor in zip(staying, descriptors, strict=True):
-            found.adds.append(_add(rows[number], descriptor, counts[number]))
+        for (number, _), descriptor in zip(remaining, descriptors, strict=True):
+            outcome.adds.append(_add(rows[number], descriptor, counts[number]))
 
-    def _with_marks(self, row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
-        """Return all positions of a file that are marked as deleted afterwards."""
-        old = row["deletionVector"]
-        return positions if old is None else _union(deleted_rows(self._store, old), positions)
+    def _all_deleted(self, row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
+        """Return the old and the new positions of soft-deleted rows of a file."""
+        descriptor = row["deletionVector"]
+        return positions if descriptor is None else _union(deleted_rows(self._store, descriptor), positions)
 
     def _record_counts(
-        self, rows: Mapping[int, Mapping[str, Any]], marked: Mapping[int, pa.Int64Array]
+        self, rows: Mapping[int, Mapping[str, Any]], deleted: Mapping[int, pa.Int64Array]
     ) -> dict[int, int]:
         """Return the number of rows of each file, with deleted rows, from its statistics or its footer.
 
         The footer decides if there are no statistics, or if the file would be removed whole. So wrong statistics cannot
         remove a row.
         """
-        known = {n: stats.num_records for n, row in rows.items() if (stats := parse_stats(row["stats"])) is not None}
-        counts = {n: count for n, count in known.items() if count is not None and count > len(marked[n])}
-        others = [n for n in rows if n not in counts]
-        footers = read_footers(self._store, [decode_path(rows[n]["path"]) for n in others])
-        return counts | {n: footer.num_rows for n, footer in zip(others, footers, strict=True)}
+        recorded = {n: stats.num_records for n, row in rows.items() if (stats := parse_stats(row["stats"])) is not None}
+        counts = {n: count for n, count in recorded.items() if count is not None and count > len(deleted[n])}
+        uncertain = [n for n in rows if n not in counts]
+        footers = read_footers(self._store, [decode_path(rows[n]["path"]) for n in uncertain])
+        return counts | {n: footer.num_rows for n, footer in zip(uncertain, footers, strict=True)}
 
 
-def _packs(marks: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tuple[int, pa.Int64Array]]]:
+def _packs(deletions: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tuple[int, pa.Int64Array]]]:
+    """Yield the deletions of one vector file after the other."""
     pack: list[tuple[int, pa.Int64Array]] = []
     size = 0
-    for number, positions in marks:
+    for number, positions in deletions:
         pack.append((number, positions))
         size += len(positions)
         if size >= _POSITIONS_IN_A_FILE:
@@ -134,12 +138,12 @@ def _packs(marks: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tuple[in
 
 
 def _rows(files: pa.Table, pack: list[tuple[int, pa.Int64Array]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = files.take(pa.array([n for n, _ in pack], pa.int64())).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = files.take(pa.array([n for n, _ in pack], pa.int64())).to_pylist()
+    return rows
 
 
-def _union(one: pa.Int64Array, other: pa.Int64Array) -> pa.Int64Array:
-    return pc.unique(pa.concat_arrays([one, other])).sort()
+def _union(old_positions: pa.Int64Array, new_positions: pa.Int64Array) -> pa.Int64Array:
+    return pc.unique(pa.concat_arrays([old_positions, new_positions])).sort()
 
 
 def _add(row: Mapping[str, Any], descriptor: Mapping[str, Any], num_records: int) -> AddFile:

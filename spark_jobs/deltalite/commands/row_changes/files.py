@@ -1,9 +1,9 @@
 """The files of a delete, an update or a merge: data files, deletion vectors and change data files.
 
-Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are marked as deleted
-instead, and only new rows are written. Change data files hold every change of the commit if the other files do not show
-it: after an update, and if a file is rewritten without some of its rows. The changed rows are then computed once, so
-that the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
+Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are soft-deleted instead,
+and only new rows are written. Change data files hold every change of the commit if the other files do not show it:
+after an update, and if a file is rewritten without some of its rows. The changed rows are then computed once, so that
+the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class _Writer:
 
     def _marked(self, touched: TouchedRows) -> MarkedFiles:
         columns = self._change.columns
-        found = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
-        marks = ((touched.numbers[file], positions) for file, positions in found)
-        return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), marks)
+        positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
+        deletions = ((touched.numbers[file], positions) for file, positions in positions_of_files)
+        return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 
     def _removed(self, touched: TouchedRows | None, marked: MarkedFiles | None) -> list[pa.Table]:
         """Return the touched files to remove, with those that are added again with another vector."""
@@ -156,8 +156,8 @@ class _Writer:
 
 def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
     """Return the same files in the same order, with all columns of the log."""
-    everything = base.files_with()
-    return everything.take(pc.index_in(key_column(files), value_set=key_column(everything).combine_chunks()))
+    all_files = base.files_with()
+    return all_files.take(pc.index_in(key_column(files), value_set=key_column(all_files).combine_chunks()))
 
 
 def _size_of(touched: TouchedRows) -> Size:

@@ -40,60 +40,64 @@ def selected_change(
         CorruptDataFileError: a file cannot be read.
     """
     columns = RowColumns.beside(base.schema)
-    found = _found(spark, base, condition, columns)
-    gone, left = found.split(base.store) if action.kind is ActionKind.DELETE else (found.nothing, found)
+    matching = _matching_files(spark, base, condition, columns)
+    is_delete = action.kind is ActionKind.DELETE
+    whole_files, partial = matching.split(base.store) if is_delete else (matching.no_files, matching)
     touched = None
-    if left.files.num_rows:
-        rows, numbers = changed_by(spark, base, left.files, columns, action, target.schema)
-        changed = live_row_count(base.store, left.files) if left.matches is None else sum(left.matches)
-        touched = TouchedRows(files=left.files, rows=rows, numbers=numbers, changed=changed)
+    if partial.files.num_rows:
+        rows, numbers = changed_by(spark, base, partial.files, columns, action, target.schema)
+        changed = live_row_count(base.store, partial.files) if partial.counts is None else sum(partial.counts)
+        touched = TouchedRows(files=partial.files, rows=rows, numbers=numbers, changed=changed)
     return RowChange(
         target=target,
-        reads=found.reads,
+        reads=matching.reads,
         actions={0: action},
         columns=columns,
-        gone=gone,
+        gone=whole_files,
         touched=touched,
         row_level=True,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """The files with matching rows, the number of matches in each (None: all rows), and the read set."""
+class _MatchingFiles:
+    """The files with matching rows, the number of matched rows in each (None: all rows), and the read set."""
 
     files: pa.Table
-    matches: list[int] | None
+    counts: list[int] | None
     reads: ReadSet
 
     @property
-    def nothing(self) -> pa.Table:
+    def no_files(self) -> pa.Table:
+        """An empty table with the columns of `files`."""
         return self.files.slice(0, 0)
 
-    def split(self, store: LogStore) -> tuple[pa.Table, _Found]:
-        """Return the files whose rows all match, and the others. Footers confirm it, as statistics may be wrong."""
-        if self.matches is None:
-            return self.files, _Found(files=self.nothing, matches=[], reads=self.reads)
-        likely = [n for n, live in enumerate(live_rows_of(self.files)) if live == self.matches[n]]
+    def split(self, store: LogStore) -> tuple[pa.Table, _MatchingFiles]:
+        """Return the files whose rows all match, and the rest. Footers confirm it, because statistics may be wrong."""
+        if self.counts is None:
+            return self.files, _MatchingFiles(files=self.no_files, counts=[], reads=self.reads)
+        likely = [n for n, live in enumerate(live_rows_of(self.files)) if live == self.counts[n]]
         rows = live_rows_by_footers(store, self.files.take(pa.array(likely, pa.int64())))
-        whole = {n for n, count in zip(likely, rows, strict=True) if count == self.matches[n]}
-        mask = pa.array([n in whole for n in range(len(self.matches))], pa.bool_())
-        others = [count for n, count in enumerate(self.matches) if n not in whole]
-        return self.files.filter(mask), _Found(
-            files=self.files.filter(pc.invert(mask)), matches=others, reads=self.reads
+        whole = {n for n, count in zip(likely, rows, strict=True) if count == self.counts[n]}
+        is_whole = pa.array([n in whole for n in range(len(self.counts))], pa.bool_())
+        partial = _MatchingFiles(
+            files=self.files.filter(pc.invert(is_whole)),
+            counts=[count for n, count in enumerate(self.counts) if n not in whole],
+            reads=self.reads,
         )
+        return self.files.filter(is_whole), partial
 
 
-def _found(spark: SparkSession, base: Snapshot, condition: str | None, columns: RowColumns) -> _Found:
+def _matching_files(spark: SparkSession, base: Snapshot, condition: str | None, columns: RowColumns) -> _MatchingFiles:
     if condition is None:
-        return _Found(files=base.files, matches=None, reads=ReadSet(whole_table=True))
+        return _MatchingFiles(files=base.files, counts=None, reads=ReadSet(whole_table=True))
     chosen = selection(spark, base, condition, parameter=_PARAMETER)
     if chosen.is_whole:
-        return _Found(files=chosen.files, matches=None, reads=_reads(chosen, chosen.files))
+        return _MatchingFiles(files=chosen.files, counts=None, reads=_reads(chosen, chosen.files))
     counts = counts_by_file(spark, base, chosen, condition, columns, parameter=_PARAMETER)
     numbers = sorted(counts)
     files = chosen.files.take(pa.array(numbers, pa.int64()))
-    return _Found(files=files, matches=[counts[number] for number in numbers], reads=_reads(chosen, files))
+    return _MatchingFiles(files=files, counts=[counts[number] for number in numbers], reads=_reads(chosen, files))
 
 
 def _reads(chosen: Selection, files: pa.Table) -> ReadSet:
