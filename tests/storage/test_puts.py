@@ -17,7 +17,7 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import commit_name
 from deltalite.spark.hadoop import put as hadoop_put
 from deltalite.spark.hadoop.opening import writable_store
-from deltalite.spark.hadoop.put import PutWay, put_if_absent, way_of
+from deltalite.spark.hadoop.put import PutMethod, put_if_absent, put_method_of
 from deltalite.spark.hadoop.store import HadoopLogStore
 from deltalite.txn.commit import Committed, commit
 from tests.support.remote import s3_server
@@ -43,27 +43,32 @@ def storage(scheme, *capabilities):
 @pytest.mark.parametrize(
     ("scheme", "capabilities", "way"),
     [
-        ("s3a", [CONDITIONAL], PutWay.CONDITIONAL_CREATE),
-        ("hdfs", [], PutWay.RENAME),
-        ("webhdfs", [], PutWay.RENAME),
-        ("abfss", [REAL_RENAME], PutWay.RENAME),
-        ("gs", [], PutWay.NEW_GENERATION),
+        ("s3a", [CONDITIONAL], PutMethod.CONDITIONAL_CREATE),
+        ("hdfs", [], PutMethod.RENAME),
+        ("webhdfs", [], PutMethod.RENAME),
+        ("abfss", [REAL_RENAME], PutMethod.RENAME),
+        ("gs", [], PutMethod.NEW_GENERATION),
     ],
 )
 def test_each_storage_is_asked_for_what_it_offers(scheme, capabilities, way):
-    assert way_of(storage(scheme, *capabilities), single_writer=False) is way
-    assert way_of(storage(scheme, *capabilities), single_writer=True) is way
+    assert put_method_of(storage(scheme, *capabilities), single_writer=False) is way
+    assert put_method_of(storage(scheme, *capabilities), single_writer=True) is way
 
 
 @pytest.mark.parametrize(
     ("scheme", "remedy"),
-    [("s3a", "3.4.2"), ("abfss", "hierarchical namespace"), ("wasb", "that does"), ("viewfs", "that does")],
+    [
+        ("s3a", "3.4.2"),
+        ("abfss", "hierarchical namespace"),
+        ("wasb", "with this guarantee"),
+        ("viewfs", "with this guarantee"),
+    ],
 )
 def test_a_storage_that_offers_nothing_is_refused_unless_the_risk_is_accepted(scheme, remedy, caplog):
     with pytest.raises(UnsupportedStorageError, match=f"org.example.FileSystem.*{remedy}.*single_writer=True"):
-        way_of(storage(scheme), single_writer=False)
+        put_method_of(storage(scheme), single_writer=False)
     with caplog.at_level(logging.WARNING):
-        assert way_of(storage(scheme), single_writer=True) is PutWay.LOOK_FIRST
+        assert put_method_of(storage(scheme), single_writer=True) is PutMethod.CHECK_FIRST
     assert "can lose commits" in caplog.text
 
 
@@ -87,7 +92,7 @@ class Renames:
 
 def played(files, *, happens):
     files._file_context = Renames(files, happens=happens)
-    return put_if_absent(files, PutWay.RENAME, NAME, b"ours")
+    return put_if_absent(files, PutMethod.RENAME, NAME, b"ours")
 
 
 def everything(folder):
@@ -107,14 +112,14 @@ def test_a_rename_that_did_not_happen_never_will(files, tmp_path):
         played(files, happens=False)
     assert type(caught.value) is StorageError
     assert everything(tmp_path) == []
-    put_if_absent(files, PutWay.LOOK_FIRST, NAME, b"theirs")
+    put_if_absent(files, PutMethod.CHECK_FIRST, NAME, b"theirs")
     assert played(files, happens=False) is False
     assert (files.read(NAME), everything(tmp_path)) == (b"theirs", ["00000000000000000000.json"])
 
 
 @pytest.mark.spark
 def test_a_rename_that_may_still_happen_is_unknown(files, monkeypatch):
-    monkeypatch.setattr(hadoop_put, "_deleted", lambda _files, _path: None)
+    monkeypatch.setattr(hadoop_put, "_try_delete", lambda _files, _path: None)
     with pytest.raises(CommitStateUnknownError, match="may still happen"):
         played(files, happens=False)
 
@@ -122,8 +127,8 @@ def test_a_rename_that_may_still_happen_is_unknown(files, monkeypatch):
 @pytest.mark.spark
 def test_a_create_that_the_storage_refuses_has_lost(files, monkeypatch):
     """The way of Google's connector, which says at the end of the upload that the condition did not hold."""
-    assert put_if_absent(files, PutWay.NEW_GENERATION, NAME, b"ours") is True
-    assert put_if_absent(files, PutWay.NEW_GENERATION, NAME, b"theirs") is False
+    assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
+    assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
     assert files.read(NAME) == b"ours"
 
     def refused(said):
@@ -134,10 +139,10 @@ def test_a_create_that_the_storage_refuses_has_lost(files, monkeypatch):
         return pour
 
     monkeypatch.setattr(files, "pour", refused("412 Precondition Failed"))
-    assert put_if_absent(files, PutWay.NEW_GENERATION, commit_name(1), b"ours") is False
+    assert put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(1), b"ours") is False
     monkeypatch.setattr(files, "pour", refused("503 Service Unavailable"))
     with pytest.raises(StorageError, match="503"):
-        put_if_absent(files, PutWay.NEW_GENERATION, commit_name(2), b"ours")
+        put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(2), b"ours")
 
 
 @pytest.mark.spark
@@ -172,7 +177,7 @@ def test_a_service_that_forgets_conditions_is_found_out(spark, s3a):
     with s3_server("forgets-conditions") as server:
         server.client.create_bucket(Bucket="forgetful")
         spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
-        with pytest.raises(UnsupportedStorageError, match="does not keep them"):
+        with pytest.raises(UnsupportedStorageError, match="ignores the condition"):
             put(spark, root, "SELECT 1 AS id")
         assert put(spark, root, "SELECT 1 AS id", single_writer=True).version == 0
         assert put(spark, root, "SELECT 2 AS id", single_writer=True).version == 1

@@ -57,7 +57,7 @@ class HadoopFiles:
         self._gateway: Any = spark.sparkContext._gateway
         session: Any = spark._jsparkSession
         self.conf: Any = session.sessionState().newHadoopConf()
-        self.fs: Any = self._opened(spark_uri(root))
+        self.fs: Any = self._open_file_system(spark_uri(root))
         self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # a bucket's own path ends with one
         self._file_context: Any = None
         if ":///" in root:  # make Hadoop's default authority explicit; other engines may have another default
@@ -76,11 +76,11 @@ class HadoopFiles:
         """Return the file system that serves a path."""
         if path.toString().startswith(f"{self.uri}/"):
             return self.fs
-        return self._opened(path.toString())
+        return self._open_file_system(path.toString())
 
     def has_capability(self, name: str) -> bool:
         """Whether the file system reports a capability; `name` is Hadoop's name for it."""
-        with self.errors("look at"):
+        with self.errors("check"):
             return bool(self.fs.hasPathCapability(self.path(""), name))
 
     def entries(self, folder: str) -> list[ListedEntry]:
@@ -97,7 +97,7 @@ class HadoopFiles:
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder of that name."""
         path = self.path(name)
-        with self.errors("look at", name):
+        with self.errors("check", name):
             return bool(self.fs_of(path).exists(path))
 
     def read(self, name: str) -> bytes | None:
@@ -168,7 +168,7 @@ class HadoopFiles:
     def file_context(self) -> Any:
         """The `FileContext` of the root, whose rename has an option to overwrite.
 
-        Not a `cached_property`, for the reason that `Snapshot.files` gives: it connects to the storage.
+        It connects to the storage, so it is not a `cached_property`; `Snapshot.files` gives the reason.
         """
         if self._file_context is None:
             self._file_context = self.jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.fs.getUri(), self.conf)
@@ -180,21 +180,28 @@ class HadoopFiles:
         try:
             yield
         except HADOOP_ERRORS as error:
-            self.refuse(error, doing, name or "it")
+            self.raise_typed(error, doing, name)
 
-    def refuse(self, error: Exception, doing: str, name: str) -> NoReturn:
-        """Raise the typed error for an exception of Hadoop."""
-        problem = f"Could not {doing} {name} of {self.root}: {said(error)}."
+    def raise_typed(self, error: Exception, doing: str, name: str) -> NoReturn:
+        """Raise the typed error for an exception of Hadoop.
+
+        Args:
+            error: the exception.
+            doing: the failed action as a verb, such as `read`.
+            name: the file or the part of the table, or "" for the table's folder.
+        """
+        place = f"{name} of {self.root}" if name else self.root
+        problem = f"Could not {doing} {place}: {error_text(error)}."
         if threw(error, *_FORBIDDEN):
             raise StoragePermissionError(
-                f"No permission to {doing} {name} of {self.root}: {said(error)}.",
+                f"No permission to {doing} {place}: {error_text(error)}.",
                 remedy="Give the identity that Spark runs under access to the table.",
             ) from error
         if threw(error, *_NO_STORE):
-            raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or make it.") from error
+            raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or create it.") from error
         raise StorageError(problem, remedy="Check the storage and the network; the task may be retried.") from error
 
-    def _opened(self, uri: str) -> Any:
+    def _open_file_system(self, uri: str) -> Any:
         try:
             return self.jvm.org.apache.hadoop.fs.Path(uri).getFileSystem(self.conf)
         except HADOOP_ERRORS as error:
@@ -202,11 +209,12 @@ class HadoopFiles:
             if threw(error, "org.apache.hadoop.fs.UnsupportedFileSystemException") or _lacks_class(error):
                 package = _PACKAGES.get(scheme)
                 raise UnsupportedStorageError(
-                    f"This Spark has no Hadoop file system for '{scheme}' ({said(error)}), which {self.root} needs.",
+                    f"Cannot open {self.root}: this Spark has no Hadoop file system for '{scheme}' "
+                    f"({error_text(error)}).",
                     remedy="Add the storage's connector to Spark's classpath"
-                    + (f": {package}, of the version that fits Spark's Hadoop, in `packages`." if package else "."),
+                    + (f": {package} in `packages`, in the version of Spark's Hadoop." if package else "."),
                 ) from error
-            self.refuse(error, "open", "the storage")
+            self.raise_typed(error, "open", "the storage")
 
     def _qualified(self, uri: str) -> str:
         return str(self.fs.makeQualified(self.jvm.org.apache.hadoop.fs.Path(uri)).toString())
@@ -220,15 +228,15 @@ def is_missing(error: Exception) -> bool:
 def threw(error: Exception, *classes: str) -> bool:
     """Whether the Java exception behind an error is an instance of one of the classes, given by full names."""
     thrown = _thrown(error)
-    found = None if thrown is None else thrown.getClass()
-    while found is not None:
-        if found.getName() in classes:
+    java_class = None if thrown is None else thrown.getClass()
+    while java_class is not None:
+        if java_class.getName() in classes:
             return True
-        found = found.getSuperclass()
+        java_class = java_class.getSuperclass()
     return False
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return the Java class and the first line of the message of an error."""
     thrown = _thrown(error)
     text = str(error if thrown is None else thrown.toString())
@@ -241,4 +249,4 @@ def _thrown(error: Exception) -> Any:
 
 
 def _lacks_class(error: Exception) -> bool:
-    return "ClassNotFoundException" in said(error) or "NoClassDefFoundError" in said(error)
+    return "ClassNotFoundException" in error_text(error) or "NoClassDefFoundError" in error_text(error)

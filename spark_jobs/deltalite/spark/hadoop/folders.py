@@ -19,13 +19,13 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
-from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, said
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text
 from deltalite.spark.hadoop.uris import spark_uri
 from deltalite.storage.locations import parse_location
 from deltalite.storage.log_store import StoredFile
 
 _log = logging.getLogger(__name__)
-_LEFT = "Could not remove %s of %s, which no version names; a vacuum will: %s"
+_NOT_REMOVED = "Could not remove %s of %s. No version refers to this file, so a vacuum will delete it: %s"
 _MOST_RENAMES = 5
 # The Hadoop file systems that rename in one operation, whatever the size. Elsewhere a rename may be a copy.
 _RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
@@ -123,20 +123,20 @@ class _LocalFolder:
         return None
 
     def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
-        found = []
-        for folder, folders, names in os.walk(self._root / name):
-            folders[:] = [inner for inner in folders if inner != but_not_in]
+        files = []
+        for folder, subfolders, names in os.walk(self._root / name):
+            subfolders[:] = [subfolder for subfolder in subfolders if subfolder != but_not_in]
             for base in names:
                 path = os.path.join(folder, base)
                 status = os.stat(path)
-                found.append(
+                files.append(
                     StoredFile(
                         name=str(Path(path).relative_to(self._root)),
                         size_bytes=status.st_size,
                         modified_ms=status.st_mtime_ns // 1_000_000,
                     )
                 )
-        return sorted(found, key=lambda file: file.name)
+        return sorted(files, key=lambda file: file.name)
 
     def rename(self, source: str, target: str) -> None:
         with self._errors():
@@ -149,7 +149,7 @@ class _LocalFolder:
         try:
             (self._root / name).unlink(missing_ok=True)
         except OSError as error:
-            _log.warning(_LEFT, name, self.root, error)
+            _log.warning(_NOT_REMOVED, name, self.root, error)
 
     def remove_tree(self, name: str) -> None:
         shutil.rmtree(self._root / name, ignore_errors=True)
@@ -169,7 +169,7 @@ class _LocalFolder:
             ) from error
         except (NotADirectoryError, FileExistsError) as error:
             raise InvalidTableAddressError(
-                f"{self._root} cannot be a table: {error}.", remedy="Give the address of a folder, or of none yet."
+                f"{self._root} cannot be a table: {error}.", remedy="Give the address of a folder, or of a new one."
             ) from error
         except OSError as error:
             raise StorageError(
@@ -207,17 +207,19 @@ class _HadoopFolder:
         return sorted(entry.name for entry in self._files.entries(""))
 
     def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
-        found = []
+        files = []
         folders = [name]
         while folders:
             folder = folders.pop()
             for entry in self._files.entries(folder):
-                inner = f"{folder}/{entry.name}" if folder else entry.name
+                entry_name = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_file:
-                    found.append(StoredFile(name=inner, size_bytes=entry.size_bytes, modified_ms=entry.modified_ms))
+                    files.append(
+                        StoredFile(name=entry_name, size_bytes=entry.size_bytes, modified_ms=entry.modified_ms)
+                    )
                 elif entry.name != but_not_in:
-                    folders.append(inner)
-        return sorted(found, key=lambda file: file.name)
+                    folders.append(entry_name)
+        return sorted(files, key=lambda file: file.name)
 
     def rename(self, source: str, target: str) -> None:
         fs = self._files.fs
@@ -233,18 +235,18 @@ class _HadoopFolder:
     def missing(self) -> list[str]:
         if not self.renames:
             return []
-        found, path = [], self._files.path("")
-        with self._files.errors("look at"):
+        missing, path = [], self._files.path("")
+        with self._files.errors("check"):
             while path is not None and not self._files.fs.exists(path):
-                found.append(str(path.toString()))
+                missing.append(str(path.toString()))
                 path = path.getParent()
-        return found
+        return missing
 
     def remove(self, name: str) -> None:
         try:
             self._files.fs.delete(self._files.path(name), False)
         except HADOOP_ERRORS as error:
-            _log.warning(_LEFT, name, self.root, said(error))
+            _log.warning(_NOT_REMOVED, name, self.root, error_text(error))
 
     def remove_tree(self, name: str) -> None:
         self._delete(name, with_content=True)

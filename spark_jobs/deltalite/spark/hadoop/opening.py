@@ -17,7 +17,7 @@ def readable_store(spark: SparkSession, address: str) -> LogStore:
         InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: this Spark has no file system for its scheme.
     """
-    return _opened(spark, address, single_writer=False)
+    return _open_store(spark, address, single_writer=False)
 
 
 def writable_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
@@ -29,13 +29,13 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
         InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: Spark does not reach the storage, or the storage has no put-if-absent.
     """
-    store = _opened(spark, address, single_writer=single_writer)
+    store = _open_store(spark, address, single_writer=single_writer)
     if isinstance(store, HadoopLogStore):
         store.check_writable()
     return store
 
 
-def _opened(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
+def _open_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
     location = parse_location(address)
     if location.is_local:
         return LocalLogStore(location.path, single_writer=single_writer)

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedStorageError
-from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, said, threw
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text, threw
 
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 # Azure's connector reports this only for accounts with a hierarchical namespace, where a rename is atomic.
@@ -40,42 +40,44 @@ _AZURE = frozenset({"abfs", "abfss"})
 _log = logging.getLogger(__name__)
 
 
-class PutWay(StrEnum):
-    """How a name is created; the numbered cases above."""
+class PutMethod(StrEnum):
+    """The method that creates a name; the numbered cases above."""
 
     CONDITIONAL_CREATE = "conditional create"
     RENAME = "rename without overwrite"
     NEW_GENERATION = "create without overwrite"
-    LOOK_FIRST = "look first"
+    CHECK_FIRST = "check first"
 
 
-def way_of(files: HadoopFiles, *, single_writer: bool) -> PutWay:
+def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
     """Return the put-if-absent method of a table's storage.
 
     Raises:
         UnsupportedStorageError: the storage has none, and `single_writer` is not set.
     """
     scheme = files.scheme
-    reason, remedy = "does not say that only one writer can create a file", _remedy(scheme)
+    reason, remedy = "does not guarantee that only one writer can create a file", _remedy(scheme)
     if files.has_capability(_CONDITIONAL):
         if _keeps_conditions(files):
-            return PutWay.CONDITIONAL_CREATE
-        reason, remedy = "takes conditional puts and does not keep them", "Use a release of the service that does."
+            return PutMethod.CONDITIONAL_CREATE
+        reason = "accepts conditional puts but ignores the condition"
+        remedy = "Use a release of the service that enforces it."
     if scheme in _HDFS or (scheme in _AZURE and files.has_capability(_REAL_RENAME)):
-        return PutWay.RENAME
+        return PutMethod.RENAME
     if scheme == "gs":
-        return PutWay.NEW_GENERATION
+        return PutMethod.NEW_GENERATION
     if single_writer:
         _log.warning(
-            "The storage of %s %s, and single_writer accepts it: a second writer at the same time can lose commits.",
+            "Writing to %s without put-if-absent, because single_writer is set: the storage %s. A second writer at the "
+            "same time can lose commits.",
             files.root,
             reason,
         )
-        return PutWay.LOOK_FIRST
+        return PutMethod.CHECK_FIRST
     raise UnsupportedStorageError(
-        f"The storage of {files.root} ({files.fs.getClass().getName()}) {reason}, so two writers could both believe "
-        "that they made one commit.",
-        remedy=f"{remedy} Where nobody else writes to the table, single_writer=True accepts the risk.",
+        f"Cannot write to {files.root}: its storage ({files.fs.getClass().getName()}) {reason}. Two writers could both "
+        "believe that they made the same commit.",
+        remedy=f"{remedy} If nobody else writes to the table, set single_writer=True to accept the risk.",
     )
 
 
@@ -87,7 +89,7 @@ def _keeps_conditions(files: HadoopFiles) -> bool:
     try:
         return _create_conditionally(files, name, b"one") and not _create_conditionally(files, name, b"two")
     finally:
-        _deleted(files, files.path(name))
+        _try_delete(files, files.path(name))
 
 
 def _is_amazon(endpoint: str | None) -> bool:
@@ -95,7 +97,7 @@ def _is_amazon(endpoint: str | None) -> bool:
     if not endpoint:
         return not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES)
     host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
-    return any(host == own or host.endswith(f".{own}") for own in _AMAZON)
+    return any(host == domain or host.endswith(f".{domain}") for domain in _AMAZON)
 
 
 def _remedy(scheme: str) -> str:
@@ -103,40 +105,40 @@ def _remedy(scheme: str) -> str:
         return "Use hadoop-aws 3.4.2 or later, and leave fs.s3a.create.conditional.enabled on."
     if scheme in _AZURE:
         return "Use an account with a hierarchical namespace."
-    return "Keep the table on a storage that does."
+    return "Move the table to a storage with this guarantee."
 
 
-def put_if_absent(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> bool:
+def put_if_absent(files: HadoopFiles, method: PutMethod, name: str, data: bytes) -> bool:
     """Create the complete file unless its name exists. Return True if this call created it.
 
     Raises:
         StorageError: the put failed, or its answer was lost.
         CommitStateUnknownError: the file may still be created after this call.
     """
-    puts: dict[PutWay, Callable[[HadoopFiles, str, bytes], bool]] = {
-        PutWay.CONDITIONAL_CREATE: _create_conditionally,
-        PutWay.RENAME: _rename_without_overwrite,
-        PutWay.NEW_GENERATION: _create_new,
-        PutWay.LOOK_FIRST: _look_first,
+    puts: dict[PutMethod, Callable[[HadoopFiles, str, bytes], bool]] = {
+        PutMethod.CONDITIONAL_CREATE: _create_conditionally,
+        PutMethod.RENAME: _rename_without_overwrite,
+        PutMethod.NEW_GENERATION: _create_new,
+        PutMethod.CHECK_FIRST: _check_first,
     }
-    return puts[way](files, name, data)
+    return puts[method](files, name, data)
 
 
-def replace(files: HadoopFiles, way: PutWay, name: str, data: bytes) -> None:
+def replace(files: HadoopFiles, method: PutMethod, name: str, data: bytes) -> None:
     """Create or replace the file.
 
     Object stores replace it atomically. Elsewhere a complete temporary file is renamed to it. This is atomic on HDFS.
-    On Azure, and with `LOOK_FIRST`, the file is missing for a moment.
+    On Azure, and with `CHECK_FIRST`, the file is missing for a moment.
     """
     path = files.path(name)
     with files.errors("write", name):
-        if way in (PutWay.CONDITIONAL_CREATE, PutWay.NEW_GENERATION):
+        if method in (PutMethod.CONDITIONAL_CREATE, PutMethod.NEW_GENERATION):
             files.pour(data, files.fs.create(path, True))
             return
         temporary = _temporary(files, name)
         try:
             files.pour(data, files.fs.create(temporary, False))
-            if way is PutWay.RENAME:
+            if method is PutMethod.RENAME:
                 files.file_context.rename(temporary, path, files.rename_options("OVERWRITE"))
             else:
                 files.fs.delete(path, False)
@@ -152,7 +154,7 @@ def _create_conditionally(files: HadoopFiles, name: str, data: bytes) -> bool:
         try:
             files.pour(data, builder.must(_CONDITIONAL, True).overwrite(True).recursive().build())
         except HADOOP_ERRORS as error:
-            if threw(error, *_EXISTS) or (threw(error, _CHANGED) and "412" in said(error)):
+            if threw(error, *_EXISTS) or (threw(error, _CHANGED) and "412" in error_text(error)):
                 return False
             raise
         return True
@@ -163,7 +165,7 @@ def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
         try:
             files.pour(data, files.fs.create(files.path(name), False))
         except HADOOP_ERRORS as error:
-            answer = said(error).replace(name.rpartition("/")[2], "")  # the file name may contain these digits
+            answer = error_text(error).replace(name.rpartition("/")[2], "")  # the file name may contain these digits
             if threw(error, *_EXISTS) or any(sign in answer for sign in _REFUSED):
                 return False
             raise
@@ -184,27 +186,28 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
         with files.errors("create", name):
             files.pour(data, files.fs.create(temporary, False))
     except StorageError:
-        _deleted(files, temporary)
+        _try_delete(files, temporary)
         raise
     try:
         files.file_context.rename(temporary, path, files.rename_options("NONE"))
     except HADOOP_ERRORS as error:
-        match _deleted(files, temporary):
+        match _try_delete(files, temporary):
             case False:  # compare the content, because a deletion that was sent twice also returns False
                 return files.read(name) == data
             case True if files.exists(name):
                 return False
             case True:
-                files.refuse(error, "create", name)
+                files.raise_typed(error, "create", name)
             case None:
                 raise CommitStateUnknownError(
-                    f"The rename to {name} of {files.root} was not answered ({said(error)}), and may still happen.",
-                    remedy="Look whether the table's history shows this run before it is run again.",
+                    f"The storage did not answer the rename to {name} of {files.root}, which may still happen: "
+                    f"{error_text(error)}.",
+                    remedy="Check whether the table's history shows this run, before you run the task again.",
                 ) from error
     return True
 
 
-def _look_first(files: HadoopFiles, name: str, data: bytes) -> bool:
+def _check_first(files: HadoopFiles, name: str, data: bytes) -> bool:
     if files.exists(name):
         return False
     temporary, path = _temporary(files, name), files.path(name)
@@ -232,7 +235,7 @@ def _temporary(files: HadoopFiles, name: str) -> Any:
     return files.path(f"{folder}/.{base}.{uuid.uuid4()}.tmp" if folder else f".{base}.{uuid.uuid4()}.tmp")
 
 
-def _deleted(files: HadoopFiles, path: Any) -> bool | None:
+def _try_delete(files: HadoopFiles, path: Any) -> bool | None:
     """Delete a file. Return whether it existed, or None if the storage does not answer."""
     try:
         return bool(files.fs.delete(path, False))

@@ -1,8 +1,8 @@
 """The log store over Hadoop's FileSystem, for tables on any storage that Spark reaches.
 
 `hadoop_put` implements put-if-absent. The store selects the method at the first write, or in `check_writable` before
-any work is done. Files are opened for byte ranges, so a footer costs only its own bytes. A file of which much is read
-is copied to the driver's disk.
+any work is done. Files are opened for byte ranges, so reading a footer transfers only the footer. After more than 4 MiB
+of ranges, the store copies the file to the driver's disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from deltalite.spark.hadoop.files import HADOOP_ERRORS, LARGE_BYTES, HadoopFiles, is_missing
-from deltalite.spark.hadoop.put import PutWay, put_if_absent, replace, way_of
+from deltalite.spark.hadoop.put import PutMethod, put_if_absent, put_method_of, replace
 from deltalite.storage.log_store import StoredFile
 
 _POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
@@ -30,20 +30,20 @@ class HadoopLogStore:
     def __init__(self, spark: SparkSession, root: str, *, single_writer: bool = False) -> None:
         self.files = HadoopFiles(spark, root)
         self._single_writer = single_writer
-        self._known_way: PutWay | None = None
+        self._known_method: PutMethod | None = None
 
     @property
     def root(self) -> str:
         """The table's address."""
         return self.files.root
 
-    def check_writable(self) -> PutWay:
+    def check_writable(self) -> PutMethod:
         """Return the put-if-absent method of this store.
 
         Raises:
             UnsupportedStorageError: the storage has none, and `single_writer` is not set.
         """
-        return self._way
+        return self._put_method
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Yield the files in the folder of `name` from `name` on, sorted by name; hidden ones if `name` is hidden."""
@@ -73,11 +73,11 @@ class HadoopLogStore:
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
         """Create the complete file; return False if the name exists."""
-        return put_if_absent(self.files, self._way, name, data)
+        return put_if_absent(self.files, self._put_method, name, data)
 
     def write(self, name: str, data: bytes) -> None:
         """Create or replace the file."""
-        replace(self.files, self._way, name, data)
+        replace(self.files, self._put_method, name, data)
 
     def delete(self, name: str) -> None:
         """Remove the file."""
@@ -86,11 +86,11 @@ class HadoopLogStore:
             self.files.fs_of(path).delete(path, False)
 
     @property
-    def _way(self) -> PutWay:
-        """The put-if-absent method, selected once. Not a `cached_property`: `Snapshot.files` gives the reason."""
-        if self._known_way is None:
-            self._known_way = way_of(self.files, single_writer=self._single_writer)
-        return self._known_way
+    def _put_method(self) -> PutMethod:
+        """The put-if-absent method, selected once. `Snapshot.files` says why this is not a `cached_property`."""
+        if self._known_method is None:
+            self._known_method = put_method_of(self.files, single_writer=self._single_writer)
+        return self._known_method
 
 
 class _Ranges(io.RawIOBase):
@@ -100,7 +100,7 @@ class _Ranges(io.RawIOBase):
         self._files, self._name = files, name
         self._at = self._ranged = 0
         self._local: io.FileIO | None = None
-        self._held = ExitStack()
+        self._resources = ExitStack()
         path = files.path(name)
         with files.errors("open", name):
             try:
@@ -112,7 +112,7 @@ class _Ranges(io.RawIOBase):
                 if not is_missing(error):
                     raise
                 raise FileNotFoundError(name) from error
-        self._held.callback(self._stream.close)
+        self._resources.callback(self._stream.close)
 
     def readable(self) -> bool:
         return True
@@ -135,28 +135,28 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
     def read(self, size: int = -1) -> bytes:
-        left = max(self._size - self._at, 0)
-        wanted = left if size < 0 else min(size, left)
-        if not wanted:
+        remaining = max(self._size - self._at, 0)
+        requested = remaining if size < 0 else min(size, remaining)
+        if not requested:
             return b""
-        data = self._read(wanted)
+        data = self._read(requested)
         self._at += len(data)
         return data
 
     def close(self) -> None:
         if not self.closed:
             with self._files.errors("close", self._name):
-                self._held.close()
+                self._resources.close()
         super().close()
 
-    def _read(self, wanted: int) -> bytes:
-        if self._local is None and self._ranged + wanted > _MOST_RANGED_BYTES:
-            copy = self._held.enter_context(self._files.local_copy(self._name))
-            self._local = self._held.enter_context(io.FileIO(copy))
+    def _read(self, size: int) -> bytes:
+        if self._local is None and self._ranged + size > _MOST_RANGED_BYTES:
+            copy = self._resources.enter_context(self._files.local_copy(self._name))
+            self._local = self._resources.enter_context(io.FileIO(copy))
         if self._local is not None:
             self._local.seek(self._at)
-            return self._local.read(wanted) or b""
-        self._ranged += wanted
+            return self._local.read(size) or b""
+        self._ranged += size
         with self._files.errors("read", self._name):
             self._stream.seek(self._at)
-            return bytes(self._stream.readNBytes(wanted))
+            return bytes(self._stream.readNBytes(size))

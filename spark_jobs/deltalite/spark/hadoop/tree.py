@@ -61,9 +61,9 @@ class HadoopTree:
                 if not is_missing(error):
                     raise
                 return Folder(name=folder)
-        above = f"{folder}/" if folder else ""
+        prefix = f"{folder}/" if folder else ""
         files = [e for e in entries if e.is_file]
-        folders = [(above + e.name, e.modified_ms if self._folders_have_times else 0) for e in entries if e.is_folder]
+        folders = [(prefix + e.name, e.modified_ms if self._folders_have_times else 0) for e in entries if e.is_folder]
         return Folder(
             name=folder,
             bases=[e.name for e in files],
@@ -76,11 +76,11 @@ class HadoopTree:
     def delete_files(self, names: Sequence[str]) -> Deletion:
         """Delete files, in one request if the storage supports it."""
         if self._page > 1:
-            return self._deleted_in_bulk(names)
-        found = Deletion()
+            return self._delete_in_bulk(names)
+        deletion = Deletion()
         for name in names:
-            found += self._deleted(name)
-        return found
+            deletion += self._delete(name)
+        return deletion
 
     def remove_folder(self, name: str) -> bool:
         """Remove a folder if it is empty, and return whether it was removed. Hadoop refuses other folders."""
@@ -89,14 +89,14 @@ class HadoopTree:
         except HADOOP_ERRORS:
             return False
 
-    def _deleted(self, name: str) -> Deletion:
+    def _delete(self, name: str) -> Deletion:
         try:
             with self._files.errors("delete", name):
                 return Deletion(deleted=int(self._files.fs.delete(self._path(name), False)))
         except DeltaLiteError as error:
             return Deletion(failed=1, error=error)
 
-    def _deleted_in_bulk(self, names: Sequence[str]) -> Deletion:
+    def _delete_in_bulk(self, names: Sequence[str]) -> Deletion:
         try:
             with self._files.errors("delete files", "of the table"):
                 paths = self._files.jvm.java.util.ArrayList()
@@ -111,15 +111,15 @@ class HadoopTree:
             return Deletion(failed=len(names), error=error)
         if not failures:
             return Deletion(deleted=len(names))
-        first = failures[0]
-        refused = StorageError(
-            f"Could not delete {first.getKey().toString()}: {first.getValue()}.",
-            remedy="Check the storage and who may delete in it; the task may be retried.",
+        first_failure = failures[0]
+        storage_error = StorageError(
+            f"Could not delete {first_failure.getKey().toString()}: {first_failure.getValue()}.",
+            remedy="Check the storage and the permission to delete; the task may be retried.",
         )
-        return Deletion(deleted=len(names) - len(failures), failed=len(failures), error=refused)
+        return Deletion(deleted=len(names) - len(failures), failed=len(failures), error=storage_error)
 
     def _bulk_page(self) -> int:
-        with self._files.errors("look at"):
+        with self._files.errors("check"):
             bulk = self._files.fs.createBulkDelete(self._path(""))
             try:
                 return int(bulk.pageSize())
