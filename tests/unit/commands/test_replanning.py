@@ -81,7 +81,7 @@ def test_the_last_error_says_how_often_it_was_tried(retries, seconds, count):
 @pytest.mark.parametrize("rebase", Rebase)
 def test_the_log_says_whether_rows_are_made_again(rebase, caplog):
     assert Attempts(ConcurrentAppendException).run(rebase=rebase) == "done"
-    assert ("from the beginning (1 of 3)" in caplog.text) is (rebase is Rebase.REPLAN)
+    assert ("from the beginning after a conflict (retry 1 of 3)" in caplog.text) is (rebase is Rebase.REPLAN)
 
 
 def test_pauses_grow_up_to_a_bound():

@@ -37,7 +37,7 @@ _NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)
 # The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
 _BAD_CAST = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
 # Permanent reasons for an unreadable file. A storage that does not answer is not one of them.
-_FOR_GOOD = (
+_PERMANENT_REASONS = (
     "FILE_NOT_EXIST",
     "DATA_TYPE_MISMATCH",
     "is not a Parquet file",
@@ -62,40 +62,44 @@ def data_error(error: Exception) -> DeltaLiteError | None:
     if missing := _NO_SUCH_FILE.search(_with_causes(error)):
         return SourceNotFoundError(
             f"Nothing was written: a file of the input is missing. {missing[0]}",
-            remedy="Run the task again if the file was replaced while it was read; VACUUM takes files of old versions.",
+            remedy="Run the task again if the file was replaced during the read. VACUUM deletes files of old versions.",
         )
-    if unread := _unread_for_good(error):
+    if problem := _permanent_read_failure(error):
         return SourceError(
-            f"Nothing was written: a file of the input cannot be read. {unread}",
+            f"Nothing was written: a file of the input cannot be read. {problem}",
             remedy="Correct or replace the file.",
         )
     text = _with_causes(error)
-    if found := _OF_THE_DATA.search(text):
+    if match := _OF_THE_DATA.search(text):
         return SourceError(
-            f"Nothing was written: a row cannot be computed. {_one_line(found[0])}", remedy=_remedy_for_row(found[0])
+            f"Nothing was written: a row cannot be computed. {_one_line(match[0])}", remedy=_remedy_for_row(match[0])
         )
     if (folder := _NO_FOLDER.search(text)) and _has_long_name(folder[1]):
         return SourceError(
-            "Nothing was written: a partition value is longer than the name of a directory can be.",
+            "Nothing was written: a partition value is longer than the name of a folder can be.",
             remedy="Partition by another column, or shorten the value in `query`.",
         )
-    if found := _OF_THE_QUERY.search(text):
-        return InvalidRequestError(f"The rows cannot be written: {_one_line(found[0])}", remedy="Correct the SQL.")
+    if match := _OF_THE_QUERY.search(text):
+        return InvalidRequestError(f"The rows cannot be written: {_one_line(match[0])}", remedy="Correct the SQL.")
     return None
 
 
 @contextmanager
 def computing(parameter: str, text: str) -> Iterator[None]:
-    """Convert the errors of a query with a user's expression, given as `parameter`, that fails for a row."""
+    """Convert the error of a query if the user's expression `text` in `parameter` fails for a row.
+
+    Raises:
+        InvalidRequestError: the expression fails for a row.
+    """
     try:
         yield
     except SPARK_ERRORS as error:
-        found = _OF_THE_DATA.search(_with_causes(error))
-        if found is None:
+        match = _OF_THE_DATA.search(_with_causes(error))
+        if match is None:
             raise
         raise InvalidRequestError(
-            f"{parameter} cannot be computed for every row of the table: {_one_line(found[0])}",
-            remedy=f"Correct {parameter}: {text!r}; try_cast and the like give null instead.",
+            f"{parameter} cannot be computed for every row of the table: {_one_line(match[0])}",
+            remedy=f"Correct {parameter}: {text!r}. Functions such as try_cast give NULL instead of an error.",
         ) from error
 
 
@@ -118,16 +122,16 @@ def reading_table(root: str) -> Iterator[None]:
     except SPARK_ERRORS as error:
         if _UNKNOWN_PARQUET_TYPE.search(_with_causes(error)):
             raise UnsupportedFeatureError(
-                f"{root} has data files with Parquet's own type for variants (table feature variantType), which this "
-                "version of Spark cannot open.",
+                f"{root} has data files with Parquet's variant type (table feature variantType), which this version of "
+                "Spark cannot open.",
                 remedy="Use PySpark 4.3, which reads them.",
             ) from error
-        unread = _unread_for_good(error)
-        if unread is None:
+        problem = _permanent_read_failure(error)
+        if problem is None:
             raise
         raise CorruptDataFileError(
-            f"The log of {root} names a file that cannot be read. {unread}",
-            remedy="If VACUUM or somebody removed it, bring it back, or restore the table to an older version.",
+            f"The log of {root} names a file that cannot be read. {problem}",
+            remedy="If the file was removed, as by VACUUM, copy it back, or restore the table to an older version.",
         ) from error
 
 
@@ -135,7 +139,7 @@ def _remedy_for_row(message: str) -> str:
     """Return the remedy for a row that cannot be computed."""
     if cast := _BAD_CAST.search(message):
         return f"Use try_cast(... AS {cast[1]}), which gives NULL for such a value, or correct the input."
-    return "Correct the input, or use try_cast, try_divide and the like."
+    return "Correct the input, or use a function such as try_cast or try_divide."
 
 
 def is_missing_path(error: Exception) -> bool:
@@ -143,12 +147,13 @@ def is_missing_path(error: Exception) -> bool:
     return _NO_SUCH_FILE.search(_with_causes(error)) is not None
 
 
-def _unread_for_good(error: Exception) -> str | None:
+def _permanent_read_failure(error: Exception) -> str | None:
+    """Return Spark's message for a file that no retry can read, or None for any other error."""
     text = _with_causes(error)
-    if not any(reason in text for reason in _FOR_GOOD) and _NO_SUCH_FILE.search(text) is None:
+    if not any(reason in text for reason in _PERMANENT_REASONS) and _NO_SUCH_FILE.search(text) is None:
         return None
-    found = _UNREAD_FILE.search(text) or _NO_SUCH_FILE.search(text)
-    return None if found is None else found[0]
+    match = _UNREAD_FILE.search(text) or _NO_SUCH_FILE.search(text)
+    return None if match is None else match[0]
 
 
 def _has_long_name(path: str) -> bool:

@@ -27,10 +27,10 @@ def open_session(app_name: str) -> SparkSession:
     `app_name` is used only without `spark-submit`, which always sets a name.
     """
     builder: SparkSession.Builder = SparkSession.builder
-    given = SparkConf()
-    if not given.contains("spark.app.name"):
+    submitted_conf = SparkConf()
+    if not submitted_conf.contains("spark.app.name"):
         builder = builder.appName(app_name)
-    if not given.contains(_REDACTION):
+    if not submitted_conf.contains(_REDACTION):
         builder = builder.config(_REDACTION, SECRET_NAMES)
     session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains("spark.sql.session.timeZone"):
