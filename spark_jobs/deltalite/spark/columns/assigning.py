@@ -49,25 +49,25 @@ def assigned(
             return value.cast(spark_type(want))  # NULL, or an expression that raises an error
         case StructType(), StructType():
             return _struct(value, have, want, path, fills=fills)
-        case ArrayType(element), ArrayType(wanted):
-            convert = _converter(element, wanted, f"{path}.element", fills=fills)
+        case ArrayType(element), ArrayType(new_element):
+            convert = _converter(element, new_element, f"{path}.element", fills=fills)
             return value if convert is None else F.transform(value, convert)
-        case MapType(key, item), MapType(wanted_key, wanted_item):
-            keys = _converter(key, wanted_key, f"{path}.key", fills=fills)
-            items = _converter(item, wanted_item, f"{path}.value", fills=fills)
-            if keys is None and items is None:
+        case MapType(key, item), MapType(new_key, new_item):
+            convert_key = _converter(key, new_key, f"{path}.key", fills=fills)
+            convert_item = _converter(item, new_item, f"{path}.value", fills=fills)
+            if convert_key is None and convert_item is None:
                 return value
-            made_keys, made = F.map_keys(value), F.map_values(value)
+            keys, items = F.map_keys(value), F.map_values(value)
             return F.map_from_arrays(
-                made_keys if keys is None else F.transform(made_keys, keys),
-                made if items is None else F.transform(made, items),
+                keys if convert_key is None else F.transform(keys, convert_key),
+                items if convert_item is None else F.transform(items, convert_item),
             )
         case _ if have == want:
             return value
         case ((PrimitiveType() | DecimalType()), (PrimitiveType() | DecimalType())):
             return _simple(value, have, want, path)
         case _:
-            raise _never(have, want, path)
+            raise _not_convertible(have, want, path)
 
 
 def _simple(
@@ -81,9 +81,9 @@ def _simple(
     if want == PrimitiveType("string") and _name(have) not in _NO_TEXT:
         return value.cast("string")
     if have == PrimitiveType("string") and (isinstance(want, DecimalType) or want.name in CONVERTED):
-        return _refusing(value, text_value(value, want), have, want, path)
+        return _refuse_lost_values(value, text_value(value, want), have, want, path)
     if not any(_name(have) in family and _name(want) in family for family in (_NUMBERS, _TIMES)):
-        raise _never(have, want, path)
+        raise _not_convertible(have, want, path)
     return _checked(have, want, path)(value)
 
 
@@ -91,14 +91,14 @@ def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Co
     """Return a function that casts a value, and fails the query if casting it back does not restore it."""
 
     def cast(value: Column) -> Column:
-        there = value.try_cast(spark_type(want))
-        is_same = there.try_cast(spark_type(have)).eqNullSafe(value)
-        return _refusing(value, F.when(is_same, there), have, want, path)
+        converted = value.try_cast(spark_type(want))
+        is_same = converted.try_cast(spark_type(have)).eqNullSafe(value)
+        return _refuse_lost_values(value, F.when(is_same, converted), have, want, path)
 
     return cast
 
 
-def _refusing(value: Column, converted: Column, have: DataType, want: DataType, path: str) -> Column:
+def _refuse_lost_values(value: Column, converted: Column, have: DataType, want: DataType, path: str) -> Column:
     """Return `converted`, and fail the query if it is null but the value is not."""
     problem = F.concat(
         F.lit(f"The column '{path}' is {want}, and the value "),
@@ -121,12 +121,12 @@ def _struct(value: Column, have: StructType, want: StructType, path: str, *, fil
         return value
     members = []
     for field in want:
-        theirs = have.find(field.name)
-        if theirs is None:
+        source = have.find(field.name)
+        if source is None:
             member = F.lit(None).cast(spark_type(field.type))
         else:
-            where = f"{path}.{field.name}"
-            member = assigned(value.getField(theirs.name), theirs.type, field.type, where, fills=fills)
+            member_path = f"{path}.{field.name}"
+            member = assigned(value.getField(source.name), source.type, field.type, member_path, fills=fills)
         members.append(member.alias(field.name))
     return F.when(value.isNotNull(), F.struct(*members))
 
@@ -143,8 +143,8 @@ def _name(data_type: PrimitiveType | DecimalType) -> str:
     return data_type.name if isinstance(data_type, PrimitiveType) else "decimal"
 
 
-def _never(have: DataType, want: DataType, path: str) -> SchemaMismatchError:
+def _not_convertible(have: DataType, want: DataType, path: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"The column '{path}' is {want}, and its value is {have}, which is not converted without being asked.",
-        remedy=f"Say how, such as CAST(... AS {want}).",
+        f"The column '{path}' is {want}, and its value is {have}. There is no implicit conversion between these types.",
+        remedy=f"Convert the value, for example with CAST(... AS {want}).",
     )

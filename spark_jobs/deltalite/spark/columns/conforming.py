@@ -26,10 +26,10 @@ def conformed_columns(have: StructType, want: StructType, column_of: Callable[[s
     """Return the columns of `want`, computed from those of `have`; `column_of` returns a column by name."""
     columns = []
     for field in want:
-        theirs = have.find(field.name)
-        if theirs is None:
+        source = have.find(field.name)
+        if source is None:
             column = F.lit(None).cast(spark_type(field.type))
         else:
-            column = assigned(column_of(theirs.name), theirs.type, field.type, field.name, fills=True)
+            column = assigned(column_of(source.name), source.type, field.type, field.name, fills=True)
         columns.append(column.alias(field.name))
     return columns

@@ -60,16 +60,15 @@ def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> D
     """
     if not fields:
         return frame
-    own = {f.name: f.type for f in fields.values()}
-    typed = {name: _typed(named(name), data_type) for name, data_type in own.items()}
-    wrong = [
+    typed = {f.name: _typed(named(f.name), f.type) for f in fields.values()}
+    wrong_values = [
         F.when(named(name).isNotNull() & column.isNull(), F.concat(F.lit(f"{name}: "), named(name)))
         for name, column in typed.items()
     ]
-    found = frame.select(F.coalesce(*wrong).alias("wrong")).where("wrong IS NOT NULL").take(1)
-    if found:
+    wrong_rows = frame.select(F.coalesce(*wrong_values).alias("wrong")).where("wrong IS NOT NULL").take(1)
+    if wrong_rows:
         raise CorruptLogError(
-            f"The log has a partition value that does not fit the type of its column; {found[0][0]!r}.",
+            f"The log has a partition value that does not fit the type of its column: {wrong_rows[0][0]!r}.",
             remedy="Repair the log with the engine that wrote it.",
         )
     return frame.select(*[typed.get(name, named(name)).alias(name) for name in frame.columns])
@@ -86,8 +85,8 @@ def typed_partition_value(values: Column, key: str, data_type: DataType) -> Colu
 
     A text that does not fit the type becomes null.
     """
-    lowered = key.lower()
-    in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lowered))
+    lower_key = key.lower()
+    in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lower_key))
     text = F.nullif(F.coalesce(F.try_element_at(values, F.lit(key)), F.get(in_another_case, F.lit(0))), F.lit(""))
     if data_type == PrimitiveType("timestamp"):
         in_utc = F.concat(text.try_cast("timestamp_ntz").cast("string"), F.lit("Z"))

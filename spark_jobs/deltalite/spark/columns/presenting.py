@@ -67,9 +67,9 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
 
     A column without an id, such as the change type in change data files, is found by its name.
     """
-    stored = StructType(_asked_members(table.data.fields))
-    found = to_spark(stored)
-    return spark_types.StructType(with_field_ids(found, stored).fields) if table.mode is MappingMode.ID else found
+    requested = StructType(_requested_members(table.data.fields))
+    schema = to_spark(requested)
+    return spark_types.StructType(with_field_ids(schema, requested).fields) if table.mode is MappingMode.ID else schema
 
 
 def presented(table: TableSchema, *, pads: bool) -> list[Column]:
@@ -81,12 +81,14 @@ def presented(table: TableSchema, *, pads: bool) -> list[Column]:
     for logical, physical in zip(table.logical, table.physical, strict=True):
         column = named(physical.name)
         if physical.name not in table.partition_keys:
-            column = _shown(column, physical.type, logical.type, _digits(physical))
+            column = _presented_value(column, physical.type, logical.type, _digits(physical))
         if table.mode is MappingMode.ID:
             # A cast to the same type removes the id, so that it does not get into files written from the column.
             column = column.cast(spark_type(logical.type))
-        full = padded(column, logical) if pads else None
-        columns.append((column if full is None else full).alias(logical.name, **_char_metadata(logical)))
+        padded_column = padded(column, logical) if pads else None
+        columns.append(
+            (column if padded_column is None else padded_column).alias(logical.name, **_char_metadata(logical))
+        )
     return columns
 
 
@@ -96,49 +98,53 @@ def _char_metadata(field: StructField) -> dict[str, Any]:
     return {"metadata": metadata} if metadata else {}
 
 
-def _shown(column: Column, physical: DataType, logical: DataType, digits: int) -> Column:
+def _presented_value(column: Column, physical: DataType, logical: DataType, digits: int) -> Column:
     """Convert a requested column to the table's type; a column of this type stays unchanged."""
-    asked, target = _asked(physical, digits), spark_type(logical)
+    requested, target = _requested_type(physical, digits), spark_type(logical)
     match physical, logical:
-        case _ if asked is None:
+        case _ if requested is None:
             return F.lit(None).cast(target)
-        case StructType(own_members), StructType(members) if _has(physical, (_VOID,)):
-            shown = [
-                _shown(column.getField(own.name), own.type, member.type, _digits(own)).alias(member.name)
-                for own, member in zip(own_members, members, strict=True)
+        case StructType(stored_members), StructType(members) if _has(physical, (_VOID,)):
+            values = [
+                _presented_value(column.getField(stored.name), stored.type, member.type, _digits(stored)).alias(
+                    member.name
+                )
+                for stored, member in zip(stored_members, members, strict=True)
             ]
-            return F.when(column.isNotNull(), F.struct(*shown))
-        case ArrayType(own), ArrayType(element) if _has(physical, (_VOID,)):
-            return F.transform(column, lambda item: _shown(item, own, element, digits))
-        case MapType(own_key, own), MapType(key, value) if _has(physical, (_VOID,)):
-            keys = F.transform(F.map_keys(column), lambda item: _shown(item, own_key, key, digits))
-            values = F.transform(F.map_values(column), lambda item: _shown(item, own, value, digits))
-            return F.map_from_arrays(keys, values)
+            return F.when(column.isNotNull(), F.struct(*values))
+        case ArrayType(stored_element), ArrayType(element) if _has(physical, (_VOID,)):
+            return F.transform(column, lambda item: _presented_value(item, stored_element, element, digits))
+        case MapType(stored_key, stored_value), MapType(key, value) if _has(physical, (_VOID,)):
+            map_keys = F.transform(F.map_keys(column), lambda item: _presented_value(item, stored_key, key, digits))
+            map_values = F.transform(
+                F.map_values(column), lambda item: _presented_value(item, stored_value, value, digits)
+            )
+            return F.map_from_arrays(map_keys, map_values)
         case _:
-            return column if spark_type(asked) == target else column.cast(target)
+            return column if spark_type(requested) == target else column.cast(target)
 
 
-def _asked(data_type: DataType, digits: int) -> DataType | None:
+def _requested_type(data_type: DataType, digits: int) -> DataType | None:
     """Return the type to request of files, with at least `digits` before the point of decimals; None for void."""
     match data_type:
         case StructType(fields):
-            members = _asked_members(fields)
+            members = _requested_members(fields)
             return StructType(members) if members else None
         case ArrayType(element, contains_null):
-            own = _asked(element, digits)
-            return None if own is None else ArrayType(own, contains_null)
+            requested = _requested_type(element, digits)
+            return None if requested is None else ArrayType(requested, contains_null)
         case MapType(key, value, contains_null):
-            own_key, own_value = _asked(key, digits), _asked(value, digits)
-            return None if own_key is None or own_value is None else MapType(own_key, own_value, contains_null)
+            key_type, value_type = _requested_type(key, digits), _requested_type(value, digits)
+            return None if key_type is None or value_type is None else MapType(key_type, value_type, contains_null)
         case DecimalType(precision, scale):
             return DecimalType(min(max(precision, digits + scale), _MOST_DIGITS), scale)
         case _:
             return None if data_type == _VOID else data_type
 
 
-def _asked_members(fields: Iterable[StructField]) -> tuple[StructField, ...]:
-    found = ((f, _asked(f.type, _digits(f))) for f in fields)
-    return tuple(StructField(f.name, own, f.nullable, f.metadata) for f, own in found if own is not None)
+def _requested_members(fields: Iterable[StructField]) -> tuple[StructField, ...]:
+    members = ((f, _requested_type(f.type, _digits(f))) for f in fields)
+    return tuple(StructField(f.name, kind, f.nullable, f.metadata) for f, kind in members if kind is not None)
 
 
 def _digits(field: StructField) -> int:
@@ -147,33 +153,38 @@ def _digits(field: StructField) -> int:
     return max((_DIGITS_OF_INTEGERS.get(change.get("fromType"), 0) for change in changes), default=0)
 
 
-def _has(data_type: DataType, wanted: Container[DataType]) -> bool:
+def _has(data_type: DataType, types: Container[DataType]) -> bool:
     """Whether the type is or contains one of these types, at any depth."""
     match data_type:
         case StructType(fields):
-            return any(_has(f.type, wanted) for f in fields)
+            return any(_has(f.type, types) for f in fields)
         case ArrayType(element):
-            return _has(element, wanted)
+            return _has(element, types)
         case MapType(key, value):
-            return _has(key, wanted) or _has(value, wanted)
+            return _has(key, types) or _has(value, types)
         case _:
-            return data_type in wanted
+            return data_type in types
 
 
-def with_field_ids(found: Any, own: DataType) -> Any:
-    """Add `parquet.field.id` to the metadata of the fields of a Spark type, at every depth."""
-    match own:
+def with_field_ids(spark_data_type: Any, delta_type: DataType) -> Any:
+    """Add `parquet.field.id` to the metadata of the fields of a Spark type, at every depth.
+
+    The ids come from the fields of `delta_type`, which has the same structure.
+    """
+    match delta_type:
         case StructType(fields):
             members = []
-            for spark_field, field in zip(found.fields, fields, strict=True):
+            for spark_field, field in zip(spark_data_type.fields, fields, strict=True):
                 number = field_id(field.metadata)
                 by_id = {} if number is None else {"parquet.field.id": number}
                 data_type = with_field_ids(spark_field.dataType, field.type)
                 members.append(spark_types.StructField(spark_field.name, data_type, True, by_id))
             return spark_types.StructType(members)
         case ArrayType(element):
-            return spark_types.ArrayType(with_field_ids(found.elementType, element), True)
+            return spark_types.ArrayType(with_field_ids(spark_data_type.elementType, element), True)
         case MapType(key, value):
-            return spark_types.MapType(with_field_ids(found.keyType, key), with_field_ids(found.valueType, value), True)
+            key_type = with_field_ids(spark_data_type.keyType, key)
+            value_type = with_field_ids(spark_data_type.valueType, value)
+            return spark_types.MapType(key_type, value_type, True)
         case _:
-            return found
+            return spark_data_type

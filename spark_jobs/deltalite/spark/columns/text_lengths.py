@@ -40,10 +40,10 @@ def fitted(rows: DataFrame, schema: StructType, *, where: Column | None = None) 
     """
     columns = {}
     for field in schema:
-        value = _changed(named(field.name), field.type, bounded_type(field), _fitted_text)
-        if value is not None:
-            chosen = value if where is None else F.when(where, value).otherwise(named(field.name))
-            columns[field.name] = chosen.alias(field.name, metadata=char_metadata(field))
+        fitted_value = _changed(named(field.name), field.type, bounded_type(field), _fitted_text)
+        if fitted_value is not None:
+            value = fitted_value if where is None else F.when(where, fitted_value).otherwise(named(field.name))
+            columns[field.name] = value.alias(field.name, metadata=char_metadata(field))
     if not columns:
         return rows
     return rows.select(*[columns.get(name, named(name)) for name in rows.columns])
@@ -84,12 +84,14 @@ def length_guards(schema: StructType) -> list[Guard]:
 
 def _members(data_type: StructType, bounded: _Type) -> Iterator[tuple[StructField, _Type]]:
     """Yield each member with its bounded type, from the type of the struct or from the member's metadata."""
-    known = {f.name.lower(): f.dataType for f in bounded.fields} if isinstance(bounded, spark_types.StructType) else {}
+    members = bounded.fields if isinstance(bounded, spark_types.StructType) else []
+    types_by_name = {member.name.lower(): member.dataType for member in members}
     for field in data_type:
-        yield field, known.get(field.name.lower()) or bounded_type(field)
+        yield field, types_by_name.get(field.name.lower()) or bounded_type(field)
 
 
 def _lengths(data_type: DataType, bounded: _Type, path: str) -> Iterator[tuple[str, _Bounded, Holds]]:
+    """Yield the path, the type and the condition of each text of bounded length in a value."""
     match data_type, bounded:
         case _, spark_types.CharType() | spark_types.VarcharType():
             most = bounded.length
@@ -124,8 +126,8 @@ def _changed(value: Column, data_type: DataType, bounded: _Type, change: _Change
             }
             if all(member is None for member in members.values()):
                 return None
-            made = [(value.getField(n) if member is None else member).alias(n) for n, member in members.items()]
-            return F.when(value.isNotNull(), F.struct(*made))
+            new_members = [(value.getField(n) if member is None else member).alias(n) for n, member in members.items()]
+            return F.when(value.isNotNull(), F.struct(*new_members))
         case ArrayType(element), _:
             inner = bounded.elementType if isinstance(bounded, spark_types.ArrayType) else None
             return _changed_items(value, element, inner, change)
@@ -146,21 +148,21 @@ def _changed_items(array: Column, element: DataType, bounded: _Type, change: _Ch
     if _changed(array, element, bounded, change) is None:
         return None
 
-    def changed(item: Column) -> Column:
-        made = _changed(item, element, bounded, change)
-        return item if made is None else made
+    def change_item(item: Column) -> Column:
+        changed = _changed(item, element, bounded, change)
+        return item if changed is None else changed
 
-    return F.transform(array, changed)
+    return F.transform(array, change_item)
 
 
 def _fitted_text(text: Column, bounded: _Bounded) -> Column:
     """Cut excess trailing blanks off a text, and pad a text of a char(n)."""
     most = bounded.length
     fits_without_blanks = (F.length(text) > most) & (F.length(F.rtrim(text)) <= most)
-    cut = F.when(fits_without_blanks, F.substring(text, 1, most))
+    fitted_text = F.when(fits_without_blanks, F.substring(text, 1, most))
     if isinstance(bounded, spark_types.CharType):
-        cut = cut.when(F.length(text) < most, F.rpad(text, most, " "))
-    return cut.otherwise(text)
+        fitted_text = fitted_text.when(F.length(text) < most, F.rpad(text, most, " "))
+    return fitted_text.otherwise(text)
 
 
 def _padded_text(text: Column, bounded: _Bounded) -> Column | None:

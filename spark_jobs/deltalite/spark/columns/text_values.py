@@ -29,25 +29,25 @@ _TIMESTAMP = rf"^\s*{_DAY}([ T]({_TIME}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
 
 def text_value(value: Column, want: PrimitiveType | DecimalType) -> Column:
     """Convert the text `value` to the type `want`; null if it does not convert without loss."""
-    made = value.try_cast(spark_type(want))
+    converted = value.try_cast(spark_type(want))
     match want:
         case DecimalType() | PrimitiveType("float" | "double"):
-            return F.when(_names_the_number(value, made), made)
+            return F.when(_has_same_digits(value, converted), converted)
         case PrimitiveType("date"):
             # A text with a time of day is a date only at midnight.
-            at_midnight = made.cast("timestamp_ntz") == value.try_cast("timestamp_ntz")
-            return F.when(value.rlike(_DATE) & at_midnight, made)
+            is_midnight = converted.cast("timestamp_ntz") == value.try_cast("timestamp_ntz")
+            return F.when(value.rlike(_DATE) & is_midnight, converted)
         case PrimitiveType("timestamp_ntz"):
-            return F.when(value.rlike(_DATE), made)
+            return F.when(value.rlike(_DATE), converted)
         case PrimitiveType("timestamp"):
-            return F.when(value.rlike(_TIMESTAMP), made)
+            return F.when(value.rlike(_TIMESTAMP), converted)
         case _:
-            return made
+            return converted
 
 
-def _names_the_number(value: Column, made: Column) -> Column:
-    """Whether the text `value` has exactly the digits of the number `made` in Spark's shortest spelling."""
-    return _digits(value) == _digits(made.cast("string"))
+def _has_same_digits(text: Column, number: Column) -> Column:
+    """Whether the text has exactly the digits of the number in Spark's shortest spelling."""
+    return _digits(text) == _digits(number.cast("string"))
 
 
 def _digits(text: Column) -> Column:

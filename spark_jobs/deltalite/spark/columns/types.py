@@ -31,8 +31,8 @@ def to_spark(schema: StructType) -> spark_types.StructType:
 def with_char_types(spark_schema: spark_types.StructType, schema: StructType) -> spark_types.StructType:
     """Return the Spark schema with the type char(n) in the metadata of columns, as Spark's analyzer expects it."""
     fields = (
-        spark_types.StructField(one.name, one.dataType, one.nullable, {**one.metadata, **char_metadata(field)})
-        for one, field in zip(spark_schema.fields, schema, strict=True)
+        spark_types.StructField(column.name, column.dataType, column.nullable, column.metadata | char_metadata(field))
+        for column, field in zip(spark_schema.fields, schema, strict=True)
     )
     return spark_types.StructType(list(fields))
 

@@ -22,8 +22,8 @@ def query_execution(frame: DataFrame) -> Any:
 
 def nodes_of(expression: Any) -> list[Node]:
     """Return an expression and all expressions within it, in pre-order."""
-    found: list[Node] = json.loads(expression.toJSON())
-    return found
+    nodes: list[Node] = json.loads(expression.toJSON())
+    return nodes
 
 
 def kind_of(node: Node) -> str:
@@ -69,5 +69,5 @@ class ConditionNode:
 
     def ids(self) -> frozenset[int]:
         """Return the ids of the columns that the expression reads, which distinguish columns of one name."""
-        own = {self.body["exprId"]["id"]} if self.kind == "AttributeReference" else set()
-        return frozenset(own).union(*(child.ids() for child in self.children))
+        ids = {self.body["exprId"]["id"]} if self.kind == "AttributeReference" else set()
+        return frozenset(ids).union(*(child.ids() for child in self.children))

@@ -75,7 +75,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
         _check_deterministic(query_execution(filtered).analyzed(), text, parameter)
         if means_all_columns(spark, text):
             raise InvalidRequestError(
-                f"{parameter} means all columns at once (*): {text!r}.", remedy="Name the columns that it is about."
+                f"{parameter} means all columns at once (*): {text!r}.", remedy="Name the columns of the condition."
             )
         optimized = optimized_plan(filtered, text, parameter)
         match optimized.getClass().getSimpleName():
@@ -150,8 +150,8 @@ def _zone(spark: SparkSession) -> ZoneInfo | None:
         return None
 
 
-class _UnreadError(Exception):
-    """A node is not a column or not a literal."""
+class _NotExpressibleError(Exception):
+    """A predicate cannot express a node: it is not a column, or not a literal of its type."""
 
 
 class _Reader:
@@ -176,7 +176,7 @@ class _Reader:
             case _:
                 try:
                     leaf = self._leaf(node)
-                except _UnreadError:
+                except _NotExpressibleError:
                     return Unknown(frozenset(node.attributes()))
                 return leaf if isinstance(leaf, Constant) else self._on_stored_values(leaf)
 
@@ -205,7 +205,7 @@ class _Reader:
             case kind, [left, right] if kind in _COMPARISONS:
                 return self._comparison(_COMPARISONS[kind], left, right)
             case _:
-                raise _UnreadError
+                raise _NotExpressibleError
 
     def _comparison(self, operator: Operator, left: ConditionNode, right: ConditionNode) -> Comparison:
         if left.kind == "Literal":
@@ -215,19 +215,19 @@ class _Reader:
 
     def _column(self, node: ConditionNode) -> tuple[Path, DataType]:
         path = node.path()
-        found = None if path is None else member_at(self._schema, path)
-        if found is None:
-            raise _UnreadError
-        return found
+        member = None if path is None else member_at(self._schema, path)
+        if member is None:
+            raise _NotExpressibleError
+        return member
 
     def _literal(self, node: ConditionNode, data_type: DataType) -> Any:
         if node.kind != "Literal" or node.body.get("value") is None:
-            raise _UnreadError
+            raise _NotExpressibleError
         if not isinstance(node.body["dataType"], str) or parse_type(node.body["dataType"]) != data_type:
-            raise _UnreadError
+            raise _NotExpressibleError
         value = self._parsed(str(node.body["value"]), node.body["dataType"])
         if not literal_fits(value, data_type):
-            raise _UnreadError
+            raise _NotExpressibleError
         return value
 
     def _parsed(self, text: str, name: str) -> Any:
@@ -252,27 +252,29 @@ class _Reader:
                 case _ if name.startswith("decimal"):
                     return Decimal(text)
         except (ValueError, ArithmeticError) as error:
-            raise _UnreadError from error
-        raise _UnreadError
+            raise _NotExpressibleError from error
+        raise _NotExpressibleError
 
     def _moment(self, text: str) -> datetime:
         """Parse a timestamp literal, unless its hour occurs twice or never in the session's time zone."""
         local = datetime.fromisoformat(text)
         if self._zone is None or local.tzinfo is not None:
-            raise _UnreadError
+            raise _NotExpressibleError
         first, second = (local.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
         if first.utcoffset() != second.utcoffset():
-            raise _UnreadError
+            raise _NotExpressibleError
         return first.astimezone(UTC)
 
 
 def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:
     """Whether the predicate reads only these columns."""
-    known = {c.lower() for c in columns}
-    return all(path[0].lower() in known for path in columns_of(predicate))
+    names = {c.lower() for c in columns}
+    return all(path[0].lower() in names for path in columns_of(predicate))
 
 
 def reads_floating_point(predicate: Predicate, schema: StructType) -> bool:
     """Whether the predicate reads a column of `schema` that is or contains a float or a double."""
-    read = (member_at(schema, path) for path in columns_of(predicate))
-    return any(found is None or contains_type(found[1], "float") or contains_type(found[1], "double") for found in read)
+    members = (member_at(schema, path) for path in columns_of(predicate))
+    return any(
+        member is None or contains_type(member[1], "float") or contains_type(member[1], "double") for member in members
+    )

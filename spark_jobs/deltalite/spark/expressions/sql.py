@@ -36,18 +36,18 @@ Failure = Callable[[str], DeltaLiteError]
 """Builds the error from the reason why an expression is wrong."""
 
 
-def of_the_table(what: str, text: str) -> Failure:
-    """Return the error builder for an expression of the table's metadata; `what` is its role."""
-    return lambda why: UnsupportedFeatureError(
-        f"The {what} is ({text}), which cannot be computed here: {why}",
+def of_the_table(role: str, text: str) -> Failure:
+    """Return the error builder for an expression of the table's metadata."""
+    return lambda reason: UnsupportedFeatureError(
+        f"The {role} is ({text}), which cannot be computed here: {reason}",
         remedy="Correct it, or write the table with the engine that made it.",
     )
 
 
-def of_the_request(what: str, text: str, *, parameter: str = "properties") -> Failure:
-    """Return the error builder for an expression of the request's `parameter`; `what` is its role."""
-    return lambda why: InvalidRequestError(
-        f"The {what} is ({text}), which cannot be computed: {why}", remedy=f"Correct it in `{parameter}`."
+def of_the_request(role: str, text: str, *, parameter: str = "properties") -> Failure:
+    """Return the error builder for an expression of the request's `parameter`."""
+    return lambda reason: InvalidRequestError(
+        f"The {role} is ({text}), which cannot be computed: {reason}", remedy=f"Correct it in `{parameter}`."
     )
 
 
@@ -105,8 +105,8 @@ class Expressions:
 
         `varies` allows a non-deterministic expression.
         """
-        made = F.expr(text).cast(spark_type(data_type))
-        return made, self._check(self._resolved(made, failure), failure, varies=varies)
+        column = F.expr(text).cast(spark_type(data_type))
+        return column, self._check(self._resolved(column, failure), failure, varies=varies)
 
     def _resolved(self, column: Column, failure: Failure) -> Any:
         try:
@@ -117,15 +117,15 @@ class Expressions:
         # A generator, a window function or an aggregate adds a step to the plan.
         is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
         if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
-            raise failure("it gives no single value for a row.")
+            raise failure("it does not return exactly one value for a row.")
         return plan.expressions().apply(0)
 
     def _check(self, node: Any, failure: Failure, *, varies: bool) -> frozenset[str]:
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]
-        found = next((kind for kind in kinds if self._forbidden.search(kind)), None)
-        if found is not None:
-            raise failure(f"it may not use {found}.")
+        forbidden_kind = next((kind for kind in kinds if self._forbidden.search(kind)), None)
+        if forbidden_kind is not None:
+            raise failure(f"it may not use {forbidden_kind}.")
         if not varies and not node.deterministic():
             raise failure("it is not deterministic.")
         return frozenset(
