@@ -2,7 +2,7 @@
 
 - Partition values come from the log, not from directory names. If all files of each directory share their values, the
   relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
-- Files with deletion vectors form a relation of their own, which is joined with the deleted rows. All other files are
+- Files with deletion vectors form a separate relation, which is joined with the deleted rows. All other files are
   scanned directly.
 - Relations use the physical names of the files, results the logical names of the table. A table may have a column of
   any name, even `_metadata`, so the names of helper columns are chosen to be unused.
@@ -43,7 +43,7 @@ from deltalite.spark.columns.types import to_spark, with_char_types
 from deltalite.spark.hadoop.files import HadoopFiles
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.runtime.errors import reading_table
-from deltalite.spark.scan.listed_files import listed_file, one_of_each_place, spellings
+from deltalite.spark.scan.listed_files import listed_file, one_of_each_storage, spellings
 from deltalite.spark.scan.native_relation import (
     READ_OPTIONS,
     ListedFile,
@@ -85,10 +85,10 @@ class AddressedRows:
     files: pa.Table
     numbers: Mapping[str, int]
 
-    def by_path(self, found: Mapping[str, _T]) -> dict[str, _T]:
+    def by_path(self, values: Mapping[str, _T]) -> dict[str, _T]:
         """Return the values by the path of each file in the log instead of Spark's spelling."""
         paths = self.files["path"]
-        return {paths[self.numbers[file]].as_py(): own for file, own in found.items()}
+        return {paths[self.numbers[file]].as_py(): value for file, value in values.items()}
 
 
 def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
@@ -146,20 +146,20 @@ def scan_rows(
     """
     by_file = by_file or {}
     parts: dict[bool | None, list[int]] = {None: [], False: [], True: []}
-    for row in range(files.num_rows):
-        parts[rows[row].only if row in rows else None].append(row)
+    for number in range(files.num_rows):
+        parts[rows[number].only if number in rows else None].append(number)
     frames = []
-    for only, chosen in parts.items():
-        # The second entry of a file, with other rows or other values, goes into a relation of its own.
-        for some in _without_repetition(files["path"], chosen):
-            at = pa.array(some, pa.int64())
-            extra = {name: values.take(at) for name, values in by_file.items()}
-            own = files if len(some) == files.num_rows else files.take(at)
-            part = _Part(spark, root, table, own, extra, is_exact=is_exact)
-            positions = None if only is None else [rows[row].positions for row in some]
+    for only, numbers in parts.items():
+        # The second entry of a file, with other rows or other values, goes into another relation.
+        for group in _without_repetition(files["path"], numbers):
+            indices = pa.array(group, pa.int64())
+            values_of_group = {name: values.take(indices) for name, values in by_file.items()}
+            group_files = files if len(group) == files.num_rows else files.take(indices)
+            part = _Part(spark, root, table, group_files, values_of_group, is_exact=is_exact)
+            positions = None if only is None else [rows[number].positions for number in group]
             frames.append(part.rows(positions, only=bool(only), address=address))
             if address is not None:
-                address.numbers.update(zip(part.spelled, some, strict=True))
+                address.numbers.update(zip(part.spelled, group, strict=True))
     if not frames:
         return _empty(spark, table, by_file, address)
     result = frames[0]
@@ -192,7 +192,7 @@ class _Part:
         self._listed = [
             listed_file(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)
         ]
-        for uri in one_of_each_place(self._listed):
+        for uri in one_of_each_storage(self._listed):
             HadoopFiles(spark, uri)  # raises an error that names a storage without a file system
         self.spelled: Sequence[str] = ()  # the files as Spark spells them; `rows` sets it if it needs it
 
@@ -201,26 +201,26 @@ class _Part:
     ) -> DataFrame:
         """Return all rows, or those not at the `positions` of each file; with `only`, those at the positions."""
         relation, has_values = self._relation()
-        wanted = presented(self._table, pads=pads_on_read(self._spark))
-        looks_up = bool(self._by_file) or not has_values
-        if positions is None and not looks_up and address is None:
-            return self._of_session(relation.select(*wanted))
+        columns = presented(self._table, pads=pads_on_read(self._spark))
+        needs_lookup = bool(self._by_file) or not has_values
+        if positions is None and not needs_lookup and address is None:
+            return self._of_session(relation.select(*columns))
         spelled = self.spelled = spellings(relation, self._listed)
-        file, position = self._own_name("uri"), self._own_name("position")
+        file, position = self._helper_name("uri"), self._helper_name("position")
         metadata = relation.metadataColumn("_metadata")
-        found = relation.withColumn(file, metadata.getField("file_path"))
+        frame = relation.withColumn(file, metadata.getField("file_path"))
         if positions is not None or address is not None:
-            found = found.withColumn(position, metadata.getField("row_index"))
+            frame = frame.withColumn(position, metadata.getField("row_index"))
         if positions is not None:
             words = words_of(list(zip(spelled, positions, strict=True)))
-            names = {name: self._own_name(name) for name in ("file", "word", "bits")}
-            found = selected(found, named(file), named(position), words, only=only, names=names)
-        if looks_up:
-            found, extra = self._looked_up(found, file, spelled, with_values=not has_values)
-            wanted += extra
+            names = {name: self._helper_name(name) for name in ("file", "word", "bits")}
+            frame = selected(frame, named(file), named(position), words, only=only, names=names)
+        if needs_lookup:
+            frame, file_columns = self._join_file_values(frame, file, spelled, with_values=not has_values)
+            columns += file_columns
         if address is not None:
-            wanted += [named(file).alias(address.file), named(position).alias(address.row)]
-        return self._of_session(found.select(*wanted))
+            columns += [named(file).alias(address.file), named(position).alias(address.row)]
+        return self._of_session(frame.select(*columns))
 
     def _of_session(self, frame: DataFrame) -> DataFrame:
         """Return the same rows as a frame of the user's session, so that its views can be used."""
@@ -228,7 +228,7 @@ class _Part:
             return frame
         return self._spark.createDataFrame([], frame.schema).unionAll(frame)
 
-    def _own_name(self, stem: str) -> str:
+    def _helper_name(self, stem: str) -> str:
         return unused_name(self._table.physical, stem)
 
     def _relation(self) -> tuple[DataFrame, bool]:
@@ -255,30 +255,33 @@ class _Part:
             return relation, not self._fields
         return frame, not self._fields or values is not None
 
-    def _looked_up(
+    def _join_file_values(
         self, relation: DataFrame, file: str, spelled: Sequence[str], *, with_values: bool
     ) -> tuple[DataFrame, list[Column]]:
-        """Join the rows with the values of their file: `by_file` columns, and partition values if `with_values`."""
+        """Join the rows with the values of their file: `by_file` columns, and partition values if `with_values`.
+
+        Return the joined rows, and the `by_file` columns under their names.
+        """
         fields = self._fields if with_values else {}
-        key = self._own_name("key")
-        extra = {name: self._own_name(f"extra{n}") for n, name in enumerate(self._by_file)}
+        key = self._helper_name("key")
+        helper_names = {name: self._helper_name(f"extra{n}") for n, name in enumerate(self._by_file)}
         columns: dict[str, pa.Array | pa.ChunkedArray] = {key: pa.array(spelled, pa.string())}
-        columns |= {own: self._by_file[name] for name, own in extra.items()}
+        columns |= {helper_name: self._by_file[name] for name, helper_name in helper_names.items()}
         for n, f in enumerate(fields.values()):
             columns[f.name] = pa.array([texts[n] for texts in self._texts], pa.string())
         lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), fields)
-        found = relation.join(F.broadcast(lookup), named(file) == named(key))
-        return found, [named(own).alias(name) for name, own in extra.items()]
+        joined = relation.join(F.broadcast(lookup), named(file) == named(key))
+        return joined, [named(helper_name).alias(name) for name, helper_name in helper_names.items()]
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
         """Return the partition values of each directory, or None if files of one directory differ in them."""
         if not self._fields:
             return []
-        found: dict[str, Texts] = {}
+        texts_by_directory: dict[str, Texts] = {}
         for listed, texts in zip(self._listed, self._texts, strict=True):
-            if found.setdefault(listed.directory_uri, texts) != texts:
+            if texts_by_directory.setdefault(listed.directory_uri, texts) != texts:
                 return None
-        return [ListedPartition(directory_uri=d, values=v) for d, v in found.items()]
+        return [ListedPartition(directory_uri=d, values=v) for d, v in texts_by_directory.items()]
 
 
 def public_relation(
@@ -311,12 +314,12 @@ def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[lis
     """Split the rows into groups without a repeated path. There is nearly always one group."""
     if not rows:
         return []
-    chosen = paths.take(pa.array(rows, pa.int64()))
-    if pc.count_distinct(chosen).as_py() == len(rows):
+    paths_of_rows = paths.take(pa.array(rows, pa.int64()))
+    if pc.count_distinct(paths_of_rows).as_py() == len(rows):
         return [list(rows)]
     groups: list[list[int]] = []
     seen: Counter[str] = Counter()
-    for row, path in zip(rows, chosen.to_pylist(), strict=True):
+    for row, path in zip(rows, paths_of_rows.to_pylist(), strict=True):
         if seen[path] == len(groups):
             groups.append([])
         groups[seen[path]].append(row)

@@ -118,7 +118,7 @@ def _relation(
     # version of a table instead of another. So the root has a digest of the list; no such directory has to exist.
     root = jvm.org.apache.hadoop.fs.Path(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
     data, partition = session.parseDataType(data_schema.json()), session.parseDataType(partition_schema.json())
-    both = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
+    all_columns = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
     spec = (
         none
         if partition_values is None
@@ -130,17 +130,17 @@ def _relation(
     if not cache.getLeafFiles(root).isDefined():
         raise NativeRelationError("Spark's file status cache is off, or too small for the list of files")
     index = sources.InMemoryFileIndex(
-        session, jvm.PythonUtils.toSeq([root]), options, jvm.scala.Some(both), cache, spec, none
+        session, jvm.PythonUtils.toSeq([root]), options, jvm.scala.Some(all_columns), cache, spec, none
     )
     if index.allFiles().size() != len(files):
         raise NativeRelationError("Spark's file status cache did not keep the list of files")
     parquet = sources.parquet.ParquetFileFormat()
-    reading = session
+    read_session = session
     if settings:
-        reading = session.cloneSession()
+        read_session = session.cloneSession()
         for key, value in settings.items():
-            reading.conf().set(key, value)
-    relation = sources.HadoopFsRelation(index, partition, data, none, parquet, options, reading)
+            read_session.conf().set(key, value)
+    relation = sources.HadoopFsRelation(index, partition, data, none, parquet, options, read_session)
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 

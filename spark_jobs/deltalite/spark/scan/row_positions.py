@@ -1,7 +1,7 @@
 """Row positions, collected to the driver as bitmaps, one file after the other.
 
 Spark builds bitmaps of 32,768 positions each. So the transferred size is at most an eighth of a byte per row of a file,
-however many rows are marked. The driver holds the files of one partition at a time. Executors run no Python.
+whatever the number of positions. The driver holds the files of one partition at a time. Executors run no Python.
 Protocol: Deletion Vectors.
 """
 
@@ -30,7 +30,7 @@ def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple
         .repartition("file")
         .sortWithinPartitions("file", "bucket")
     )
-    for name, buckets in groupby(bitmaps.toLocalIterator(), key=lambda found: found["file"]):
+    for name, buckets in groupby(bitmaps.toLocalIterator(), key=lambda bitmap: bitmap["file"]):
         yield name, pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _BUCKET) for b in buckets])
 
 

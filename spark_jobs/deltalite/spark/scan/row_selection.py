@@ -29,7 +29,7 @@ _WORD = pa.schema([("file", pa.string()), ("word", pa.int64()), ("bits", pa.int6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSelection:
-    """The selected rows of a file: without the rows at `positions` (increasing, from 0), or with `only` just these."""
+    """The selected rows of a file: with `only` those at `positions` (increasing, from 0), else all others."""
 
     positions: pa.Int64Array
     only: bool = False
@@ -44,34 +44,41 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
         CorruptDataFileError: a vector is missing or damaged.
     """
     vectors = files["deletionVector"]
-    marked = pc.indices_nonzero(pc.is_valid(vectors)).to_pylist()
-    if not marked:
+    numbers = pc.indices_nonzero(pc.is_valid(vectors)).to_pylist()
+    if not numbers:
         return {}
-    with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, len(marked)), thread_name_prefix="vector") as pool:
-        found = list(pool.map(lambda row: deleted_rows(store, vectors[row].as_py()), marked))
-    return {row: RowSelection(positions=own) for row, own in zip(marked, found, strict=True) if len(own)}
+    with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, len(numbers)), thread_name_prefix="vector") as pool:
+        deleted = list(pool.map(lambda number: deleted_rows(store, vectors[number].as_py()), numbers))
+    return {
+        number: RowSelection(positions=positions)
+        for number, positions in zip(numbers, deleted, strict=True)
+        if len(positions)
+    }
 
 
 def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
     """Convert positions by file to words: `file` (string), `word` (int64), `bits` (int64, bit 0 is the first row)."""
     tables = [_WORD.empty_table()]
-    some: list[tuple[str, pa.Int64Array]] = []
+    batch: list[tuple[str, pa.Int64Array]] = []
     rows = 0
-    for pair in selected:
-        some.append(pair)
-        rows += len(pair[1])
+    for file_and_positions in selected:
+        batch.append(file_and_positions)
+        rows += len(file_and_positions[1])
         if rows >= _ROWS_AT_A_TIME:
-            tables.append(_words(some))
-            some, rows = [], 0
-    return pa.concat_tables([*tables, _words(some)])
+            tables.append(_words(batch))
+            batch, rows = [], 0
+    return pa.concat_tables([*tables, _words(batch)])
 
 
 def _words(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
     if not selected:
         return _WORD.empty_table()
     files = pa.array([file for file, _ in selected], pa.string())
-    positions = pa.concat_arrays([own for _, own in selected])
-    number = pa.concat_arrays([pa.repeat(pa.scalar(n, pa.int32()), len(own)) for n, (_, own) in enumerate(selected)])
+    positions_of_files = [positions for _, positions in selected]
+    positions = pa.concat_arrays(positions_of_files)
+    number = pa.concat_arrays(
+        [pa.repeat(pa.scalar(n, pa.int32()), len(array)) for n, array in enumerate(positions_of_files)]
+    )
     # Unsigned, because Arrow does not shift into the sign bit. The sum of different bits is their union.
     bits = pc.shift_left(pa.scalar(1, pa.uint64()), pc.bit_wise_and(positions, 63).cast(pa.uint64()))
     rows = pa.table({"file": number, "word": pc.shift_right(positions, 6), "bits": bits})
