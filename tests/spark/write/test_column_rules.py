@@ -169,7 +169,7 @@ def test_a_wrong_value_for_a_generated_column_is_shown(spark, made):
         ({"delta__generationExpression": "nope + 1"}, "generation expression of the column 'c'.*nope"),
         ({"delta__generationExpression": "rand()"}, "generation expression of the column 'c'.*not deterministic"),
         ({"delta__generationExpression": "(SELECT 1)"}, "generation expression of the column 'c'.*ScalarSubquery"),
-        ({"delta__generationExpression": "other + 1"}, "it reads columns that are made too: other"),
+        ({"delta__generationExpression": "other + 1"}, "it reads columns that are computed too: other"),
         ({"CURRENT_DEFAULT": "'a"}, "default of the column 'c'"),
         ({"CURRENT_DEFAULT": "id"}, "default of the column 'c'.*id"),
     ],

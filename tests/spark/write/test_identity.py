@@ -81,7 +81,7 @@ def test_values_end_before_they_overflow_and_nothing_is_written(spark, tmp_path)
 def test_a_generated_column_may_not_read_what_is_counted(spark, tmp_path):
     fields = identity("n"), field("g", "long", delta__generationExpression="n + 1"), field("x", "integer")
     table = table_with(tmp_path / "t", *fields, features=("identityColumns", "generatedColumns"))
-    refused(spark, table, UnsupportedFeatureError, "columns that are made too: n", "SELECT 1 AS x")
+    refused(spark, table, UnsupportedFeatureError, "columns that are computed too: n", "SELECT 1 AS x")
 
 
 def test_who_lost_the_race_for_values_gets_others(spark, tmp_path, monkeypatch):

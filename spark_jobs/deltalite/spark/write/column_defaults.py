@@ -29,17 +29,17 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
         UnsupportedFeatureError: the expression of a column cannot be computed.
     """
     rows = conformed(frame, have, want)
-    lacking = [field for field in want if have.find(field.name) is None]
-    made = {}
-    for field in lacking:
+    missing_fields = [field for field in want if have.find(field.name) is None]
+    defaults = {}
+    for field in missing_fields:
         if field.name in rules.defaults:
             text = rules.defaults[field.name]
-            nothing = Expressions.of_table(frame.sparkSession, StructType(()))
+            without_columns = Expressions.of_table(frame.sparkSession, StructType(()))
             failure = of_the_table(f"default of the column '{field.name}'", text)
-            made[field.name], _ = nothing.value(text, field.type, failure, varies=True)
-    rows = fitted(_with(rows, want, made), want)
+            defaults[field.name], _ = without_columns.value(text, field.type, failure, varies=True)
+    rows = fitted(_with(rows, want, defaults), want)
     generated = generated_columns(frame.sparkSession, want, rules)
-    return _with(rows, want, {f.name: generated[f.name] for f in lacking if f.name in generated})
+    return _with(rows, want, {f.name: generated[f.name] for f in missing_fields if f.name in generated})
 
 
 def rule_guards(
@@ -75,8 +75,8 @@ def rule_guards(
             guards.append(
                 Guard(
                     condition=named(name).eqNullSafe(column),
-                    rule=f"the column '{name}' is generated as ({rules.generated[name]}), and must be equal to that",
-                    remedy="Leave the column out: it is computed.",
+                    rule=f"the column '{name}' is generated as ({rules.generated[name]}), and must be equal to it",
+                    remedy="Leave the column out. The table computes it.",
                 )
             )
     return guards
@@ -88,24 +88,25 @@ def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules)
     Raises:
         UnsupportedFeatureError: an expression cannot be computed.
     """
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     if not rules.generated:
-        return found
+        return columns
     expressions = Expressions.of_table(spark, want)
-    others = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
+    computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in want:
         text = rules.generated.get(field.name)
         if text is None:
             continue
         failure = of_the_table(f"generation expression of the column '{field.name}'", text)
         value, read = expressions.value(text, field.type, failure, varies=False)
-        if read & others:
-            raise failure(f"it reads columns that are made too: {', '.join(sorted(read & others))}.")
-        found[field.name] = value
-    return found
+        if read & computed_names:
+            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read & computed_names))}.")
+        columns[field.name] = value
+    return columns
 
 
-def _with(rows: DataFrame, want: StructType, made: Mapping[str, Column]) -> DataFrame:
-    if not made:
+def _with(rows: DataFrame, want: StructType, values: Mapping[str, Column]) -> DataFrame:
+    """Return the rows with these values in some columns of `want`."""
+    if not values:
         return rows
-    return rows.select(*[made[f.name].alias(f.name) if f.name in made else named(f.name) for f in want])
+    return rows.select(*[values[f.name].alias(f.name) if f.name in values else named(f.name) for f in want])

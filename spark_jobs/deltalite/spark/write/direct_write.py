@@ -63,5 +63,5 @@ def manifest_uris(data: bytes) -> list[str]:
 
 def _sink_class(jvm: Any) -> Any:
     streaming = jvm.org.apache.spark.sql.execution.streaming
-    found = streaming.sinks.FileStreamSink
-    return found if callable(getattr(found, "metadataDir", None)) else streaming.FileStreamSink
+    sink_class = streaming.sinks.FileStreamSink
+    return sink_class if callable(getattr(sink_class, "metadataDir", None)) else streaming.FileStreamSink

@@ -34,35 +34,35 @@ def numbered(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Iterator[tup
     if not columns:
         yield rows, 0
         return
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    persisted = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        counts = _counts(kept)
+        counts = _counts(persisted)
         total = sum(counts)
         for column in columns:
-            _ = total and column.last(total)
-        yield _with_values(kept, columns, counts), total
+            _ = total and column.last(total)  # raises if the column has no values left
+        yield _with_values(persisted, columns, counts), total
     finally:
-        kept.unpersist()
+        persisted.unpersist()
 
 
 def _counts(rows: DataFrame) -> list[int]:
     """Return the number of rows in each partition."""
     try:
-        found = rows.groupBy(F.spark_partition_id().alias("at")).count().collect()
+        counts = rows.groupBy(F.spark_partition_id().alias("at")).count().collect()
     except SPARK_ERRORS as error:
         if (typed := data_error(error)) is None:
             raise
         raise typed from error
-    by_partition = {row[0]: row[1] for row in found}
-    return [by_partition.get(at, 0) for at in range(max(by_partition, default=-1) + 1)]
+    by_partition = {row[0]: row[1] for row in counts}
+    return [by_partition.get(partition, 0) for partition in range(max(by_partition, default=-1) + 1)]
 
 
 def _with_values(rows: DataFrame, columns: Sequence[IdentityColumn], counts: Sequence[int]) -> DataFrame:
     offsets = list(accumulate(counts, initial=0))[:-1]
     at = F.spark_partition_id() + 1
     row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_BITS))
-    message = F.lit("A partition of the rows has grown while identity values were given.")
+    message = F.lit("A partition of the rows has grown while identity values were assigned.")
     in_range = F.coalesce(F.try_element_at(F.lit(list(counts)), at), F.lit(0)) > row
-    k = F.when(in_range, F.element_at(F.lit(offsets), at) + row).otherwise(F.raise_error(message).cast("long"))
-    values = {c.name: (F.lit(c.first) + k * F.lit(c.step)).cast("long").alias(c.name) for c in columns}
+    number = F.when(in_range, F.element_at(F.lit(offsets), at) + row).otherwise(F.raise_error(message).cast("long"))
+    values = {c.name: (F.lit(c.first) + number * F.lit(c.step)).cast("long").alias(c.name) for c in columns}
     return rows.select(*[values.get(name, named(name)) for name in rows.columns])

@@ -52,21 +52,21 @@ def long_values(
     Raises:
         SourceError: the rows have other values in the second read.
     """
-    wanted = {value for value in folders if value is not None and value.startswith(_STAND_IN)}
-    if not wanted:
+    stand_ins = {value for value in folders if value is not None and value.startswith(_STAND_IN)}
+    if not stand_ins:
         return {}
-    found = {_stand_in(text): text for text in known}
-    for name, text in texts.items() if wanted - found.keys() else ():
-        both = rows.select(folder_text(text, name).alias("folder"), text.alias("text"))
-        some = both.where(named("folder").startswith(_STAND_IN)).distinct().collect()
-        found |= {row["folder"]: row["text"] for row in some}
-    if missing := wanted - found.keys():
+    values = {_stand_in(text): text for text in known}
+    for name, text in texts.items() if stand_ins - values.keys() else ():
+        folders_and_texts = rows.select(folder_text(text, name).alias("folder"), text.alias("text"))
+        replaced = folders_and_texts.where(named("folder").startswith(_STAND_IN)).distinct().collect()
+        values |= {row["folder"]: row["text"] for row in replaced}
+    if missing := stand_ins - values.keys():
         raise SourceError(
-            f"{len(missing)} partition values are too long for the name of a folder, or look like one that means "
-            "another, and the input had others when it was read again for them.",
-            remedy="Let the query give the same values each time, or partition by shorter ones.",
+            f"{len(missing)} partition values cannot be folder names, so the input was read again for them. The second "
+            "read returned other values.",
+            remedy="Write a query that returns the same values each time, or partition by shorter values.",
         )
-    return {stand_in: found[stand_in] for stand_in in wanted}
+    return {stand_in: values[stand_in] for stand_in in stand_ins}
 
 
 def _stand_in(text: str) -> str:

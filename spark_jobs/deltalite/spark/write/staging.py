@@ -56,10 +56,10 @@ _OPTIMIZE_SETTINGS = {
 # By default (0) Spark sorts the rows of each task by partition, even if they all belong to one partition.
 _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 # Spark's committers put the number of the task at the start of a file name.
-_OF_TASK = re.compile(r"part-(\d+)-")
+_TASK_NUMBER = re.compile(r"part-(\d+)-")
 _RANDOM_PREFIX_LENGTH = 2
 # Long enough that no two writes use the same folder.
-_OWN_PREFIX_LENGTH = 8
+_WRITE_PREFIX_LENGTH = 8
 
 _log = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ class DataFile:
     @property
     def task(self) -> int | None:
         """The number of the Spark task that wrote the file; known only before the file is moved."""
-        found = _OF_TASK.match(self.name.rpartition("/")[2])
-        return None if found is None else int(found[1])
+        match = _TASK_NUMBER.match(self.name.rpartition("/")[2])
+        return None if match is None else int(match[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class StagedWrite:
         self._folder = folder
         self._layout = layout
         self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
-        self._made = folder.missing()
+        self._created_folders = folder.missing()
         self._prefixes: list[str] = []  # folders of files that are not moved
         self._staged: set[str] = set()
         self._published: list[str] = []
@@ -137,10 +137,10 @@ class StagedWrite:
             folder.remove(name)
             for parent in PurePosixPath(name).parents[:-1]:
                 folder.remove_if_empty(str(parent))
-        if self._made:
+        if self._created_folders:
             folder.remove_if_empty("_delta_log")
-        for made in self._made:
-            folder.remove_if_empty(made)
+        for created_folder in self._created_folders:
+            folder.remove_if_empty(created_folder)
 
     def keep(self) -> None:
         """Keep the files, because they are committed."""
@@ -181,16 +181,16 @@ class StagedWrite:
         if self._folder.renames:
             target = f"{self._staging}/{uuid.uuid4()}"
         else:
-            target = f"{folder}{_random_name(_OWN_PREFIX_LENGTH)}"
+            target = f"{folder}{_random_name(_WRITE_PREFIX_LENGTH)}"
             self._prefixes.append(target)
         with settings(frame.sparkSession, _settings(table, self._layout)):
-            passed = guarded(frame, guards, table.logical.names).select(*stored_columns(table))
+            checked_rows = guarded(frame, guards, table.logical.names).select(*stored_columns(table))
             texts = _partition_texts(table.physical, self._layout)
-            rows = _laid_out(passed, table.physical, texts, self._layout)
+            rows = _laid_out(checked_rows, table.physical, texts, self._layout)
             try:
                 written = self._write(rows, target)
-                called = {value for file in written for value in file.partition_values.values()}
-                values = long_values(called, passed, texts, known_values)
+                folder_values = {value for file in written for value in file.partition_values.values()}
+                values = long_values(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
                 if (typed := violation(error, guards) or data_error(error)) is None:
                     raise
@@ -215,7 +215,7 @@ class StagedWrite:
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Move staged files to their final places in the table."""
         if self._folder.renames:
-            return [self._moved(file) for file in files]
+            return [self._move(file) for file in files]
         self._published += [file.name for file in files]
         return list(files)
 
@@ -229,7 +229,7 @@ class StagedWrite:
         if not self._folder.renames:
             try:
                 write_directly(rows, uri, partition_columns=self._layout.partition_columns, options=options)
-                return self._in_manifest(target)
+                return self._files_of_manifest(target)
             except DirectWriteError as error:
                 _log.warning("Writing through Spark's public API, which copies each file: %s.", error)
                 self._folder.remove_tree(target)
@@ -237,38 +237,39 @@ class StagedWrite:
         if self._layout.partition_columns:
             writer = writer.partitionBy(*self._layout.partition_columns)
         writer.parquet(uri)
-        return self._listed(target)
+        return self._list(target)
 
-    def _in_manifest(self, target: str) -> list[DataFile]:
+    def _files_of_manifest(self, target: str) -> list[DataFile]:
         """Return the files of successful tasks, and remove the files of failed ones."""
         manifest = self._folder.read(f"{target}/{MANIFEST}")
         if manifest is None:
             raise DirectWriteError("Spark's sink left no manifest")
         self._folder.remove_tree(f"{target}/{MANIFEST_DIR}")
         names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in manifest_uris(manifest)}
-        found = {file.name: file for file in self._listed(target)}
-        for stray in found.keys() - names:
+        files = {file.name: file for file in self._list(target)}
+        for stray in files.keys() - names:
             self._folder.remove(stray)
-        missing = names - found.keys()
+        missing = names - files.keys()
         if missing:
-            raise DirectWriteError(f"Spark's sink names files that are not there, such as {min(missing)}")
-        return [found[name] for name in sorted(names)]
+            raise DirectWriteError(f"Spark's sink names files that do not exist, such as {min(missing)}")
+        return [files[name] for name in sorted(names)]
 
-    def _moved(self, file: DataFile) -> DataFile:
-        inside = file.name.split("/", 3)[3]
-        base = inside.rpartition("/")[2]
-        placed = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_own_name(base)}" if self._layout.random_prefixes else inside
-        name = file.folder + placed
+    def _move(self, file: DataFile) -> DataFile:
+        """Move a staged file to its place in the table, and return it with its new name."""
+        staged_path = file.name.split("/", 3)[3]
+        base = staged_path.rpartition("/")[2]
+        random_path = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_unique_name(base)}"
+        name = file.folder + (random_path if self._layout.random_prefixes else staged_path)
         self._folder.rename(file.name, name)
         self._published.append(name)
         return replace(file, name=name)
 
-    def _listed(self, target: str) -> list[DataFile]:
-        found = []
+    def _list(self, target: str) -> list[DataFile]:
+        files = []
         for stored in self._folder.files_below(target, but_not_in=_ATTEMPTS_DIR):
             directory, _, base = stored.name.removeprefix(f"{target}/").rpartition("/")
             if base.endswith(".parquet") and not base.startswith((".", "_")):
-                found.append(
+                files.append(
                     DataFile(
                         name=stored.name,
                         size_bytes=stored.size_bytes,
@@ -276,10 +277,10 @@ class StagedWrite:
                         partition_values=partition_values_of_dir(directory),
                     )
                 )
-        return found
+        return files
 
 
-def _own_name(base: str) -> str:
+def _unique_name(base: str) -> str:
     """Return a unique file name. A Spark task uses the same file name in each directory that it writes."""
     return f"part-{uuid.uuid4()}.{base.partition('.')[2]}"
 
@@ -311,8 +312,8 @@ def partition_text(column: Column, data_type: DataType) -> Column:
     """Return a partition value as the text of the log. Protocol: Partition Value Serialization."""
     match data_type:
         case PrimitiveType("timestamp"):
-            moment = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
-            utc = F.timestamp_add("MICROSECOND", F.unix_micros(column), moment)
+            epoch = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
+            utc = F.timestamp_add("MICROSECOND", F.unix_micros(column), epoch)
             return F.concat(_zoneless_text(utc, between="T"), F.lit("Z"))
         case PrimitiveType("timestamp_ntz"):
             return _zoneless_text(column, between=" ")
