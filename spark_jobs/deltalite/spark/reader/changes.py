@@ -70,14 +70,14 @@ def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False
     if recorded:
         frame = _rows(spark, plan, recorded, recorded_schema(plan.snapshot.table_schema), {}, is_exact=is_exact)
         missing = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
-        checked = F.coalesce(named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
-        frames.append(frame.select(*[checked if name == CHANGE_TYPE else named(name) for name in frame.columns]))
+        change_type = F.coalesce(named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
+        frames.append(frame.select(*[change_type if name == CHANGE_TYPE else named(name) for name in frame.columns]))
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
-def replaced_rows(came: DataFrame, went: DataFrame) -> DataFrame:
+def replaced_rows(inserted: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return inserted and deleted rows in the form of change data files. Both frames have the same columns."""
-    return came.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(went.withColumn(CHANGE_TYPE, F.lit("delete")))
+    return inserted.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
 
 
 def feed_schema(plan: ChangePlan) -> StructType:
@@ -98,8 +98,8 @@ def first_version_from(store: LogStore, timestamp_ms: int) -> int:
     later = [version for version in timeline.versions if before is None or version > before.version]
     if not later:
         raise TimestampOutOfRangeError(
-            f"{store.root} has no version at or after {timestamp_ms} ms: its newest is {latest.version}.",
-            remedy="Ask for changes from an earlier time, or wait for a commit.",
+            f"{store.root} has no version at or after {timestamp_ms} ms: its newest version is {latest.version}.",
+            remedy="Read the changes from an earlier time, or wait for a commit.",
         )
     return later[0]
 
@@ -110,11 +110,11 @@ def unversioned(path: str) -> str:
     Raises:
         InvalidRequestError: the address names a version or time.
     """
-    given = parse_versioned_path(path)
-    if given.version is not None or given.timestamp_ms is not None:
+    address = parse_versioned_path(path)
+    if address.version is not None or address.timestamp_ms is not None:
         raise InvalidRequestError(
-            f"The address {path!r} names one version, and changes are read over a range of them.",
-            remedy=f"Give {given.path!r}, and the versions beside it.",
+            f"The address {path!r} names one version, but changes are read over a range of versions.",
+            remedy=f"Give the address {address.path!r}, and the range of versions separately.",
         )
     return path
 
@@ -139,21 +139,22 @@ def _rows(
             "modificationTime": pa.array([file.timestamp_ms for file in files], ADD_TYPES["modificationTime"]),
         }
     )
-    selections = ((row, _selection(store, file)) for row, file in enumerate(files))
-    when = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_MOMENT)
+    selections = ((number, _selection(store, file)) for number, file in enumerate(files))
+    commit_times = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_MOMENT)
     by_file = by_file | {
         COMMIT_VERSION: pa.array([file.version for file in files], pa.int64()),
-        COMMIT_TIMESTAMP: when,
+        COMMIT_TIMESTAMP: commit_times,
     }
-    chosen = {row: selection for row, selection in selections if selection is not None}
-    return scan_rows(spark, store.root, table, listed, rows=chosen, by_file=by_file, is_exact=is_exact)
+    selected_rows = {number: selection for number, selection in selections if selection is not None}
+    return scan_rows(spark, store.root, table, listed, rows=selected_rows, by_file=by_file, is_exact=is_exact)
 
 
 def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:
-    out = None if file.deletion_vector is None else deleted_rows(store, file.deletion_vector)
+    """Return the changed rows of a file, or None for all rows."""
+    deleted = None if file.deletion_vector is None else deleted_rows(store, file.deletion_vector)
     if file.only is None:
-        return None if out is None or not len(out) else RowSelection(positions=out)
-    only = deleted_rows(store, file.only)
-    if out is not None:
-        only = only.filter(pc.invert(pc.is_in(only, value_set=out)))
-    return RowSelection(positions=only, only=True)
+        return None if deleted is None or not len(deleted) else RowSelection(positions=deleted)
+    changed = deleted_rows(store, file.only)
+    if deleted is not None:
+        changed = changed.filter(pc.invert(pc.is_in(changed, value_set=deleted)))
+    return RowSelection(positions=changed, only=True)

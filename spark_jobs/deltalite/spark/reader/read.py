@@ -1,7 +1,7 @@
 """`read`: a Delta table, or its change data feed, as a DataFrame.
 
-The version, the files and the rows that deletion vectors remove are decided when the DataFrame is made. Later commits
-do not change what it reads. The options are those of Delta's own reader; see `read_options`.
+The version, the files and the soft-deleted rows are fixed when the DataFrame is created. Later commits do not change
+its rows. The options are those of Delta's reader; see `read_options`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def read(
     if parsed.read_change_feed:
         if version_as_of is not None or timestamp_as_of is not None:
             raise InvalidRequestError(
-                "A version or time is given, and the option readChangeFeed asks for changes.", remedy="Keep one."
+                "version_as_of or timestamp_as_of is set together with the option readChangeFeed, which reads a range "
+                "of versions.",
+                remedy="Keep one of them.",
             )
         return _changes(spark, path, parsed, where)
     for name, argument, option in (
@@ -61,7 +63,7 @@ def read(
         ("timestamp_as_of", timestamp_as_of, parsed.timestamp_as_of),
     ):
         if argument is not None and option is not None:
-            raise InvalidRequestError(f"{name} is given as an option too.", remedy="Keep one of them.")
+            raise InvalidRequestError(f"{name} is set twice: as an argument and as an option.", remedy="Keep one.")
     version = parsed.version_as_of if version_as_of is None else version_as_of
     timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
     snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
@@ -92,12 +94,12 @@ def files(
     return replayed_files(spark, snapshot.store, snapshot.segment)
 
 
-def snapshot_at(spark: SparkSession, wanted: VersionedPath) -> Snapshot:
+def snapshot_at(spark: SparkSession, address: VersionedPath) -> Snapshot:
     """Load the snapshot at the version or time of an address."""
-    store = readable_store(spark, wanted.path)
-    if wanted.timestamp_ms is not None:
-        return Snapshot.load_at(store, wanted.timestamp_ms)
-    return Snapshot.load(store, wanted.version)
+    store = readable_store(spark, address.path)
+    if address.timestamp_ms is not None:
+        return Snapshot.load_at(store, address.timestamp_ms)
+    return Snapshot.load(store, address.version)
 
 
 def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:

@@ -44,27 +44,28 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        given = {name for name, value in values.items() if value is not None and value is not False}
-        for one, other in (
+        set_names = {name for name, value in values.items() if value is not None and value is not False}
+        for first_name, second_name in (
             ("version_as_of", "timestamp_as_of"),
             ("starting_version", "starting_timestamp"),
             ("ending_version", "ending_timestamp"),
             ("version_as_of", "read_change_feed"),
             ("timestamp_as_of", "read_change_feed"),
         ):
-            if {one, other} <= given:
+            if {first_name, second_name} <= set_names:
                 raise InvalidRequestError(
-                    f"The options {_NAME_OF[one]} and {_NAME_OF[other]} are both given.", remedy="Keep one of them."
+                    f"The options {_NAME_OF[first_name]} and {_NAME_OF[second_name]} exclude each other.",
+                    remedy="Keep one of them.",
                 )
-        feed = sorted(name for name in given if name.startswith(("starting_", "ending_")))
-        if feed and not self.read_change_feed:
+        range_names = sorted(name for name in set_names if name.startswith(("starting_", "ending_")))
+        if range_names and not self.read_change_feed:
             raise InvalidRequestError(
-                f"The option {_NAME_OF[feed[0]]} needs readChangeFeed.",
+                f"The option {_NAME_OF[range_names[0]]} needs readChangeFeed.",
                 remedy="Add readChangeFeed=true to read changes, or leave the option out.",
             )
-        if self.read_change_feed and not {"starting_version", "starting_timestamp"} & given:
+        if self.read_change_feed and not {"starting_version", "starting_timestamp"} & set_names:
             raise InvalidRequestError(
-                "The option readChangeFeed needs to know from where on.",
+                "The option readChangeFeed needs the start of the range.",
                 remedy="Give startingVersion or startingTimestamp.",
             )
         first, last = self.starting_version, self.ending_version
@@ -81,7 +82,7 @@ class ReadOptions:
             InvalidRequestError: a name is unknown or given twice, a value is malformed, or two exclude each other.
         """
         values: dict[str, Any] = {}
-        spelled: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         for name, value in options.items():
             attribute = _FIELD_OF.get(str(name).lower())
             if attribute is None:
@@ -90,19 +91,19 @@ class ReadOptions:
                 )
             if attribute in values:
                 raise InvalidRequestError(
-                    f"The options {spelled[attribute]} and {name} are the same one.", remedy="Keep one of them."
+                    f"The options {spellings[attribute]} and {name} mean the same.", remedy="Keep one of them."
                 )
-            spelled[attribute] = name
+            spellings[attribute] = name
             values[attribute] = _value(name, attribute, value)
         return cls(**values)
 
 
 def _value(name: str, attribute: str, value: Any) -> Any:
     if attribute == "read_change_feed":
-        found = value if isinstance(value, bool) else _TRUTH.get(str(value).strip().lower())
-        if found is None:
+        flag = value if isinstance(value, bool) else _TRUTH.get(str(value).strip().lower())
+        if flag is None:
             raise InvalidRequestError(f"The option {name} is {value!r}.", remedy="Give true or false.")
-        return found
+        return flag
     if attribute.endswith("_version") or attribute == "version_as_of":
         return _version(name, value)
     try:

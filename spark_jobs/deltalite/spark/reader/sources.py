@@ -103,7 +103,7 @@ def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
         if is_missing_path(error):
             raise SourceNotFoundError(
                 f"The source '{name}' ({source.format} at {source.path!r}) does not exist: {first_line(error)}",
-                remedy="Check the path, or wait for the input: the task is retried as `retries` says.",
+                remedy="Check the path, or wait for the input. Airflow retries the task as `retries` says.",
             ) from error
         raise SourceError(
             f"The source '{name}' ({source.format} at {source.path!r}) cannot be read: {first_line(error)}",
@@ -116,7 +116,7 @@ def _create_view(frame: DataFrame, name: str) -> None:
         frame.createOrReplaceTempView(name)
     except AnalysisException as error:
         raise InvalidRequestError(
-            f"The source name {name!r} is no name of a view: {first_line(error)}",
+            f"The source name {name!r} cannot be the name of a view: {first_line(error)}",
             remedy="Use letters, digits and underscores.",
         ) from error
 
