@@ -81,7 +81,10 @@ def test_options_choose_a_version(spark, versions, options, expected):
             {"options": {"readChangeFeed": True, "startingVersion": 0, "versionAsOf": 1}},
             "versionAsOf and readChangeFeed",
         ),
-        ({"options": {"readChangeFeed": True, "startingVersion": 0}, "version_as_of": 1}, "together with the option readChangeFeed"),
+        (
+            {"options": {"readChangeFeed": True, "startingVersion": 0}, "version_as_of": 1},
+            "together with the option readChangeFeed",
+        ),
         ({"options": {"versionAsOf": 1}, "version_as_of": 1}, "version_as_of is set twice"),
         ({"options": {"versionAsOf": 1}, "timestamp_as_of": "2026-01-01"}, "more than one version or time"),
         ({"where": "nobody = 1"}, "where is not a predicate on this table.*nobody"),

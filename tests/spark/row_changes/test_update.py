@@ -166,7 +166,12 @@ REFUSED = {
     "no member": ({"s.z": "1"}, None, InvalidRequestError, r"'s\.z', which is no column"),
     "no name": ({"`x": "1"}, None, InvalidRequestError, "set gives a value to '`x'"),
     "a column twice": ({"target.x": "1", "X": "2"}, None, InvalidRequestError, "the column X twice"),
-    "a struct and its member": ({"s": "NULL", "s.p": "1"}, None, InvalidRequestError, "one of which contains the other"),
+    "a struct and its member": (
+        {"s": "NULL", "s.p": "1"},
+        None,
+        InvalidRequestError,
+        "one of which contains the other",
+    ),
     "a subquery": ({"x": "(SELECT 1)"}, None, InvalidRequestError, "value of x .*ScalarSubquery"),
     "an aggregate": ({"x": "max(x)"}, None, InvalidRequestError, "exactly one value"),
     "a window": ({"x": "sum(x) OVER ()"}, None, InvalidRequestError, "exactly one value"),

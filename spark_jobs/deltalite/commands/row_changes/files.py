@@ -89,8 +89,8 @@ class _Writer:
         touched, has_feed = self._change.touched, self._needs_change_files()
         if has_feed and touched is not None:
             with computing_rows():
-                touched = replace(touched, rows=touched.rows.fixed())
-                inserts = None if inserts is None else inserts.fixed()
+                touched = replace(touched, rows=touched.rows.compute_once())
+                inserts = None if inserts is None else inserts.compute_once()
         written = self._data(touched, inserts)
         marked = self._marked(touched) if touched is not None and self._marks else None
         removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])

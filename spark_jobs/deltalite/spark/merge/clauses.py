@@ -22,7 +22,7 @@ from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import no_rows, no_rows_of
-from deltalite.spark.row_changes.row_actions import Given, Path, RowAction, RowActions, assigned_path
+from deltalite.spark.row_changes.row_actions import AssignedValue, Path, RowAction, RowActions, assigned_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def _action(makes: RowActions, clause: MergeClause, star: _Star, name: str) -> R
     return makes.insert(clause.condition, insert, name)
 
 
-def _given(makes: RowActions, values: str | Mapping[str, str], star: _Star, name: str) -> dict[Path, Given]:
+def _given(makes: RowActions, values: str | Mapping[str, str], star: _Star, name: str) -> dict[Path, AssignedValue]:
     return star.given(name) if isinstance(values, str) else makes.assignments(values, name)
 
 
@@ -119,14 +119,14 @@ class _Star:
         made = () if is_lenient else (*rules.generated, *rules.defaults, *(c.name for c in rules.identities))
         self._may_lack = set(schema.names) if is_lenient else set(made)
 
-    def given(self, name: str) -> dict[Path, Given]:
+    def given(self, name: str) -> dict[Path, AssignedValue]:
         """Return the source column for each column of the table."""
-        found: dict[Path, Given] = {}
+        found: dict[Path, AssignedValue] = {}
         for field in self._schema:
             theirs = self._source.find(field.name)
             if theirs is not None:
                 value = F.col(f"{SOURCE}.{quoted(theirs.name)}")
-                found[(field.name,)] = Given(value=value, type=theirs.type)
+                found[(field.name,)] = AssignedValue(value=value, type=theirs.type)
             elif field.name not in self._may_lack:
                 raise SchemaMismatchError(
                     f"{name} is '{ALL_COLUMNS}', and the source has no column '{field.name}'. It has: "

@@ -21,7 +21,7 @@ from deltalite.spark.columns.names import SOURCE, TARGET, named, quoted
 from deltalite.spark.merge.clauses import MergeActions
 from deltalite.spark.merge.join_condition import JoinCondition
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small
-from deltalite.spark.row_changes.row_actions import decided
+from deltalite.spark.row_changes.row_actions import action_number
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 
@@ -111,7 +111,7 @@ def find_matches(
         *[F.col(f"{SOURCE}.{quoted(name)}") for name in source.columns],
         named(columns.file).alias(columns.pair_file),
         named(columns.row).alias(columns.pair_row),
-        decided(merge.actions.matched).alias(columns.pair_action),
+        action_number(merge.actions.matched).alias(columns.pair_action),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with reading_table(root), computing("on", on_text):

@@ -14,7 +14,7 @@ from deltalite.spark.columns.conforming import conformed_columns
 from deltalite.spark.columns.names import SOURCE, TARGET, named
 from deltalite.spark.merge.matching import Matches, MergeRows
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small, gathered
-from deltalite.spark.row_changes.row_actions import decided, of_target
+from deltalite.spark.row_changes.row_actions import action_number, of_target
 from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, new_row
 
 
@@ -37,7 +37,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     # The frame has no source columns from here on, so every name means a column of the table.
     is_matched = named(columns.pair_file).isNotNull()
     decided_rows = with_pairs.withColumn(
-        columns.action, F.when(is_matched, pair_action).otherwise(decided(by_source)).cast("int")
+        columns.action, F.when(is_matched, pair_action).otherwise(action_number(by_source)).cast("int")
     )
     new = F.coalesce(named(columns.pair_new), new_row(action, by_source, schema))
     frame = decided_rows.select(
@@ -54,9 +54,9 @@ def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) ->
     """Count, by file in Spark's spelling and by action, the target rows without a match."""
     columns = merge.columns
     pairs = matches.pairs.select(named(columns.pair_file), named(columns.pair_row))
-    small_pairs = broadcast_if_small(pairs, Size.of_places(matches.count))
+    small_pairs = broadcast_if_small(pairs, Size.of_addresses(matches.count))
     unmatched = rows.alias(TARGET).join(small_pairs, _is_same_row(columns), "left_anti")
-    actions = decided(merge.actions.by_source)
+    actions = action_number(merge.actions.by_source)
     acting = unmatched.withColumn(columns.action, actions).where(named(columns.action).isNotNull())
     counts: dict[str, dict[int, int]] = {}
     for file, action, count in acting.groupBy(named(columns.file), named(columns.action)).count().collect():
@@ -67,10 +67,10 @@ def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) ->
 def inserted_rows(matches: Matches, merge: MergeRows) -> NewRows:
     """Return the new rows from the source rows without a match."""
     source, columns, not_matched = merge.source, merge.columns, merge.actions.not_matched
-    keys = broadcast_if_small(matches.pairs.select(named(columns.key)), Size.of_places(matches.count))
+    keys = broadcast_if_small(matches.pairs.select(named(columns.key)), Size.of_addresses(matches.count))
     unmatched = source.frame.join(keys, columns.key, "left_anti").alias(SOURCE)
     action = named(columns.action)
-    acting = unmatched.withColumn(columns.action, decided(not_matched)).where(action.isNotNull())
+    acting = unmatched.withColumn(columns.action, action_number(not_matched)).where(action.isNotNull())
     rows = acting.select(action, new_row(action, not_matched, merge.schema).alias(columns.new))
     frame = rows.select(*[named(columns.new).getField(f.name).alias(f.name) for f in merge.schema], action)
     return NewRows(frame=gathered(frame, source.size), action=columns.action, actions=not_matched)

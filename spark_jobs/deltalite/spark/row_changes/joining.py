@@ -19,7 +19,7 @@ from deltalite.spark.columns.names import named
 _MOST_BROADCAST_BYTES = 64 * 1024 * 1024
 _MOST_GATHERED_BYTES = 128 * 1024 * 1024
 # The approximate bytes of a row's address: the file as Spark spells it, the position and some numbers.
-_PLACE_BYTES = 300
+_ADDRESS_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +31,11 @@ class Size:
 
     def of(self, count: int) -> Size:
         """Estimate the size of `count` such rows with their addresses."""
-        each = self.size_bytes // self.count if self.count else 0
-        return Size(count=count, size_bytes=count * (each + _PLACE_BYTES))
+        row_size = self.size_bytes // self.count if self.count else 0
+        return Size(count=count, size_bytes=count * (row_size + _ADDRESS_BYTES))
 
     @classmethod
-    def of_places(cls, count: int) -> Size:
+    def of_addresses(cls, count: int) -> Size:
         """Estimate the size of `count` addresses without rows."""
         return Size(count=0, size_bytes=0).of(count)
 
@@ -57,8 +57,8 @@ def row_bytes(schema: spark_types.StructType) -> Column:
 
 def measured(rows: DataFrame) -> Size:
     """Measure the size of computed rows."""
-    found: Any = rows.agg(F.count(F.lit(1)), F.sum(row_bytes(rows.schema))).collect()[0]
-    return Size(count=found[0], size_bytes=found[1] or 0)
+    totals: Any = rows.agg(F.count(F.lit(1)), F.sum(row_bytes(rows.schema))).collect()[0]
+    return Size(count=totals[0], size_bytes=totals[1] or 0)
 
 
 def broadcast_if_small(rows: DataFrame, size: Size) -> DataFrame:

@@ -23,10 +23,11 @@ from deltalite.txn.proposal import ReadSet, RowTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The replaced files: `whole` ones are removed; of the `partly` replaced ones, `survivors` stay, `deleted` rows go.
+    """The replaced files: `whole` ones are removed, and `partly` replaced ones are rewritten without some rows.
 
-    `reads` is the read set: a file that another writer adds inside it conflicts. `matched_rows` is the number of
-    deleted rows in the partly replaced files, or None if they were not counted.
+    `survivors` and `deleted` are the remaining and the deleted rows of partly replaced files. `matched_rows` is the
+    number of the deleted rows, or None if they were not counted. `reads` is the read set: a file that another writer
+    adds inside it conflicts.
     """
 
     whole: pa.Table
@@ -69,8 +70,8 @@ def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | Non
     """Return the replacement of all files in the written partitions. Values are compared, not their spelling."""
     test = _SamePartitions(snapshot, written)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
-    mask = pa.array([test.may_match(values) for values in rows], pa.bool_())
-    return Replacement.of(snapshot.files.filter(mask), snapshot.files.slice(0, 0), rows=test)
+    is_written = pa.array([test.may_match(values) for values in rows], pa.bool_())
+    return Replacement.of(snapshot.files.filter(is_written), snapshot.files.slice(0, 0), rows=test)
 
 
 def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
@@ -79,18 +80,24 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     Raises:
         InvalidRequestError: the predicate is wrong; the message names `replace_where`.
     """
-    found = selection(spark, snapshot, predicate, parameter="replace_where")
-    none = snapshot.files.slice(0, 0)
-    if found.is_whole:
-        return Replacement.of(found.files, none, rows=found.test)
+    candidates = selection(spark, snapshot, predicate, parameter="replace_where")
+    no_files = snapshot.files.slice(0, 0)
+    if candidates.is_whole:
+        return Replacement.of(candidates.files, no_files, rows=candidates.test)
     columns = RowColumns.beside(snapshot.schema)
-    counts = counts_by_file(spark, snapshot, found, predicate, columns, parameter="replace_where")
-    partly = found.files.take(pa.array(sorted(counts), pa.int64()))
+    counts = counts_by_file(spark, snapshot, candidates, predicate, columns, parameter="replace_where")
+    partly = candidates.files.take(pa.array(sorted(counts), pa.int64()))
     rows = scan(spark, snapshot, partly, is_exact=True)
     survivors = rows.where(~F.coalesce(F.expr(predicate), F.lit(False)))
     deleted = rows.where(predicate)
-    matched = sum(counts.values())
-    return Replacement.of(none, partly, rows=found.test, survivors=survivors, deleted=deleted, matched_rows=matched)
+    return Replacement.of(
+        no_files,
+        partly,
+        rows=candidates.test,
+        survivors=survivors,
+        deleted=deleted,
+        matched_rows=sum(counts.values()),
+    )
 
 
 class _SamePartitions:

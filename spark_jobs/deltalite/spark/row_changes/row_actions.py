@@ -65,13 +65,13 @@ class RowAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """A value for a column, with its type. `is_made` is true if the table computes the value."""
+class AssignedValue:
+    """A value for a column, with its type. `is_computed` is true if the table computes the value."""
 
     value: Column
     type: DataType
     varies: bool = False
-    is_made: bool = False
+    is_computed: bool = False
 
 
 class RowActions:
@@ -89,7 +89,7 @@ class RowActions:
         self, rows: DataFrame, *, have: StructType, schema: StructType, rules: ColumnRules, fills: bool = False
     ) -> None:
         self._rows = Expressions.of_request(rows)
-        self._nothing = Expressions.of_table(rows.sparkSession, StructType(()))
+        self._without_columns = Expressions.of_table(rows.sparkSession, StructType(()))
         self._have = have
         self._schema = schema
         self._rules = rules
@@ -110,44 +110,47 @@ class RowActions:
         """Return the action that deletes a row."""
         return RowAction(kind=ActionKind.DELETE, condition=self.condition(condition, parameter))
 
-    def update(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
-        """Return the action that sets the given values and keeps the others."""
-        by_column = self._by_column(given, parameter)
+    def update(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
+        """Return the action that assigns values to columns and keeps all other columns."""
+        by_column = self._by_column(assignments, parameter)
         for column in self._rules.identities:
             if column.name in by_column:
                 raise InvalidRequestError(
-                    f"{parameter} gives a value to '{column.name}', an identity column, whose values never change.",
+                    f"{parameter} gives a value to the identity column '{column.name}', whose values never change.",
                     remedy="Leave the column out.",
                 )
-        by_column = _without_made(by_column)
-        kept = conformed_columns(self._have, self._schema, of_target)
+        by_column = _without_computed(by_column)
+        old_columns = conformed_columns(self._have, self._schema, of_target)
         values = tuple(
             self._updated(old, field.type, by_column.get(field.name, {}), field.name).alias(field.name)
-            for field, old in zip(self._schema, kept, strict=True)
+            for field, old in zip(self._schema, old_columns, strict=True)
         )
         return RowAction(
             kind=ActionKind.UPDATE,
             condition=self.condition(condition, parameter),
             values=values,
             named=frozenset(by_column),
-            varies=any(one.varies for one in given.values()),
+            varies=any(assignment.varies for assignment in assignments.values()),
         )
 
-    def insert(self, condition: str | None, given: Mapping[Path, Given], parameter: str) -> RowAction:
-        """Return the action that inserts a row, with a default or NULL for each column that is not given."""
-        by_column = _without_made(self._by_column(given, parameter))
-        self._check_may_be_given(by_column, parameter)
-        values, varies = [], any(one.varies for one in given.values())
+    def insert(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
+        """Return the action that inserts a row, with a default or NULL for each column without a value."""
+        by_column = _without_computed(self._by_column(assignments, parameter))
+        self._check_allows_values(by_column, parameter)
+        values, varies = [], any(assignment.varies for assignment in assignments.values())
         for field in self._schema:
-            own = by_column.get(field.name)
-            if own is not None and set(own) != {()}:
+            values_of_column = by_column.get(field.name)
+            if values_of_column is not None and set(values_of_column) != {()}:
                 raise InvalidRequestError(
-                    f"{parameter} gives a value to a member of '{field.name}' alone, and a new row has no others.",
+                    f"{parameter} gives values only to members of '{field.name}', but a new row needs the whole "
+                    "struct.",
                     remedy="Give the whole struct: named_struct('a', ..., 'b', ...).",
                 )
-            if own is not None:
-                one = own[()]
-                value = assigned(one.value, one.type, field.type, field.name, fills=self._fills, varies=one.varies)
+            if values_of_column is not None:
+                whole = values_of_column[()]
+                value = assigned(
+                    whole.value, whole.type, field.type, field.name, fills=self._fills, varies=whole.varies
+                )
             elif field.name in self._rules.defaults:
                 value, varies = self._default(field.name, field.type), True
             else:
@@ -161,115 +164,124 @@ class RowActions:
             varies=varies,
         )
 
-    def assignments(self, texts: Mapping[str, str], parameter: str) -> dict[Path, Given]:
+    def assignments(self, texts: Mapping[str, str], parameter: str) -> dict[Path, AssignedValue]:
         """Resolve expressions by column."""
-        found = {}
+        assignments = {}
         for name, text in texts.items():
             path = self._path(name, parameter)
-            if path in found:
+            if path in assignments:
                 raise InvalidRequestError(f"{parameter} names the column {name} twice.", remedy="Name it once.")
             if is_default(text) and not self._rows.has_column(_DEFAULT):
-                found[path] = self._given_default(path, parameter)
+                assignments[path] = self._assigned_default(path, parameter)
                 continue
             failure = of_the_request(f"value of {name}", text, parameter=parameter)
             value, data_type, varies = self._rows.typed(text, failure)
-            found[path] = Given(value=value, type=data_type, varies=varies)
-        return found
+            assignments[path] = AssignedValue(value=value, type=data_type, varies=varies)
+        return assignments
 
-    def _given_default(self, path: Path, parameter: str) -> Given:
+    def _assigned_default(self, path: Path, parameter: str) -> AssignedValue:
         """Return the value of the keyword DEFAULT for a column."""
         name = path[0]
         if len(path) > 1:
             raise InvalidRequestError(
-                f"{parameter} gives DEFAULT to {'.'.join(path)}, and only a whole column has a default.",
+                f"{parameter} gives DEFAULT to {'.'.join(path)}, but only a whole column has a default.",
                 remedy="Write the value, or NULL.",
             )
         if name in self._rules.defaults:
             data_type = next(field.type for field in self._schema if field.name == name)
-            return Given(value=self._default(name, data_type), type=data_type, varies=True)
-        is_made = name in self._rules.generated or any(column.name == name for column in self._rules.identities)
-        return Given(value=F.lit(None), type=VOID, is_made=is_made)
+            return AssignedValue(value=self._default(name, data_type), type=data_type, varies=True)
+        is_computed = name in self._rules.generated or any(column.name == name for column in self._rules.identities)
+        return AssignedValue(value=F.lit(None), type=VOID, is_computed=is_computed)
 
     def _default(self, name: str, data_type: DataType) -> Column:
         """Return the default of a column that has one."""
         text = self._rules.defaults[name]
         failure = of_the_table(f"default of the column '{name}'", text)
-        return self._nothing.value(text, data_type, failure, varies=True)[0]
+        return self._without_columns.value(text, data_type, failure, varies=True)[0]
 
     def _path(self, name: str, parameter: str) -> Path:
         """Return the path of a column or a struct member in the table's spelling."""
         path = assigned_path(name, self._schema)
-        found = member_at(self._schema, path) if path else None
-        if found is None:
+        member = member_at(self._schema, path) if path else None
+        if member is None:
             raise InvalidRequestError(
-                f"{parameter} gives a value to {name!r}, which is no column of the table.",
-                remedy=f"The table has the columns {', '.join(self._schema.names)}; a member of a struct is a.b, and a "
-                "name with dots or commas in it stands in backticks.",
+                f"{parameter} gives a value to {name!r}, which is not a column of the table.",
+                remedy=f"The table has the columns {', '.join(self._schema.names)}. Write a member of a struct as a.b, "
+                "and put a name with dots or commas into backticks.",
             )
-        return found[0]
+        return member[0]
 
-    def _by_column(self, given: Mapping[Path, Given], parameter: str) -> dict[str, dict[Path, Given]]:
+    def _by_column(
+        self, assignments: Mapping[Path, AssignedValue], parameter: str
+    ) -> dict[str, dict[Path, AssignedValue]]:
         """Group the values by column. The key () is the whole column; other keys are members."""
-        found: dict[str, dict[Path, Given]] = {}
-        for path, one in given.items():
-            others = found.setdefault(path[0], {})
-            inside = next((o for o in others if o[: len(path) - 1] == path[1:] or path[1:][: len(o)] == o), None)
-            if inside is not None:
+        by_column: dict[str, dict[Path, AssignedValue]] = {}
+        for path, assignment in assignments.items():
+            members, member = by_column.setdefault(path[0], {}), path[1:]
+            overlapping = next((m for m in members if m[: len(member)] == member or member[: len(m)] == m), None)
+            if overlapping is not None:
                 raise InvalidRequestError(
-                    f"{parameter} gives values to {'.'.join(path)} and to {'.'.join((path[0], *inside))}, one of which "
-                    "holds the other.",
+                    f"{parameter} gives values to {'.'.join(path)} and to {'.'.join((path[0], *overlapping))}, one of "
+                    "which contains the other.",
                     remedy="Keep one of them.",
                 )
-            others[path[1:]] = one
-        return found
+            members[member] = assignment
+        return by_column
 
-    def _updated(self, old: Column, data_type: DataType, given: Mapping[Path, Given], path: str) -> Column:
+    def _updated(
+        self, old: Column, data_type: DataType, assignments: Mapping[Path, AssignedValue], path: str
+    ) -> Column:
         """Return the value of a column or member after the update."""
-        if not given:
+        if not assignments:
             return old
-        whole = given.get(())
+        whole = assignments.get(())
         if whole is not None:
             if self._fills and isinstance(data_type, StructType) and isinstance(whole.type, StructType):
                 return self._merged(old, data_type, whole, path)
             return assigned(whole.value, whole.type, data_type, path, varies=whole.varies)
         members = []
         for field in data_type if isinstance(data_type, StructType) else ():
-            own = {rest[1:]: one for rest, one in given.items() if rest[0] == field.name}
-            member = self._updated(old.getField(field.name), field.type, own, f"{path}.{field.name}")
+            of_member = {rest[1:]: assignment for rest, assignment in assignments.items() if rest[0] == field.name}
+            member = self._updated(old.getField(field.name), field.type, of_member, f"{path}.{field.name}")
             members.append(member.alias(field.name))
         return F.struct(*members)
 
-    def _merged(self, old: Column, want: StructType, given: Given, path: str) -> Column:
+    def _merged(self, old: Column, want: StructType, new: AssignedValue, path: str) -> Column:
         """Replace a struct, and keep the old values of members that the new struct lacks."""
-        have = given.type
+        have = new.type
         if not isinstance(have, StructType) or all(have.find(f.name) is not None for f in want):
-            return assigned(given.value, have, want, path, fills=True, varies=given.varies)
-        if given.varies:
-            alone = lambda item: self._merged(old, want, Given(value=item, type=have), path)  # noqa: E731  one use
-            return F.element_at(F.transform(F.array(given.value), alone), 1)
+            return assigned(new.value, have, want, path, fills=True, varies=new.varies)
+        if new.varies:  # the transformation of a one-item array computes the value once
+            merge_item = lambda item: self._merged(old, want, AssignedValue(value=item, type=have), path)  # noqa: E731
+            return F.element_at(F.transform(F.array(new.value), merge_item), 1)
         members = []
         for field in want:
-            theirs, where = have.find(field.name), f"{path}.{field.name}"
-            if theirs is None:
+            source, member_path = have.find(field.name), f"{path}.{field.name}"
+            if source is None:
                 member = old.getField(field.name)
             else:
-                one = Given(value=given.value.getField(theirs.name), type=theirs.type, varies=given.varies)
-                member = self._updated(old.getField(field.name), field.type, {(): one}, where)
+                new_member = AssignedValue(value=new.value.getField(source.name), type=source.type, varies=new.varies)
+                member = self._updated(old.getField(field.name), field.type, {(): new_member}, member_path)
             members.append(member.alias(field.name))
-        return F.when(given.value.isNotNull(), F.struct(*members))
+        return F.when(new.value.isNotNull(), F.struct(*members))
 
-    def _check_may_be_given(self, by_column: Mapping[str, object], parameter: str) -> None:
+    def _check_allows_values(self, by_column: Mapping[str, object], parameter: str) -> None:
+        """Refuse values for columns that are GENERATED ALWAYS AS IDENTITY."""
         for column in self._rules.identities:
             if column.name in by_column and not column.allows_explicit:
                 raise SchemaMismatchError(
                     f"{parameter} gives a value to '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
-                    remedy="Leave the column out: its values are given.",
+                    remedy="Leave the column out. The table generates its values.",
                 )
 
 
-def _without_made(by_column: Mapping[str, dict[Path, Given]]) -> dict[str, dict[Path, Given]]:
+def _without_computed(by_column: Mapping[str, dict[Path, AssignedValue]]) -> dict[str, dict[Path, AssignedValue]]:
     """Return the values without those that the table computes."""
-    return {name: values for name, values in by_column.items() if not any(one.is_made for one in values.values())}
+    return {
+        name: values
+        for name, values in by_column.items()
+        if not any(assignment.is_computed for assignment in values.values())
+    }
 
 
 def assigned_path(name: str, schema: StructType) -> Path:
@@ -282,12 +294,12 @@ def assigned_path(name: str, schema: StructType) -> Path:
     return path[1:] if path and path[0].lower() == TARGET and schema.find(path[0]) is None else path
 
 
-def decided(actions: Mapping[int, RowAction]) -> Column:
+def action_number(actions: Mapping[int, RowAction]) -> Column:
     """Return the number of the first action whose condition is true for a row, or null."""
-    found = F.when(F.lit(False), F.lit(None).cast("int"))
+    cases = F.when(F.lit(False), F.lit(None).cast("int"))
     for number, action in actions.items():
-        found = found.when(F.lit(True) if action.condition is None else action.condition, F.lit(number))
-    return found
+        cases = cases.when(F.lit(True) if action.condition is None else action.condition, F.lit(number))
+    return cases
 
 
 def of_target(name: str) -> Column:

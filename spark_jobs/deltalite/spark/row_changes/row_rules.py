@@ -40,15 +40,16 @@ def counted(
     if not identities:
         yield rows, (), 0
         return
-    lacking = {n: [c for c in identities if c.name not in own.named] for n, own in rows.actions.items()}
-    columns = next((own for own in lacking.values() if own), [])
-    if any(own not in ([], columns) for own in lacking.values()):
+    missing = {n: [c for c in identities if c.name not in action.named] for n, action in rows.actions.items()}
+    columns = next((left_out for left_out in missing.values() if left_out), [])
+    if any(left_out not in ([], columns) for left_out in missing.values()):
         raise InvalidRequestError(
-            "Inserts leave out different identity columns.", remedy="Name the same of them in every clause, or none."
+            "The insert clauses leave out different identity columns.",
+            remedy="Name the same identity columns in every insert clause, or none.",
         )
-    needs = named(rows.action).isin([n for n, own in lacking.items() if own])
-    with numbered(rows.frame.where(needs), columns) as (found, count):
-        yield replace(rows, frame=found.unionAll(rows.frame.where(~needs))), columns, count
+    needs_values = named(rows.action).isin([n for n, left_out in missing.items() if left_out])
+    with numbered(rows.frame.where(needs_values), columns) as (numbered_rows, count):
+        yield replace(rows, frame=numbered_rows.unionAll(rows.frame.where(~needs_values))), columns, count
 
 
 def ruled(
@@ -59,13 +60,13 @@ def ruled(
     A generated column that the action sets keeps its value.
     """
     rows = fitted(rows, schema, where=named(action).isNotNull())
-    made = generated_columns(rows.sparkSession, schema, rules)
-    if not made:
+    generated = generated_columns(rows.sparkSession, schema, rules)
+    if not generated:
         return rows
     columns = {}
-    for name, value in made.items():
-        silent = [number for number, own in actions.items() if name not in own.named]
-        columns[name] = F.when(named(action).isin(silent), value).otherwise(named(name)).alias(name)
+    for name, value in generated.items():
+        computing_actions = [number for number, row_action in actions.items() if name not in row_action.named]
+        columns[name] = F.when(named(action).isin(computing_actions), value).otherwise(named(name)).alias(name)
     return rows.select(*[columns.get(name, named(name)) for name in rows.columns])
 
 
@@ -73,8 +74,8 @@ def new_row_guards(
     spark: SparkSession, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> list[Guard]:
     """Return the guards for every new row."""
-    given = StructType(tuple(f for f in schema if any(f.name in own.named for own in actions.values())))
+    set_columns = StructType(tuple(f for f in schema if any(f.name in a.named for a in actions.values())))
     guards = not_null_guards(schema) + length_guards(schema)
-    guards += rule_guards(spark, given, schema, rules, asked=())
+    guards += rule_guards(spark, set_columns, schema, rules, asked=())
     is_old: Column = named(action).isNull()
     return [replace(guard, condition=is_old | guard.condition) for guard in guards]

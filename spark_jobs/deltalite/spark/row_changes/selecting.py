@@ -24,7 +24,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import TARGET, named, unused_name
 from deltalite.spark.columns.types import bounded_type, spark_type, to_spark, with_char_types
 from deltalite.spark.expressions.predicates import parse_predicate, reads_only
-from deltalite.spark.row_changes.row_actions import RowAction, decided
+from deltalite.spark.row_changes.row_actions import RowAction, action_number
 from deltalite.spark.row_changes.touched_rows import ChangedRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import scan_addressed
@@ -49,15 +49,22 @@ def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parame
     Raises:
         InvalidRequestError: the condition is wrong; the message names `parameter`.
     """
-    tree = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
-    test = FileTest(tree, snapshot.table_schema)
-    if reads_only(tree, snapshot.partition_columns):
-        return Selection(files=_in_partitions(spark, snapshot, condition, parameter), test=test, is_whole=True)
-    return Selection(files=prune(snapshot.files, tree, snapshot.table_schema), test=test, is_whole=False)
+    predicate = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
+    test = FileTest(predicate, snapshot.table_schema)
+    if reads_only(predicate, snapshot.partition_columns):
+        files = _files_of_partitions(spark, snapshot, condition, parameter)
+        return Selection(files=files, test=test, is_whole=True)
+    return Selection(files=prune(snapshot.files, predicate, snapshot.table_schema), test=test, is_whole=False)
 
 
 def counts_by_file(
-    spark: SparkSession, snapshot: Snapshot, found: Selection, condition: str, columns: RowColumns, *, parameter: str
+    spark: SparkSession,
+    snapshot: Snapshot,
+    candidates: Selection,
+    condition: str,
+    columns: RowColumns,
+    *,
+    parameter: str,
 ) -> dict[int, int]:
     """Count the matching rows of each file that has any, by its number in the selection.
 
@@ -65,7 +72,7 @@ def counts_by_file(
         InvalidRequestError: the condition cannot be computed for a row.
         CorruptDataFileError: a file cannot be read.
     """
-    rows = scan_addressed(spark, snapshot, found.files, file=columns.file, row=columns.row)
+    rows = scan_addressed(spark, snapshot, candidates.files, file=columns.file, row=columns.row)
     matches = rows.frame.alias(TARGET).where(condition).groupBy(named(columns.file)).count()
     with reading_table(snapshot.store.root), computing(parameter, condition):
         return {rows.numbers[row[0]]: row[1] for row in matches.collect()}
@@ -81,33 +88,34 @@ def changed_by(
 ) -> tuple[ChangedRows, Mapping[str, int]]:
     """Apply one action, numbered 0, to the rows of files. Also return the number of each file by its spelling."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row)
-    numbered = rows.frame.alias(TARGET).withColumn(columns.action, decided({0: action}))
+    numbered = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
     changed = ChangedRows.of(numbered, columns, have=snapshot.schema, schema=schema, actions={0: action})
     return changed, rows.numbers
 
 
-def _in_partitions(spark: SparkSession, snapshot: Snapshot, predicate: str, parameter: str) -> pa.Table:
+def _files_of_partitions(spark: SparkSession, snapshot: Snapshot, condition: str, parameter: str) -> pa.Table:
+    """Return the files of the partitions for which a condition on partition columns is true."""
     keys = PartitionKeys(snapshot)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
     positions: dict[tuple[str | None, ...], list[int]] = {}
     for position, values in enumerate(rows):
         positions.setdefault(keys.texts(values), []).append(position)  # by text: 0.0 and -0.0 are one value in Python
-    distinct = list(positions)
-    at_column = unused_name(snapshot.schema, "at")
+    partitions = list(positions)
+    number_column = unused_name(snapshot.schema, "at")
     partition_schema = StructType((*keys.fields,))
-    schema = with_char_types(to_spark(partition_schema), partition_schema).add(at_column, IntegerType())
-    first = [positions[texts][0] for texts in distinct]
-    paths = snapshot.files["path"].take(pa.array(first, pa.int64())).to_pylist()
-    values = [keys.key(rows[position], path) for position, path in zip(first, paths, strict=True)]
-    frame = spark.createDataFrame([(*typed, at) for at, typed in enumerate(values)], schema)
+    schema = with_char_types(to_spark(partition_schema), partition_schema).add(number_column, IntegerType())
+    first_files = [positions[texts][0] for texts in partitions]
+    paths = snapshot.files["path"].take(pa.array(first_files, pa.int64())).to_pylist()
+    values = [keys.key(rows[position], path) for position, path in zip(first_files, paths, strict=True)]
+    frame = spark.createDataFrame([(*typed, number) for number, typed in enumerate(values)], schema)
     # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`. Its value does not matter.
     partition_names = {f.name for f in keys.fields}
-    others = [f for f in snapshot.schema if f.name not in partition_names]
-    frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in others])
-    with computing(parameter, predicate):
-        chosen = [row[0] for row in frame.alias(TARGET).where(predicate).select(named(at_column)).collect()]
-    taken = sorted(position for at in chosen for position in positions[distinct[at]])
-    return snapshot.files.take(pa.array(taken, pa.int64()))
+    data_fields = [f for f in snapshot.schema if f.name not in partition_names]
+    frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in data_fields])
+    with computing(parameter, condition):
+        matching = frame.alias(TARGET).where(condition).select(named(number_column)).collect()
+    matching_positions = sorted(position for row in matching for position in positions[partitions[row[0]]])
+    return snapshot.files.take(pa.array(matching_positions, pa.int64()))
 
 
 class PartitionKeys:
@@ -118,8 +126,8 @@ class PartitionKeys:
 
     def __init__(self, snapshot: Snapshot) -> None:
         table = snapshot.table_schema
-        both = {own.name: f for own, f in zip(table.physical, table.logical, strict=True)}
-        self.fields = [both[name] for name in table.partition_keys]
+        logical_fields = {stored.name: f for stored, f in zip(table.physical, table.logical, strict=True)}
+        self.fields = [logical_fields[name] for name in table.partition_keys]
         self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
         self._lengths = {field.name: _char_length(field) for field in self.fields}
 

@@ -2,7 +2,7 @@
 
 One frame has, for each row: its old values (in the table's columns after the operation), its address, the number of its
 action, and the new row of an update. Four results are derived from it: the rows of rewritten files, the new rows if old
-ones are only marked as deleted, the positions of the marked rows, and the change feed. An updated row keeps its place
+ones are only soft-deleted, the positions of the soft-deleted rows, and the change feed. An updated row keeps its place
 in the file, so the table keeps its order. delta-spark: UpdateCommand, MergeIntoCommand, CDC.
 """
 
@@ -44,7 +44,7 @@ class RowColumns:
         """Return names that no column of the schemas has."""
         by_name = {field.name.lower(): field for schema in schemas for field in schema}
         all_columns = StructType(tuple(by_name.values()))
-        return cls(**{own.name: unused_name(all_columns, own.name) for own in fields(cls)})
+        return cls(**{column.name: unused_name(all_columns, column.name) for column in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,23 +90,23 @@ class ChangedRows:
         """The rows that change."""
         return self.frame.where(named(self.columns.action).isNotNull())
 
-    def fixed(self) -> ChangedRows:
-        """Return the same rows, with the changed ones computed once for all later uses."""
-        kept = computed_once(self.changed)
+    def compute_once(self) -> ChangedRows:
+        """Compute the changed rows once for all later uses, and return the same rows."""
+        changed = computed_once(self.changed)
         names = self.columns
-        plain = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
-        return replace(self, frame=broadcast_if_small(kept, measured(kept)), untouched=plain)
+        untouched = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
+        return replace(self, frame=broadcast_if_small(changed, measured(changed)), untouched=untouched)
 
     def rewritten(self) -> DataFrame:
         """Return the rows of the files after the operation, with the number of their action."""
         names = self.columns
         frame = self.frame
         if self.untouched is not None:
-            what = frame.select(named(names.file), named(names.row), named(names.action), named(names.new))
-            frame = self.untouched.join(what, [names.file, names.row], "left")
+            changes = frame.select(named(names.file), named(names.row), named(names.action), named(names.new))
+            frame = self.untouched.join(changes, [names.file, names.row], "left")
         deletes = [number for number, action in self.actions.items() if action.kind is ActionKind.DELETE]
-        stays = named(names.action).isNull() | ~named(names.action).isin(deletes)
-        return frame.where(stays).select(
+        is_kept = named(names.action).isNull() | ~named(names.action).isin(deletes)
+        return frame.where(is_kept).select(
             *[
                 F.when(named(names.new).isNotNull(), named(names.new).getField(f.name))
                 .otherwise(named(f.name))
@@ -136,15 +136,15 @@ class ChangedRows:
         columns = [*(named(f.name) for f in self.schema), named(CHANGE_TYPE), named(action)]
         has_new = named(self.columns.new).isNotNull()
         kind = F.when(has_new, F.lit("update_preimage")).otherwise(F.lit("delete"))
-        nobody = F.lit(None).cast("int")
+        no_action = F.lit(None).cast("int")
         parts = [
-            self.changed.withColumn(CHANGE_TYPE, kind).withColumn(action, nobody),
+            self.changed.withColumn(CHANGE_TYPE, kind).withColumn(action, no_action),
             self.updated().withColumn(CHANGE_TYPE, F.lit("update_postimage")),
         ]
         if inserts is not None:
             parts.append(inserts.frame.withColumn(CHANGE_TYPE, F.lit("insert")))
         if gone is not None:
-            parts.append(gone.withColumn(CHANGE_TYPE, F.lit("delete")).withColumn(action, nobody))
+            parts.append(gone.withColumn(CHANGE_TYPE, F.lit("delete")).withColumn(action, no_action))
         return united([part.select(*columns) for part in parts])
 
 
@@ -156,8 +156,8 @@ class NewRows:
     action: str
     actions: Mapping[int, RowAction]
 
-    def fixed(self) -> NewRows:
-        """Return the same rows, computed once for all later uses."""
+    def compute_once(self) -> NewRows:
+        """Compute the rows once for all later uses, and return them."""
         return replace(self, frame=computed_once(self.frame))
 
 
@@ -168,8 +168,8 @@ def united(parts: Sequence[DataFrame]) -> DataFrame:
 
 def new_row(action: Column, actions: Mapping[int, RowAction], schema: StructType) -> Column:
     """Return the new row of the action with this number; null for a delete or without an action."""
-    found = F.when(F.lit(False), F.lit(None).cast(to_spark(schema)))
-    for number, own in actions.items():
-        if own.values:
-            found = found.when(action == number, own.new_row)
-    return found
+    cases = F.when(F.lit(False), F.lit(None).cast(to_spark(schema)))
+    for number, row_action in actions.items():
+        if row_action.values:
+            cases = cases.when(action == number, row_action.new_row)
+    return cases
