@@ -45,7 +45,7 @@ def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
     if len(small) <= _FEW:
         small = []
     large = sorted(set(range(len(sizes))) - set(small))
-    groups = (tuple(large[at : at + _MOST_BRANCHES]) for at in range(0, len(large), _MOST_BRANCHES))
+    groups = (tuple(large[start : start + _MOST_BRANCHES]) for start in range(0, len(large), _MOST_BRANCHES))
     jobs = [BinJob(bins=group, shuffles=False) for group in groups]
     return [*jobs, BinJob(bins=tuple(small), shuffles=True)] if small else jobs
 
@@ -59,7 +59,7 @@ def gathered_bins(
     """
     if shuffles:
         return _shuffled(spark, snapshot, files, bins)
-    branches = [scan(spark, snapshot, files.take(pa.array(own, pa.int64()))).coalesce(1) for own in bins]
+    branches = [scan(spark, snapshot, files.take(pa.array(numbers, pa.int64()))).coalesce(1) for numbers in bins]
     result = branches[0]
     for branch in branches[1:]:
         result = result.unionAll(branch)
@@ -67,17 +67,17 @@ def gathered_bins(
 
 
 def _shuffled(spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]]) -> DataFrame:
-    some = files.take(pa.array([number for own in bins for number in own], pa.int64()))
+    bin_files = files.take(pa.array([number for numbers in bins for number in numbers], pa.int64()))
     keys = keys_of_partitions(len(bins))
-    key = pa.array([keys[n] for n, own in enumerate(bins) for _ in own], pa.int32())
+    key_of_files = pa.array([keys[n] for n, numbers in enumerate(bins) for _ in numbers], pa.int32())
     name = unused_name(snapshot.schema, "bin")
     rows = scan_rows(
         spark,
         snapshot.store.root,
         snapshot.table_schema,
-        some,
-        rows=live_rows(snapshot.store, some),
-        by_file={name: key},
+        bin_files,
+        rows=live_rows(snapshot.store, bin_files),
+        by_file={name: key_of_files},
     )
     return rows.repartition(len(bins), named(name)).drop(name)
 
@@ -87,12 +87,12 @@ def keys_of_partitions(count: int) -> list[int]:
 
     Spark uses Murmur3 of the key (x86, 32 bits, seed 42) modulo the count.
     """
-    found: dict[int, int] = {}
+    keys: dict[int, int] = {}
     key = 0
-    while len(found) < count:
-        found.setdefault(_murmur3(key) % count, key)
+    while len(keys) < count:
+        keys.setdefault(_murmur3(key) % count, key)
         key += 1
-    return [found[partition] for partition in range(count)]
+    return [keys[partition] for partition in range(count)]
 
 
 def _murmur3(key: int) -> int:

@@ -6,7 +6,7 @@
 3. Bounds of the same sample assign places to files. Rows are shuffled by file and sorted by place in it.
 
 A binary search with steps in Spark expressions finds the numbers, so executors run no Python. All cubes are one job.
-delta-spark: MultiDimClustering, which has a Catalyst expression of its own for it.
+delta-spark: MultiDimClustering, which adds a Catalyst expression for it.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def ordered_cubes(
         placed = order.placed(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
         bounds = bounds.join(F.broadcast(order.file_bounds(placed, outputs)), order.cube)
     # The left join keeps a cube without a sampled row; its rows lie below all bounds.
-    known = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
-    filed = order.filed(order.placed(rows.join(known, order.cube), order.share_of_row()))
+    bounds_of_cubes = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
+    filed = order.filed(order.placed(rows.join(bounds_of_cubes, order.cube), order.share_of_row()))
     count = sum(cube.outputs for cube in cubes)
-    own = [named(field.name) for field in snapshot.schema]
-    return filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*own)
+    table_columns = [named(field.name) for field in snapshot.schema]
+    return filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*table_columns)
 
 
 def _scanned(
@@ -87,14 +87,14 @@ def _scanned(
     order: _Order,
 ) -> DataFrame:
     """Scan the rows, with the number of their cube, its sampling rate, and the values to order by."""
-    some = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
+    cube_files = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
     shares = _shares(cubes)
     rows = scan_rows(
         spark,
         snapshot.store.root,
         snapshot.table_schema,
-        some,
-        rows=live_rows(snapshot.store, some),
+        cube_files,
+        rows=live_rows(snapshot.store, cube_files),
         by_file={
             order.cube: pa.array([n for n, cube in enumerate(cubes) for _ in cube.files], pa.int32()),
             order.share: pa.array([shares[n] for n, cube in enumerate(cubes) for _ in cube.files], pa.float64()),
@@ -115,17 +115,17 @@ def _value(path: Path) -> Column:
 def _shares(cubes: Sequence[Cube]) -> list[float]:
     """Return the sampling rate of each cube."""
     least, most = _OF_A_CUBE
-    wanted = min(max(_MOST_SAMPLED // len(cubes), least), most)
-    return [1.0 if not cube.rows else min(1.0, wanted / cube.rows) for cube in cubes]
+    sample_rows = min(max(_MOST_SAMPLED // len(cubes), least), most)
+    return [1.0 if not cube.rows else min(1.0, sample_rows / cube.rows) for cube in cubes]
 
 
 def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
     """Return, for each cube, the keys that send rows to the partitions of its files."""
     keys = iter(keys_of_partitions(sum(cube.outputs for cube in cubes)))
-    own = [[next(keys) for _ in range(cube.outputs)] for cube in cubes]
+    keys_of_cubes = [[next(keys) for _ in range(cube.outputs)] for cube in cubes]
     table = {
         order.cube: pa.array(range(len(cubes)), pa.int32()),
-        order.keys: pa.array(own, pa.list_(pa.int32())),
+        order.keys: pa.array(keys_of_cubes, pa.list_(pa.int32())),
     }
     return spark.createDataFrame(pa.table(table))
 
@@ -134,29 +134,29 @@ class _Order:
     """The names of the helper columns, and the expressions over them."""
 
     def __init__(self, snapshot: Snapshot, *, columns: int, cubes: int, most_outputs: int) -> None:
-        def own(stem: str) -> str:
+        def unused(stem: str) -> str:
             return unused_name(snapshot.schema, stem)
 
-        self.cube, self.share, self.place, self.key = own("cube"), own("share"), own("place"), own("key")
-        self.keys, self.files = own("keys"), own("files")
-        self.values = [own(f"value{n}") for n in range(columns)]
-        self._bounds = [own(f"bounds{n}") for n in range(columns)]
-        self._found = [own(f"range{n}") for n in range(columns)]
-        self._at = own("at")
+        self.cube, self.share, self.place, self.key = unused("cube"), unused("share"), unused("place"), unused("key")
+        self.keys, self.files = unused("keys"), unused("files")
+        self.values = [unused(f"value{n}") for n in range(columns)]
+        self._bounds = [unused(f"bounds{n}") for n in range(columns)]
+        self._ranges = [unused(f"range{n}") for n in range(columns)]
+        self._scratch = unused("at")  # file_bounds and filed use it for different values
         self._hashed = [*self.values, *(f.name for f in snapshot.schema if _is_hashed(f.type))]
-        wanted = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
-        few = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
-        self._bits = max(1, min(max(wanted, _FEWEST_BITS), _MOST_BITS, few))
+        useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
+        affordable_bits = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
+        self._bits = max(1, min(max(useful_bits, _FEWEST_BITS), _MOST_BITS, affordable_bits))
         self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
 
     def bounds(self, sample: DataFrame) -> DataFrame:
         """Return, for each cube and column, the bounds between its ranges: one less than the ranges."""
         parts = []
         for value, name in zip(self.values, self._bounds, strict=True):
-            known = named(value)
+            column = named(value)
             if isinstance(sample.schema[value].dataType, StringType):
-                known = F.substring(known, 1, _PREFIX)
-            parts.append(F.sort_array(F.collect_list(known)).alias(name))
+                column = F.substring(column, 1, _PREFIX)
+            parts.append(F.sort_array(F.collect_list(column)).alias(name))
         sorted_values = computed_once(sample.groupBy(named(self.cube)).agg(*parts))
         return sorted_values.withColumns({name: _parted(named(name), 2**self._bits) for name in self._bounds})
 
@@ -171,33 +171,32 @@ class _Order:
 
         `share`, an evenly distributed number from 0 to 1, divides rows of the same place.
         """
-        found = _searched(
-            rows, dict(zip(self._found, zip(self.values, self._bounds, strict=True), strict=True)), self._bits
-        )
+        searches = dict(zip(self._ranges, zip(self.values, self._bounds, strict=True), strict=True))
+        with_ranges = _searched(rows, searches, self._bits)
         place = F.lit(0).cast("bigint")
         # The highest bit of each column, then the next one of each. The bits of the first column weigh most.
         for bit in reversed(range(self._bits)):
-            for name in self._found:
+            for name in self._ranges:
                 place = F.shiftleft(place, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
         chance = (share * F.lit(2**_CHANCE_BITS)).cast("bigint")
-        return found.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
+        return with_ranges.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
 
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
         """Return, for each cube, the places between its files, padded with a place above all others."""
         sorted_places = F.sort_array(F.collect_list(named(self.place)))
-        places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._at)))
-        each = places.join(F.broadcast(outputs), self.cube)
-        parted = _parted(named(self._at), F.size(named(self.keys)))
-        beyond = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
-        return each.select(named(self.cube), F.concat(parted, beyond).alias(self.files))
+        places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._scratch)))
+        cubes = places.join(F.broadcast(outputs), self.cube)
+        bounds = _parted(named(self._scratch), F.size(named(self.keys)))
+        padding = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
+        return cubes.select(named(self.cube), F.concat(bounds, padding).alias(self.files))
 
     def filed(self, rows: DataFrame) -> DataFrame:
         """Add the key of the output file to placed rows."""
         keys = named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
-        found = _searched(rows, {self._at: (self.place, self.files)}, self.file_steps)
-        return found.withColumn(self.key, F.get(keys, named(self._at).cast("int")))
+        with_numbers = _searched(rows, {self._scratch: (self.place, self.files)}, self.file_steps)
+        return with_numbers.withColumn(self.key, F.get(keys, named(self._scratch).cast("int")))
 
 
 def _is_hashed(data_type: DataType) -> bool:
@@ -219,27 +218,28 @@ def _parted(values: Column, parts: int | Column) -> Column:
     `values` must be a plain column, because an expression would be computed again for each part.
     """
     parts = F.lit(parts) if isinstance(parts, int) else parts
-    at = F.sequence(F.lit(1), parts - 1)
-    picked = F.transform(at, lambda n: F.get(values, F.floor(n * F.size(values) / parts).cast("int")))
+    numbers = F.sequence(F.lit(1), parts - 1)
+    bounds = F.transform(numbers, lambda n: F.get(values, F.floor(n * F.size(values) / parts).cast("int")))
     empty = F.slice(values, 1, 0)
-    return F.when((F.size(values) > 0) & (parts > 1), picked).otherwise(empty)
+    return F.when((F.size(values) > 0) & (parts > 1), bounds).otherwise(empty)
 
 
-def _searched(rows: DataFrame, wanted: dict[str, tuple[str, str]], steps: int) -> DataFrame:
-    """Add a column for each of `wanted`: the number of sorted bounds that its value reaches, below 2**`steps`.
+def _searched(rows: DataFrame, searches: dict[str, tuple[str, str]], steps: int) -> DataFrame:
+    """Add a column for each search: the number of sorted bounds that its value reaches, below 2**`steps`.
 
-    Each step reads the columns of the step before, so no expression is duplicated.
+    `searches` has the column of the value and the column of the bounds, by the name of the added column. Each step
+    reads the columns of the step before, so no expression is duplicated.
     """
-    found = rows.withColumns({name: F.lit(0).cast("bigint") for name in wanted})
+    result = rows.withColumns({name: F.lit(0).cast("bigint") for name in searches})
     for step in reversed(range(steps)):
         half = 2**step
-        found = found.withColumns(
+        result = result.withColumns(
             {
                 name: named(name)
                 + F.when(
                     named(value) >= F.get(named(bounds), (named(name) + half - 1).cast("int")), F.lit(half)
                 ).otherwise(0)
-                for name, (value, bounds) in wanted.items()
+                for name, (value, bounds) in searches.items()
             }
         )
-    return found
+    return result
