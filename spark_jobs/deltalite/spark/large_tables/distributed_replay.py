@@ -70,12 +70,12 @@ def replayed_tombstones(spark: SparkSession, store: LogStore, segment: LogSegmen
 
 
 def _replayed(spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]) -> DataFrame:
-    stated = reduce(DataFrame.unionByName, _stated(spark, store, _of_commits(store, segment), kind))
-    newest = stated.groupBy("key").agg(F.max_by(F.struct("is_wanted", "file"), "order").alias("last"))
+    actions = reduce(DataFrame.unionByName, _file_actions(spark, store, _without_compactions(store, segment), kind))
+    newest = actions.groupBy("key").agg(F.max_by(F.struct("is_wanted", "file"), "order").alias("last"))
     return newest.where("last.is_wanted").select("last.file.*")
 
 
-def _of_commits(store: LogStore, segment: LogSegment) -> LogSegment:
+def _without_compactions(store: LogStore, segment: LogSegment) -> LogSegment:
     """Return the segment without compactions, which save nothing when files are read in parallel.
 
     If the log no longer has the commits, the compactions are checked and kept. Raises `CorruptLogError`.
@@ -98,17 +98,17 @@ def _of_commits(store: LogStore, segment: LogSegment) -> LogSegment:
         return segment
 
 
-def _stated(
+def _file_actions(
     spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]
 ) -> Iterator[DataFrame]:
     """Yield frames with a row (key, order, is_wanted, file) for each add and remove in a group of log files."""
     for version, names in _groups(store, segment):
-        for read, of_format in ((_read_json, ".json"), (_read_parquet, ".parquet")):
-            chosen = [name for name in names if name.endswith(of_format)]
-            if chosen:
-                rows = read(spark, [f"{spark_uri(store.root)}/{name}" for name in chosen])
-                for stating in (AddFile, RemoveFile):
-                    yield _rows(rows, stating, kind, version)
+        for read, suffix in ((_read_json, ".json"), (_read_parquet, ".parquet")):
+            names_of_format = [name for name in names if name.endswith(suffix)]
+            if names_of_format:
+                rows = read(spark, [f"{spark_uri(store.root)}/{name}" for name in names_of_format])
+                for action_kind in (AddFile, RemoveFile):
+                    yield _rows(rows, action_kind, kind, version)
 
 
 def _groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | None, Sequence[str]]]:
@@ -157,18 +157,17 @@ def _schema(stats_parsed: spark_types.StructField | None = None) -> spark_types.
 
 
 def _rows(
-    actions: DataFrame, stating: type[AddFile | RemoveFile], wanted: type[AddFile | RemoveFile], version: int | None
+    actions: DataFrame, kind: type[AddFile | RemoveFile], wanted: type[AddFile | RemoveFile], version: int | None
 ) -> DataFrame:
     """Return the rows of one kind of action; only rows of the wanted kind have the columns of the file."""
-    is_add = stating is AddFile
-    stated = named(stating.action)
+    action = named(kind.action)
     order = F.lit(version) if version is not None else _version_of_file()
-    nothing = F.lit(None).cast(_schema()[wanted.action].dataType)
-    return actions.where(stated.isNotNull()).select(
-        _key(stated).alias("key"),
-        (order.cast("bigint") * 2 + int(is_add)).alias("order"),
-        F.lit(stating is wanted).alias("is_wanted"),
-        (stated if stating is wanted else nothing).alias("file"),
+    no_file = F.lit(None).cast(_schema()[wanted.action].dataType)
+    return actions.where(action.isNotNull()).select(
+        _key(action).alias("key"),
+        (order.cast("bigint") * 2 + int(kind is AddFile)).alias("order"),
+        F.lit(kind is wanted).alias("is_wanted"),
+        (action if kind is wanted else no_file).alias("file"),
     )
 
 
@@ -180,8 +179,8 @@ def _key(action: Column) -> Column:
     """Return `file_table.file_key` as a struct: the canonical path, and the id of the deletion vector."""
     path, vector = action["path"], action["deletionVector"]
     missing = F.raise_error(F.lit("The log names a file without a path."))
-    checked = F.when(path.isNull(), missing).otherwise(canonical_path(path))
-    return F.struct(checked.alias("path"), deletion_vector_id(vector).alias("vector"))
+    key_path = F.when(path.isNull(), missing).otherwise(canonical_path(path))
+    return F.struct(key_path.alias("path"), deletion_vector_id(vector).alias("vector"))
 
 
 def canonical_path(path: Column) -> Column:

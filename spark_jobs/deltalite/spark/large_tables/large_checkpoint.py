@@ -76,7 +76,7 @@ def write_large_checkpoint(
     Raises:
         CorruptLogError: the encoded rows do not match the files of the snapshot. No complete checkpoint is published.
     """
-    segment, file_count = _sound(spark, snapshot)
+    segment, file_count = _readable_segment(spark, snapshot)
     existing = segment.own_checkpoint
     if existing is not None:
         announce_existing(snapshot.store, existing, file_count=file_count)
@@ -91,27 +91,27 @@ def write_large_checkpoint(
             sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
             encoded = (actions for _, actions in sidecars)
             return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
-        whole = _small(spark, rows).unionByName(files, allowMissingColumns=True)
+        all_actions = _small_actions(spark, rows).unionByName(files, allowMissingColumns=True)
         count = max(2, divisions)
-        found = _encoded(staging, snapshot, whole.repartition(count, *_key_of_part(snapshot)))
-        return _publish_parts(snapshot, rows, found, count=count, file_count=file_count)
+        parts = _encoded(staging, snapshot, all_actions.repartition(count, *_key_of_part(snapshot)))
+        return _publish_parts(snapshot, rows, parts, count=count, file_count=file_count)
 
 
 def _publish_parts(
     snapshot: Snapshot,
     rows: CheckpointRows,
-    found: Iterable[tuple[int, EncodedActions]],
+    parts: Iterable[tuple[int, EncodedActions]],
     *,
     count: int,
     file_count: int,
 ) -> LastCheckpoint:
     """Publish the parts by position. Before the last one, which completes the checkpoint, check the number of files."""
-    by_position = iter(found)
-    totals, following = Totals(), next(by_position, None)
+    by_position = iter(parts)
+    totals, next_part = Totals(), next(by_position, None)
     for position in range(count):
         part = EncodedActions.none({**SMALL_TYPES, **rows.file_types})
-        if following is not None and following[0] == position:
-            part, following = following[1], next(by_position, None)
+        if next_part is not None and next_part[0] == position:
+            part, next_part = next_part[1], next(by_position, None)
         totals = totals.plus(part)
         if position == count - 1:
             check_count(snapshot, totals.adds, file_count)
@@ -119,21 +119,21 @@ def _publish_parts(
     return announce(snapshot, totals, parts=count)
 
 
-def _sound(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
+def _readable_segment(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
     """Return a segment of the version that Spark can read, and its number of active files.
 
     As in `LogState`, an unreadable checkpoint is replaced with other log files of the same content.
     """
-    segment, avoided = snapshot.segment, set[str]()
+    segment, unreadable = snapshot.segment, set[str]()
     while True:
         try:
             return segment, replayed_files(spark, snapshot.store, segment).count()
         except (*SPARK_ERRORS, CorruptCheckpointError) as error:
             if segment.checkpoint is None:
                 raise
-            avoided.add(segment.checkpoint.names[0])
+            unreadable.add(segment.checkpoint.names[0])
             try:
-                segment = find_segment(snapshot.store, snapshot.version, unreadable=avoided)
+                segment = find_segment(snapshot.store, snapshot.version, unreadable=unreadable)
             except (VersionGapError, VersionNotFoundError):
                 raise error from None  # the first error has more details
 
@@ -148,54 +148,55 @@ def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
         columns["partitionValues_parsed"] = F.struct(*values)
     if layout.statistics is not None:
         columns["stats_parsed"] = _stats(named("stats"), layout.statistics.type)
-    return files.select(_restated(columns, layout.type).alias("add"))
+    return files.select(_checkpoint_action(columns, layout.type).alias("add"))
 
 
 def _removes(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
     unexpired = tombstones.where(F.coalesce(named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
     columns = {name: named(name) for name in REMOVE_TYPES}
-    return unexpired.select(_restated(columns, rows.file_types["remove"]).alias("remove"))
+    return unexpired.select(_checkpoint_action(columns, rows.file_types["remove"]).alias("remove"))
 
 
-def _restated(columns: Mapping[str, Column], wanted: pa.StructType) -> Column:
+def _checkpoint_action(columns: Mapping[str, Column], struct_type: pa.StructType) -> Column:
     """Return the columns as a struct of exactly this type, with `dataChange: false`, as in every checkpoint."""
-    stated = {**columns, "dataChange": F.lit(False)}
-    return F.struct(*[stated[f.name].cast(_spark_type(f.type)).alias(f.name) for f in wanted])
+    members = {**columns, "dataChange": F.lit(False)}
+    return F.struct(*[members[f.name].cast(_spark_type(f.type)).alias(f.name) for f in struct_type])
 
 
-def _stats(texts: Column, wanted: pa.StructType) -> Column:
+def _stats(texts: Column, stats_type: pa.StructType) -> Column:
     """Apply `StatsStruct.parse` in Spark."""
-    parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts(wanted))))
+    parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts(stats_type))))
     members = [
-        _leaf_by_leaf(parsed[f.name], f.type, _counted if f.name in COUNTS else _believed).alias(f.name) for f in wanted
+        _leaf_by_leaf(parsed[f.name], f.type, _valid_count if f.name in COUNTS else _valid_bound).alias(f.name)
+        for f in stats_type
     ]
     return F.when(parsed.isNotNull(), F.struct(*members))
 
 
-def _leaf_by_leaf(values: Column, wanted: pa.DataType, convert: Callable[[Column, pa.DataType], Column]) -> Column:
-    if not pa.types.is_struct(wanted):
-        return convert(values, wanted)
-    members = [_leaf_by_leaf(values[f.name], f.type, convert).alias(f.name) for f in wanted]
+def _leaf_by_leaf(values: Column, data_type: pa.DataType, convert: Callable[[Column, pa.DataType], Column]) -> Column:
+    if not pa.types.is_struct(data_type):
+        return convert(values, data_type)
+    members = [_leaf_by_leaf(values[f.name], f.type, convert).alias(f.name) for f in data_type]
     return F.when(values.isNotNull(), F.struct(*members))
 
 
-def _counted(values: Column, _wanted: pa.DataType) -> Column:
+def _valid_count(values: Column, _data_type: pa.DataType) -> Column:
     return F.when(values >= 0, values)
 
 
-def _believed(values: Column, wanted: pa.DataType) -> Column:
-    if wanted in TIMES:
-        return F.when(values.rlike(TIMES[wanted]), values.try_cast(_spark_type(wanted)))
-    if pa.types.is_floating(wanted):  # Spark reads the text "NaN" as a number
+def _valid_bound(values: Column, data_type: pa.DataType) -> Column:
+    if data_type in TIMES:
+        return F.when(values.rlike(TIMES[data_type]), values.try_cast(_spark_type(data_type)))
+    if pa.types.is_floating(data_type):  # Spark reads the text "NaN" as a number
         return F.when(F.abs(values) < float("inf"), values)
     return values
 
 
-def _small(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
+def _small_actions(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
     """Return the actions other than add and remove, one per row."""
     lines = [json.dumps({kind: body}) for kind, bodies in rows.small_bodies().items() for body in bodies]
     schema = spark_types.StructType(
-        [spark_types.StructField(kind, _spark_type(wanted)) for kind, wanted in SMALL_TYPES.items()]
+        [spark_types.StructField(kind, _spark_type(data_type)) for kind, data_type in SMALL_TYPES.items()]
     )
     texts = spark.createDataFrame(pa.table({"line": pa.array(lines, pa.string())}))
     return texts.select(F.from_json("line", schema, {"mode": "FAILFAST"}).alias("action")).select("action.*")
@@ -211,22 +212,25 @@ def _key_of_part(snapshot: Snapshot) -> list[Column]:
 
 
 def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
-    """Write the rows, then yield the Parquet files one by one, in the order of their partition numbers."""
+    """Write the rows, then yield each Parquet file with its partition number, in the order of these numbers."""
     table = TableSchema(logical=from_spark(frame.schema))
     written = [(_number(file.name), file.name) for file in staging.write(frame, table, [])]
     for number, name in sorted(written):
         data = snapshot.store.read(name)
         if data is None:
-            raise StorageError(f"{name} vanished while it was read.", remedy="Write the checkpoint again.")
+            raise StorageError(
+                f"Cannot write the checkpoint of {snapshot.store.root}: its staged file {name} no longer exists.",
+                remedy="Run the task again, and check whether another process deletes files of the table.",
+            )
         yield number, EncodedActions.of(data)
 
 
 def _number(name: str) -> int:
-    found = _PART_FILE.search(name)
-    if found is None:
-        raise RuntimeError(f"Spark wrote {name}, which tells no partition")
-    return int(found[1])
+    match = _PART_FILE.search(name)
+    if match is None:
+        raise RuntimeError(f"Spark wrote the file {name}, whose name has no partition number")
+    return int(match[1])
 
 
-def _spark_type(wanted: pa.DataType) -> spark_types.DataType:
-    return spark_type(type_from_arrow(wanted, "a checkpoint"))
+def _spark_type(data_type: pa.DataType) -> spark_types.DataType:
+    return spark_type(type_from_arrow(data_type, "a checkpoint"))
