@@ -4,8 +4,8 @@ The steps:
 
 1. Plan on a snapshot (`optimize_plan.py`): bins of files, grouped into batches.
 2. Write and commit each batch on the newest snapshot. A bin is dropped if another writer has changed one of its files.
-3. Plan the dropped bins again, within the limits on retries and time. After that they are left to the next run.
-4. Record the run's `txn` in the last commit, or in a commit of its own if no bin is left to commit.
+3. Replan the dropped bins, within the limits on retries and time. After that they are left to the next run.
+4. Record the run's `txn` in the last commit, or in a separate commit if no bin is left to commit.
 
 A run that was killed between two commits continues in its next attempt, because the plan leaves out optimized files.
 delta-spark: OptimizeTableCommand.
@@ -110,7 +110,7 @@ class _Run:
         """Plan, then commit batch after batch.
 
         Raises:
-            ConcurrentModificationException: a bin was dropped, and has to be planned again.
+            ConcurrentModificationException: a bin was dropped, so the command has to replan.
         """
         self.attempts += 1
         base = Snapshot.load(self.store)

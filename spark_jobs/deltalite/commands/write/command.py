@@ -74,7 +74,7 @@ Describer = Callable[[StagedRows], Operation]
 def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | None = None) -> OperationResult:
     """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
 
-    A conflict with another writer makes the command plan again.
+    A conflict with another writer makes the command replan.
 
     Args:
         spark: the session.
@@ -245,7 +245,7 @@ class _Write:
     def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
         """Return the checks that each row must pass."""
         guards = not_null_guards(target.schema) + length_guards(target.schema)
-        guards += rule_guards(self._spark, data, target.schema, target.rules, asked=self._request.properties)
+        guards += rule_guards(self._spark, data, target.schema, target.rules, requested_keys=self._request.properties)
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards

@@ -76,6 +76,6 @@ def new_row_guards(
     """Return the guards for every new row."""
     set_columns = StructType(tuple(f for f in schema if any(f.name in a.named for a in actions.values())))
     guards = not_null_guards(schema) + length_guards(schema)
-    guards += rule_guards(spark, set_columns, schema, rules, asked=())
+    guards += rule_guards(spark, set_columns, schema, rules, requested_keys=())
     is_old: Column = named(action).isNull()
     return [replace(guard, condition=is_old | guard.condition) for guard in guards]

@@ -43,7 +43,7 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
 
 
 def rule_guards(
-    spark: SparkSession, have: StructType, want: StructType, rules: ColumnRules, *, asked: Container[str]
+    spark: SparkSession, have: StructType, want: StructType, rules: ColumnRules, *, requested_keys: Container[str]
 ) -> list[Guard]:
     """Return guards for invariants, CHECK constraints, and the generated columns that the rows have.
 
@@ -52,7 +52,7 @@ def rule_guards(
         have: the schema of the incoming rows.
         want: the table's schema.
         rules: the table's rules.
-        asked: the keys of the properties that the request sets.
+        requested_keys: the keys of the properties that the request sets.
 
     Raises:
         UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
@@ -62,7 +62,7 @@ def rule_guards(
     expressions = Expressions.of_table(spark, want)
     guards = []
     for rule in rules.conditions:
-        failure = of_the_request if rule.property_key in asked else of_the_table
+        failure = of_the_request if rule.property_key in requested_keys else of_the_table
         guards.append(
             Guard(
                 condition=expressions.condition(rule.expression, failure(rule.name, rule.expression)),
