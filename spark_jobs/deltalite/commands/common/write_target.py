@@ -132,7 +132,7 @@ def new_target(
     )
     file_schema = TableSchema(logical=schema) if has_files else None
     metadata = with_column_ids(metadata_without_ids, file_schema, keeps_files=has_files)
-    protocol = protocol_for(metadata, asked=requested_protocol(properties))
+    protocol = protocol_for(metadata, requested=requested_protocol(properties))
     check_writable(protocol, metadata)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
@@ -229,7 +229,7 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     if request.data_change:  # rearranged rows keep their IDENTITY values
         _check_brings_no_identity(rules.identities, data)
     filled = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, made=filled)
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, computed=filled)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 

@@ -34,7 +34,7 @@ def one_of_each_storage(files: Sequence[ListedFile]) -> list[str]:
 
 def listed_file(root: str, path: str, size_bytes: int | None, modified_ms: int | None) -> ListedFile:
     """Return the file of a path in the log."""
-    match = _ADDRESS.fullmatch(resolved(root, decode_path(path)))
+    match = _ADDRESS.fullmatch(resolve_path(root, decode_path(path)))
     if match is None:
         raise CorruptDataFileError(
             f"The log names the data file {path!r}, which is not a path.", remedy="Read the table with another engine."
