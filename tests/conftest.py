@@ -1,7 +1,8 @@
-"""What tests share: the process's environment, one Spark session, one Airflow database, and the golden tables.
+"""Shared fixtures: the process's environment, one Spark session, one Airflow database, and the golden tables.
 
-Airflow and Spark read their settings once, from the environment, when they are first imported; so those are fixed here,
-before any test module is. Both are started only by the first test that asks, and unit tests never pay for them.
+Airflow and Spark read their settings from the environment once, at their first import. This module therefore sets the
+environment before pytest imports any test module. The first test that uses Spark or Airflow starts it; unit tests
+start neither.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="deltalite-airflow-"))
 atexit.register(shutil.rmtree, AIRFLOW_HOME, ignore_errors=True)
 
-# `spark-submit` takes the first `python3` on the path, and this interpreter's folder is the one that has Spark.
+# `spark-submit` takes the first `python3` on the path, and only this interpreter's environment has Spark.
 for name in ("SPARK_HOME", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS"):
     os.environ.pop(name, None)
 os.environ |= {
@@ -38,29 +39,29 @@ os.environ |= {
     "SPARK_LOCAL_IP": "127.0.0.1",
 }
 
-# Most JVMs here live for seconds, and would spend them on loading classes and on compiling what never runs again.
+# Most JVMs here live for seconds, and would spend them on loading classes and compiling code that runs once.
 CLASSES = Path(sys.prefix) / "spark-classes.jsa"
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
     f" -XX:SharedArchiveFile={CLASSES} -Xlog:disable -Xlog:all=error:stderr" if CLASSES.exists() else ""
 )
 
-# A setting of the machine's own Airflow must not decide a test.
+# The settings of an Airflow on this machine must not change a test's outcome.
 for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[name]
 os.environ |= {
     "AIRFLOW_HOME": str(AIRFLOW_HOME),
-    # `dag.test()` runs only what lies in a configured DAG bundle; the default bundle is this folder.
+    # `dag.test()` runs only DAGs in a configured DAG bundle; the default bundle is this folder.
     "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "example_dags"),
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{AIRFLOW_HOME / 'airflow.db'}",
     "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(AIRFLOW_HOME / "logs"),
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
-    # Not `unit_test_mode`: it brings a configuration of Airflow's own tests, with other data intervals and examples on.
+    # `unit_test_mode` is not set: it loads the configuration of Airflow's tests, with examples and other intervals.
 }
 
 
-# Compiling generated code takes seconds, where running it on a few rows takes milliseconds.
+# Compiling generated code takes seconds; running it on a few rows takes milliseconds.
 WITH_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
 WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
@@ -69,8 +70,8 @@ WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The one Spark session of this process, silent and bound to the loopback address.
 
-    Thousands of queries run in it, so it forgets those that are over, and each broadcast takes a small page: rows that
-    nobody needs any more are only noticed by a collection of the whole heap, and would fill it before.
+    Thousands of queries run in it. The session therefore keeps no ended queries, and uses small memory pages for
+    broadcasts. Only a full garbage collection frees unused broadcasts, and large pages would fill the heap before it.
     """
     from pyspark.sql import SparkSession
 
@@ -83,7 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "local"),
-        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it makes each column dearer, and shows lines of ours
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it costs time for each column
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ui.retainedExecutions": "1",
@@ -109,9 +110,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @pytest.fixture(scope="module", autouse=True)
 def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Have Spark compile its queries for a module that is marked `generated_code`.
+    """Make Spark compile its queries for a module that is marked `generated_code`.
 
-    Without generated code Spark reads Parquet row by row, so the tests of reading are marked.
+    Without generated code Spark reads Parquet row by row, so the modules that test reading have the marker.
     """
     if not any(mark.name == "generated_code" for mark in request.node.iter_markers()):
         yield
@@ -123,13 +124,13 @@ def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
-    """Silence what py4j says at exit of Java objects that are gone, to whatever stream Airflow's logging had last."""
+    """Silence py4j, which logs errors about lost Java objects at exit."""
     logging.disable(logging.CRITICAL)
 
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
-    """The folder of tables that other engines wrote; beside the checkout, or where DELTALITE_GOLDEN says."""
+    """The folder of tables that other engines wrote: `DELTALITE_GOLDEN`, or `shared/golden` beside the checkout."""
     folder = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
     if folder.is_dir():
         return folder
@@ -141,10 +142,10 @@ def golden() -> Path:
 
 @pytest.fixture(scope="session")
 def airflow_db() -> Iterator[Path]:
-    """AIRFLOW_HOME with a migrated, empty metadata database; made once for this process.
+    """AIRFLOW_HOME with a migrated, empty metadata database; created once for this process.
 
-    The in-process API server, which runs each task of `dag.test()`, is made once too: it takes seconds otherwise, for
-    each task.
+    The fixture also creates the in-process API server of `dag.test()` once. Creating it takes seconds, and Airflow
+    creates one for each task.
     """
     from functools import cache
 

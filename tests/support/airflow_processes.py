@@ -1,10 +1,10 @@
 """A whole Airflow for tests: scheduler, dag-processor, triggerer and api-server as the processes that a user starts.
 
-Everything lies in one folder: the DAG files, the logs of processes and of tasks, and the database where none is given
-(one of SQLite, good for a process alone). The executor is `LocalExecutor`, so tasks are real processes too, and may be
-killed. What is asked goes through the REST API, whose users are all admins here; nothing looks into the database.
-Waiting ends early where a process of Airflow has died, and its error shows what the processes said last. At the end of
-the block everything that was started is killed, by pid.
+One folder holds everything: the DAG files, and the logs of processes and tasks. It also holds the database, if the
+caller names none: an SQLite file, which is good for a single process only. The executor is `LocalExecutor`, so tasks
+are real processes too, and a test may kill them. All requests go through the REST API, whose users are all admins here;
+nothing reads the database. Waiting ends early if a process of Airflow has died, and the error shows the last log lines
+of the processes. The context manager ends every process that it started, by pid.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class AirflowTestError(Exception):
-    """What was waited for did not come, or Airflow refused; with what its processes said last."""
+    """A wait timed out, or Airflow refused a request; with the last log lines of its processes."""
 
 
 class WholeAirflow:
-    """A running Airflow. All times are seconds; `variables` is added to the environment of every process."""
+    """A running Airflow. Times are in seconds. `variables` is added to the environment of every process."""
 
     def __init__(self, home: Path, *, database: str | None = None, variables: Mapping[str, str] | None = None) -> None:
         self.home = home
         self.dags = home / "dags"
         self.logs = home / "logs"
-        self.said_in = home / "processes"
+        self.process_logs = home / "processes"
         self.port, worker_logs, trigger_logs = free_ports(3)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
         secret = secrets.token_hex(32)
         self.environment = {
-            **kept,
+            **inherited,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -96,7 +96,7 @@ class WholeAirflow:
         self._token: str | None = None
 
     def __enter__(self) -> Self:
-        for folder in (self.dags, self.logs, self.said_in):
+        for folder in (self.dags, self.logs, self.process_logs):
             folder.mkdir(parents=True, exist_ok=True)
         try:
             self.cli("db", "migrate", timeout=240)
@@ -115,30 +115,30 @@ class WholeAirflow:
 
     def start(self, component: str) -> int:
         """Start one of `COMPONENTS`; returns its pid."""
-        with (self.said_in / f"{component}.log").open("ab") as log:
+        with (self.process_logs / f"{component}.log").open("ab") as log:
             self._processes[component] = psutil.Popen(
                 [sys.executable, "-m", "airflow", component],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=self.environment,
-                cwd=self.home,  # whatever Spark leaves behind, it leaves there
+                cwd=self.home,  # Spark leaves its files in the working directory
                 start_new_session=True,
             )
         return self._processes[component].pid
 
     def kill(self, component: str) -> None:
-        """Stop a component and all that it has started: SIGTERM, and SIGKILL after ten seconds."""
+        """Stop a component and its descendants: SIGTERM, and SIGKILL after ten seconds."""
         _kill([self._processes.pop(component)])
 
     def process(self, component: str) -> psutil.Process:
-        """The process of a component; its children are those that do the work."""
+        """The process of a component; its children do the work."""
         return self._processes[component]
 
     def processes_of_task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskProcesses:
-        """The processes of a task instance that runs; waits until they are there."""
+        """Wait until a task instance runs; returns its processes."""
 
-        def found() -> TaskProcesses | None:
+        def running_processes() -> TaskProcesses | None:
             instance = self.task(dag_id, run_id, task_id, map_index)
             if instance["state"] != "running" or not instance["pid"]:
                 return None
@@ -147,11 +147,11 @@ class WholeAirflow:
                 return TaskProcesses(supervisor=runner.parent(), runner=runner)
             return None
 
-        return self.until(f"{dag_id}.{task_id} has a process", found)
+        return self.until(f"{dag_id}.{task_id} has a process", running_processes)
 
     def cli(self, *arguments: str, timeout: float = 120) -> str:
         """Run the command `airflow`; returns what it printed."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "airflow", *arguments],
             env=self.environment,
             cwd=self.home,
@@ -160,20 +160,21 @@ class WholeAirflow:
             timeout=timeout,
             check=False,
         )
-        if done.returncode != 0:
-            raise AirflowTestError(f"airflow {' '.join(arguments)}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-        return done.stdout
+        if completed.returncode != 0:
+            output = f"{completed.stdout[-3000:]}\n{completed.stderr[-3000:]}"
+            raise AirflowTestError(f"airflow {' '.join(arguments)}: {output}")
+        return completed.stdout
 
     # --- DAGs ---
 
     def add_dag(self, dag_id: str, source: str | Path, *, paused: bool = False) -> None:
-        """Put a DAG file there (its text, or a file to copy), and wait until Airflow knows this text of it."""
+        """Write a DAG file from a text or from another file, and wait until Airflow has parsed this text."""
         text = source.read_text() if isinstance(source, Path) else textwrap.dedent(source)
         self._parse(dag_id, text)
         self.pause(dag_id, paused=paused)
 
     def parse_again(self, dag_id: str) -> None:
-        """Have a DAG file parsed once more. Airflow takes up watchers of assets only while the DAG is not paused."""
+        """Make Airflow parse a DAG file again. Airflow starts asset watchers only while the DAG is not paused."""
         self._parse(dag_id, (self.dags / f"{dag_id}.py").read_text())
 
     def pause(self, dag_id: str, *, paused: bool = True) -> None:
@@ -183,15 +184,15 @@ class WholeAirflow:
     # --- runs ---
 
     def trigger(self, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None, **conf) -> str:
-        """Start a run by hand; returns its id."""
-        asked = {"logical_date": None if logical_date is None else logical_date.isoformat(), "conf": conf}
+        """Start a manual run; returns its id."""
+        body = {"logical_date": None if logical_date is None else logical_date.isoformat(), "conf": conf}
         if run_id is not None:
-            asked["dag_run_id"] = run_id
-        return self.ask("POST", f"dags/{dag_id}/dagRuns", asked)["dag_run_id"]
+            body["dag_run_id"] = run_id
+        return self.ask("POST", f"dags/{dag_id}/dagRuns", body)["dag_run_id"]
 
-    def run(self, dag_id: str, *, timeout: float = 120, **given: Any) -> str:
-        """Start a run by hand and wait until it has succeeded; returns its id."""
-        run_id = self.trigger(dag_id, **given)
+    def run(self, dag_id: str, *, timeout: float = 120, **options: Any) -> str:
+        """Start a manual run and wait until it has succeeded; returns its id."""
+        run_id = self.trigger(dag_id, **options)
         self.wait_for_run(dag_id, run_id, timeout=timeout)
         return run_id
 
@@ -200,37 +201,37 @@ class WholeAirflow:
         return self.ask("GET", f"dags/{dag_id}/dagRuns", order_by="id")["dag_runs"]
 
     def wait_for_run(self, dag_id: str, run_id: str, *, state: str = "success", timeout: float = 120) -> dict[str, Any]:
-        """Wait until a run has ended; any other end than `state` is an error that shows the logs of its tasks."""
-        place = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+        """Wait until a run has ended. A final state other than `state` is an error that shows the logs of its tasks."""
+        endpoint = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
 
-        def ended() -> dict[str, Any] | None:
-            found = self.ask("GET", place)
-            return found if found["state"] in ENDED else None
+        def ended_run() -> dict[str, Any] | None:
+            run = self.ask("GET", endpoint)
+            return run if run["state"] in ENDED else None
 
-        found = self.until(f"{dag_id} {run_id} has ended", ended, timeout=timeout)
-        if found["state"] != state:
+        run = self.until(f"{dag_id} {run_id} has ended", ended_run, timeout=timeout)
+        if run["state"] != state:
             logs = "\n".join(self.task_log(dag_id, run_id, task["task_id"]) for task in self.tasks(dag_id, run_id))
-            raise AirflowTestError(f"{dag_id} {run_id} is {found['state']}, not {state}.\n{logs[-8000:]}")
-        return found
+            raise AirflowTestError(f"{dag_id} {run_id} is {run['state']}, not {state}.\n{logs[-8000:]}")
+        return run
 
     def wait_for_runs(self, dag_id: str, count: int, *, timeout: float = 120) -> list[dict[str, Any]]:
-        """Wait until a DAG has so many runs or more, started by whomever."""
-        enough = lambda: found if len(found := self.runs(dag_id)) >= count else None
-        return self.until(f"{dag_id} has {count} runs", enough, timeout=timeout)
+        """Wait until a DAG has at least `count` runs of any kind; returns them."""
+        enough_runs = lambda: runs if len(runs := self.runs(dag_id)) >= count else None
+        return self.until(f"{dag_id} has {count} runs", enough_runs, timeout=timeout)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str, only_failed: bool = False) -> None:
-        """Clear tasks of a run, all where none is named; the run goes on by itself."""
-        asked = {"dry_run": False, "dag_run_id": run_id, "only_failed": only_failed, "reset_dag_runs": True}
+        """Clear the named tasks of a run, or all of them. The scheduler then continues the run."""
+        body = {"dry_run": False, "dag_run_id": run_id, "only_failed": only_failed, "reset_dag_runs": True}
         if task_ids:
-            asked["task_ids"] = list(task_ids)
-        self.ask("POST", f"dags/{dag_id}/clearTaskInstances", asked)
+            body["task_ids"] = list(task_ids)
+        self.ask("POST", f"dags/{dag_id}/clearTaskInstances", body)
 
     def backfill(self, dag_id: str, first: datetime, last: datetime, *, timeout: float = 240, **more: Any) -> None:
-        """Backfill a DAG from one moment to another, both inclusive, and wait until it is through."""
-        asked = {"dag_id": dag_id, "from_date": first.isoformat(), "to_date": last.isoformat(), **more}
-        made = self.ask("POST", "backfills", asked)["id"]
-        through = lambda: self.ask("GET", f"backfills/{made}")["completed_at"]
-        self.until(f"the backfill of {dag_id} is through", through, timeout=timeout)
+        """Backfill a DAG from one moment to another, both inclusive, and wait until the backfill has ended."""
+        body = {"dag_id": dag_id, "from_date": first.isoformat(), "to_date": last.isoformat(), **more}
+        backfill_id = self.ask("POST", "backfills", body)["id"]
+        completed_at = lambda: self.ask("GET", f"backfills/{backfill_id}")["completed_at"]
+        self.until(f"the backfill of {dag_id} has ended", completed_at, timeout=timeout)
 
     # --- tasks ---
 
@@ -240,40 +241,41 @@ class WholeAirflow:
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
         """One task instance: its `state`, `try_number`, `pid`, ..."""
-        found = [t for t in self.tasks(dag_id, run_id) if (t["task_id"], t["map_index"]) == (task_id, map_index)]
-        return found[0] if found else {"state": None, "pid": None, "try_number": 0}
+        instances = [t for t in self.tasks(dag_id, run_id) if (t["task_id"], t["map_index"]) == (task_id, map_index)]
+        return instances[0] if instances else {"state": None, "pid": None, "try_number": 0}
 
     def wait_for_task(
         self, dag_id: str, run_id: str, task_id: str, *states: str, map_index: int = -1, timeout: float = 120
     ) -> dict[str, Any]:
         """Wait until a task instance is in one of these states."""
 
-        def reached() -> dict[str, Any] | None:
-            found = self.task(dag_id, run_id, task_id, map_index)
-            return found if found["state"] in states else None
+        def instance_in_state() -> dict[str, Any] | None:
+            instance = self.task(dag_id, run_id, task_id, map_index)
+            return instance if instance["state"] in states else None
 
-        return self.until(f"{dag_id}.{task_id} is {' or '.join(states)}", reached, timeout=timeout)
+        return self.until(f"{dag_id}.{task_id} is {' or '.join(states)}", instance_in_state, timeout=timeout)
 
     def wait_for_report(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Wait until the scheduler has heard that a process of a task has ended.
+        """Wait until the executor has told the scheduler that a process of a task has ended.
 
-        It fails a task that is queued again before that, as one that was deferred for a moment only may be.
+        The scheduler fails a task that is queued again before this event. A task that was deferred only for a moment
+        may be queued so early.
         """
         key = f"TaskInstanceKey(dag_id='{dag_id}', task_id='{task_id}', run_id='{run_id}'"
 
-        def heard() -> bool:
-            lines = (self.said_in / "scheduler.log").read_text(errors="replace").splitlines()
+        def event_is_logged() -> bool:
+            lines = (self.process_logs / "scheduler.log").read_text(errors="replace").splitlines()
             return any("Received executor event" in line and key in line for line in lines)
 
-        self.until(f"the scheduler has heard of {dag_id}.{task_id}", heard)
+        self.until(f"the scheduler has an executor event for {dag_id}.{task_id}", event_is_logged)
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
-        """A value that a task has left; an error where there is none."""
-        place = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/{key}"
-        return self.ask("GET", place, map_index=map_index, deserialize="true", stringify="false")["value"]
+        """The value of an XCom of a task; a missing XCom is an error."""
+        endpoint = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/{key}"
+        return self.ask("GET", endpoint, map_index=map_index, deserialize="true", stringify="false")["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> str:
-        """What all tries of a task have logged, one event a line."""
+        """The logs of all attempts of a task, one event a line."""
         folder = self.logs / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         if map_index >= 0:
             folder /= f"map_index={map_index}"
@@ -281,39 +283,39 @@ class WholeAirflow:
 
     # --- waiting and asking ---
 
-    def until(self, what: str, ask: Callable[[], T], *, timeout: float = 60) -> T:
-        """Ask until the answer is true, and return it."""
-        end = time.monotonic() + timeout
-        while not (answer := ask()):
+    def until(self, event: str, condition: Callable[[], T], *, timeout: float = 60) -> T:
+        """Call `condition` until its value is true, and return this value. `event` names it in the error."""
+        deadline = time.monotonic() + timeout
+        while not (value := condition()):
             dead = [name for name, process in self._processes.items() if process.poll() is not None]
-            if dead or time.monotonic() > end:
-                why = f"{', '.join(dead)} died" if dead else f"not within {timeout} s"
-                raise AirflowTestError(f"Waiting until {what}: {why}.\n{self.said()}")
+            if dead or time.monotonic() > deadline:
+                reason = f"{', '.join(dead)} died" if dead else f"timed out after {timeout} s"
+                raise AirflowTestError(f"Waiting until {event}: {reason}.\n{self.last_log_lines()}")
             time.sleep(0.2)
-        return answer
+        return value
 
-    def ask(self, method: str, place: str, body: Mapping[str, Any] | None = None, **query: Any) -> dict[str, Any]:
-        """One call of the REST API below `/api/v2/`."""
-        url = f"http://127.0.0.1:{self.port}/api/v2/{place}" + (f"?{urlencode(query)}" if query else "")
-        headers = {"Authorization": f"Bearer {self._authorized()}", "Content-Type": "application/json"}
+    def ask(self, method: str, endpoint: str, body: Mapping[str, Any] | None = None, **query: Any) -> dict[str, Any]:
+        """Send a request to an endpoint below `/api/v2/` of the REST API; returns the answer."""
+        url = f"http://127.0.0.1:{self.port}/api/v2/{endpoint}" + (f"?{urlencode(query)}" if query else "")
+        headers = {"Authorization": f"Bearer {self._access_token()}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:
             with urlopen(Request(url, data, headers, method=method), timeout=60) as answer:
                 return json.loads(answer.read() or b"{}")
         except HTTPError as error:
             with error:
-                said = error.read().decode(errors="replace")
-            raise AirflowTestError(f"{method} {url}: {error.code} {said[:2000]}") from error
+                error_text = error.read().decode(errors="replace")
+            raise AirflowTestError(f"{method} {url}: {error.code} {error_text[:2000]}") from error
 
-    def said(self, lines: int = 25) -> str:
-        """The last lines of every process."""
-        shown = []
-        for log in sorted(self.said_in.glob("*.log")):
+    def last_log_lines(self, lines: int = 25) -> str:
+        """The last log lines of every process."""
+        sections = []
+        for log in sorted(self.process_logs.glob("*.log")):
             last = _ANSI.sub("", log.read_text(errors="replace")).splitlines()[-lines:]
-            shown.append("\n".join([f"--- {log.stem} ---", *last]))
-        return "\n".join(shown)
+            sections.append("\n".join([f"--- {log.stem} ---", *last]))
+        return "\n".join(sections)
 
-    def _authorized(self) -> str:
+    def _access_token(self) -> str:
         if self._token is None:
             with urlopen(f"http://127.0.0.1:{self.port}/auth/token", timeout=60) as answer:
                 self._token = json.loads(answer.read())["access_token"]
@@ -327,18 +329,21 @@ class WholeAirflow:
         return all(part["status"] == "healthy" for part in health.values() if part is not None)
 
     def _parse(self, dag_id: str, text: str) -> None:
-        before = self._parsed(dag_id)
+        before = self._last_parsed_time(dag_id)
         temporary = self.home / f"{dag_id}.py.new"
         temporary.write_text(text)
         temporary.replace(self.dags / f"{dag_id}.py")
-        self.until(f"{dag_id} is parsed", lambda: self._parsed(dag_id) != before, timeout=90)
+        self.until(f"{dag_id} is parsed", lambda: self._last_parsed_time(dag_id) != before, timeout=90)
 
-    def _parsed(self, dag_id: str) -> str | None:
-        """When Airflow has last parsed a DAG, None where it does not know it; an error where its file is faulty."""
-        faults = self.ask("GET", "importErrors")["import_errors"]
-        mine = [fault["stack_trace"] for fault in faults if fault["filename"].endswith(f"{dag_id}.py")]
-        if mine:
-            raise AirflowTestError(f"{dag_id}.py cannot be imported.\n{mine[0]}")
+    def _last_parsed_time(self, dag_id: str) -> str | None:
+        """The time at which Airflow last parsed a DAG, or None if it does not know the DAG.
+
+        Raises `AirflowTestError` if Airflow cannot import the file.
+        """
+        errors = self.ask("GET", "importErrors")["import_errors"]
+        stack_traces = [error["stack_trace"] for error in errors if error["filename"].endswith(f"{dag_id}.py")]
+        if stack_traces:
+            raise AirflowTestError(f"{dag_id}.py cannot be imported.\n{stack_traces[0]}")
         with suppress(AirflowTestError):
             return self.ask("GET", f"dags/{dag_id}")["last_parsed_time"]
         return None
@@ -349,7 +354,7 @@ class WholeAirflow:
 
 
 class TaskProcesses:
-    """What runs a task: the worker's `supervisor`, the `runner` of the task's code, and what that has started."""
+    """The processes of a task: the worker's `supervisor`, the `runner` of the task's code, and its descendants."""
 
     def __init__(self, *, supervisor: psutil.Process, runner: psutil.Process) -> None:
         self.supervisor = supervisor
@@ -357,13 +362,13 @@ class TaskProcesses:
 
     @property
     def started(self) -> list[psutil.Process]:
-        """What the task has started, such as spark-submit and its Python driver."""
+        """The processes that the task has started, such as spark-submit and its Python driver."""
         with suppress(psutil.NoSuchProcess):
             return self.runner.children(recursive=True)
         return []
 
     def kill_worker(self) -> list[psutil.Process]:
-        """SIGKILL supervisor and runner, as a machine's memory killer would; returns the orphans, which live on."""
+        """Send SIGKILL to supervisor and runner, as the out-of-memory killer does; returns the orphans, which live."""
         orphans = self.started
         for process in (self.supervisor, self.runner):
             with suppress(psutil.NoSuchProcess):
@@ -372,12 +377,12 @@ class TaskProcesses:
 
 
 def at(day: str) -> datetime:
-    """Midnight UTC of a day written `2026-03-01`."""
+    """Midnight UTC of a day such as `2026-03-01`."""
     return datetime.fromisoformat(day).replace(tzinfo=UTC)
 
 
 def _kill(roots: list[psutil.Process]) -> None:
-    """SIGTERM, and SIGKILL for what is left after ten seconds; with all that they have started."""
+    """Send SIGTERM to these processes and their descendants, and SIGKILL to the remaining ones after ten seconds."""
     processes = []
     for root in roots:
         with suppress(psutil.NoSuchProcess):
@@ -385,8 +390,8 @@ def _kill(roots: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, left = psutil.wait_procs(processes, timeout=10)
-    for process in left:
+    _, remaining = psutil.wait_procs(processes, timeout=10)
+    for process in remaining:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(left, timeout=10)
+    psutil.wait_procs(remaining, timeout=10)

@@ -1,4 +1,4 @@
-"""Names of Airflow that stand elsewhere, or are not there yet, in the oldest version that is tested."""
+"""Names of Airflow that the oldest tested version has in another module, or does not have."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ except ImportError:  # Airflow 3.1
 __all__ = ["NEVER_EXPIRE", "AirflowRescheduleException", "DagBag", "since_3_3", "stored"]
 
 NEVER_EXPIRE = getattr(airflow.sdk, "NEVER_EXPIRE", None)
-"""Airflow's own, None where it keeps no state for a task: what asks for it is not reached there."""
+"""Airflow's `NEVER_EXPIRE`; None before Airflow 3.3, which keeps no task state."""
 
-since_3_3 = pytest.mark.skipif(NEVER_EXPIRE is None, reason="what is tested came with Airflow 3.3")
-"""A test of what needs a task's state, `durable`, or retry policies."""
+since_3_3 = pytest.mark.skipif(NEVER_EXPIRE is None, reason="this feature needs Airflow 3.3")
+"""Marks a test that needs task state, `durable`, or retry policies."""
 
 
 def stored(dag: airflow.sdk.DAG) -> Any:

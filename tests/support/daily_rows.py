@@ -15,4 +15,5 @@ def days(*lines):
 
 
 def by_day(table):
+    """The rows of a table as a set of (id, day of the month)."""
     return {(number, day.day if day else None) for number, day in rows(table)}

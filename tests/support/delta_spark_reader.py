@@ -22,7 +22,7 @@ SETTINGS = {
 }
 
 
-def collected(frame):
+def sorted_rows(frame):
     return sorted(([*row] for row in frame.collect()), key=repr)
 
 
@@ -36,10 +36,10 @@ def answer(spark, table, oldest, newest):
         spark.sql(f"GENERATE symlink_format_manifest FOR TABLE delta.`{table}`")
     history = spark.sql(f"DESCRIBE HISTORY delta.`{table}`").select("version", "operation")
     return {
-        "rows": collected(read()),
-        "versions": {str(version): collected(read(versionAsOf=version)) for version in range(oldest, newest + 1)},
-        "history": collected(history),
-        "changes": collected(changes.drop("_commit_timestamp")),
+        "rows": sorted_rows(read()),
+        "versions": {str(version): sorted_rows(read(versionAsOf=version)) for version in range(oldest, newest + 1)},
+        "history": sorted_rows(history),
+        "changes": sorted_rows(changes.drop("_commit_timestamp")),
     }
 
 

@@ -1,8 +1,8 @@
-"""The ground of the fuzz tests: seeds that other engines wrote, and what the outcome of a damaged one must be.
+"""Shared parts of the fuzz tests: seeds that other engines wrote, and the outcome that a damaged seed must have.
 
-A seed is the log (and the deletion vectors) of a golden table in memory; its data files stay where they are, so a run
-costs milliseconds. `attempt` is the rule of all the tests: a value, or an error of the library with a remedy; never
-another exception, and never a hang.
+A seed is the log and the deletion vectors of a golden table, in memory. Data files stay in their folder, so a run costs
+milliseconds. `attempt` checks the rule of all fuzz tests: a call returns a value, or raises an error of the library
+with a remedy. It never raises another exception, and never hangs.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ SEEDS = (
     "gen-deltalake/partition_special_strings", "delta-rs/cdf-table", "delta-kernel-rs/crc-full",
     "delta-golden/basic-with-inserts-deletes-checkpoint", "dat/multi_partitioned_2",
 )  # fmt: skip
-# `make campaign` sets it: 50 runs fifty times as many examples.
+# `make campaign` sets this factor: 50 runs fifty times as many examples.
 _FACTOR = float(os.environ.get("DELTALITE_FUZZ", "1"))
 _HANGS_AFTER_SECONDS = 60
 
 
 def examples(count):
-    """Settings for so many examples in the short run."""
+    """Hypothesis settings for `count` examples; a campaign multiplies the count."""
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
     return settings(max_examples=max(1, int(count * _FACTOR)), deadline=None, suppress_health_check=checks)
 
 
 class Overlay(MemoryLogStore):
-    """The log in memory, every other file of the table from its folder."""
+    """A store with the log in memory and every other file of the table in its folder."""
 
     def __init__(self, folder, files) -> None:
         super().__init__()
@@ -59,9 +59,9 @@ class Overlay(MemoryLogStore):
 @cache
 def _seed(name):
     folder = GOLDEN / "tables" / name
-    found = [*(folder / "_delta_log").rglob("*"), *folder.rglob("*.bin")]
+    paths = [*(folder / "_delta_log").rglob("*"), *folder.rglob("*.bin")]
     return {
-        f.relative_to(folder).as_posix(): f.read_bytes() for f in found if f.is_file() and not f.name.startswith(".")
+        f.relative_to(folder).as_posix(): f.read_bytes() for f in paths if f.is_file() and not f.name.startswith(".")
     }
 
 
@@ -74,7 +74,7 @@ def store_of(name, files=None):
 
 
 def attempt(call):
-    """What `call` returns, or the library's error that it raised; it must end, and raise nothing else."""
+    """The value of `call`, or the error of the library that it raised. A hang or another exception fails the test."""
     outcome: list[Any] = []
 
     def run():
@@ -82,15 +82,15 @@ def attempt(call):
             outcome.append(call())
         except DeltaLiteError as error:
             outcome.append(error)
-        except BaseException as error:  # noqa: BLE001  to be raised in the test's own thread
+        except BaseException as error:  # noqa: BLE001  the test's thread raises it
             outcome.append(_Untyped(error))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(_HANGS_AFTER_SECONDS)
     if thread.is_alive():
-        where = "".join(traceback.format_stack(sys._current_frames()[thread.ident]))
-        raise AssertionError(f"still running after {_HANGS_AFTER_SECONDS} s:\n{where}")
+        stack = "".join(traceback.format_stack(sys._current_frames()[thread.ident]))
+        raise AssertionError(f"still running after {_HANGS_AFTER_SECONDS} s:\n{stack}")
     [result] = outcome
     untyped = result.error if isinstance(result, _Untyped) else None
     if untyped is not None:
@@ -106,7 +106,7 @@ class _Untyped:
 
 
 def state_of(snapshot) -> dict[str, Any]:
-    """What the library says, in the oracle's words (`log_oracle.readings`)."""
+    """The state that the library reads, in the form of `log_oracle.readings`."""
     rows = snapshot.files.to_pylist()
     files = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""The golden tables: which there are, what a reader must see of them, and how rows are compared."""
+"""The golden tables: their names, the expected outcome of reading them, and how tests compare rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 from tests.support.loops import cover, sampled
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# Where the fixture `golden` looks too; without it there is nothing to parametrise, and one test says so.
+# The fixture `golden` uses the same folder. Without it, `names` has one placeholder, and its test reports the problem.
 GOLDEN = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
 MANIFEST = GOLDEN / "manifest.jsonl"
 ENTRIES = {e["name"]: e for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
 EXPECT = {name: entry["expect"] for name, entry in ENTRIES.items()}
-# What decides how a log is replayed, in the manifest's names of features.
+# The features in the manifest that decide how a log is replayed.
 OF_THE_LOG = ("checkpoint:", "dv:", "log:", "path:", "partition:", "stats:", "column-mapping:")
 MANY_ROWS = 50_000
 
@@ -27,15 +27,15 @@ def names(*kinds):
 
 
 def one_per_feature(*kinds, prefixes=("",)):
-    """The tables of these kinds, as `names` gives them; those that add no feature run in the campaign only.
+    """The tables of these kinds, as `names` lists them. Tables that add no feature run in the campaign only.
 
     A feature counts if its name begins with one of the prefixes.
     """
-    wanted = names(*kinds)
-    entries = [ENTRIES[name] for name in wanted if name in ENTRIES]
+    all_names = names(*kinds)
+    entries = [ENTRIES[name] for name in all_names if name in ENTRIES]
     features = {e["name"]: [f for f in e["features"] if f.startswith(tuple(prefixes))] for e in entries}
     chosen = cover(features, {e["name"]: e["size_bytes"] for e in entries})
-    return sampled(wanted, chosen) if entries else wanted
+    return sampled(all_names, chosen) if entries else all_names
 
 
 def meta_of(golden, name):
@@ -43,7 +43,7 @@ def meta_of(golden, name):
 
 
 def plain(column):
-    """Times as numbers, since some lie beyond Python's calendar; maps without an order."""
+    """The Python values of a column. Times are numbers, since some exceed Python's calendar; maps are sorted."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.int64()).to_pylist()
@@ -65,20 +65,20 @@ def unordered(value, kind):
 
 
 def rows_of(table):
-    """The rows as a multiset; `repr` tells apart what `==` does not: -0.0 from 0.0, and NaN is itself."""
+    """The rows as a multiset of their `repr`, which distinguishes -0.0 from 0.0 and makes NaN equal to itself."""
     columns = [plain(table[name]) for name in sorted(table.column_names)]
     return Counter(map(repr, zip(*columns, strict=True)))
 
 
-def assert_same_rows(got, expected):
-    assert got.column_names == expected.column_names
+def assert_same_rows(actual, expected):
+    assert actual.column_names == expected.column_names
     simple = [f.name for f in expected.schema if not pa.types.is_nested(f.type) and not pa.types.is_null(f.type)]
-    assert [got.schema.field(n).type for n in simple] == [expected.schema.field(n).type for n in simple]
-    assert got.num_rows == expected.num_rows
-    if got.num_rows > MANY_ROWS:  # of decimals only: Arrow compares them a hundred times faster
+    assert [actual.schema.field(n).type for n in simple] == [expected.schema.field(n).type for n in simple]
+    assert actual.num_rows == expected.num_rows
+    if actual.num_rows > MANY_ROWS:  # such tables hold only decimals, which Arrow compares a hundred times faster
         order = [(n, "ascending") for n in simple]
-        assert simple == expected.column_names and got.sort_by(order).cast(expected.schema).equals(
+        assert simple == expected.column_names and actual.sort_by(order).cast(expected.schema).equals(
             expected.sort_by(order)
         )
         return
-    assert rows_of(got) == rows_of(expected)
+    assert rows_of(actual) == rows_of(expected)

@@ -1,4 +1,4 @@
-"""A folder of data files and the table of files that names them, for tests of the reader."""
+"""A folder of data files and its file table, for tests of the reader."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ class Lake:
         return pa.Table.from_batches(batches) if batches else None
 
     def rows_of(self, schema: Any, partition_columns: Any = (), **options: Any) -> list[dict[str, Any]]:
-        found = self.read(schema, partition_columns, **options)
-        return [] if found is None else found.to_pylist()
+        table = self.read(schema, partition_columns, **options)
+        return [] if table is None else table.to_pylist()

@@ -1,9 +1,14 @@
-"""What a log says, read as plainly as the protocol states it: the oracle of the fuzz tests.
+"""A plain log replay, as the protocol states it: the oracle of the fuzz tests.
 
-It takes the files of a `_delta_log` as bytes and replays them in dictionaries, action by action, oldest first. Nothing
-of the library is used. A log that breaks the protocol has no reading, but what a reader may forgive (a required field
-left out that no row depends on, a malformed action that a newer one replaces, the same file said twice in a commit) has
-readings too: then all sensible ones are given. Protocol: Actions; Action Reconciliation; Checkpoints.
+It takes the files of a `_delta_log` as bytes and replays them in dictionaries, action by action, oldest first. It uses
+no code of the library. A log that breaks the protocol has no reading. Three faults are tolerated, and then the oracle
+gives every sensible reading:
+
+- a required field that no row depends on is missing;
+- a newer action replaces a malformed one;
+- a commit names the same file twice.
+
+Protocol: Actions; Action Reconciliation; Checkpoints.
 """
 
 from __future__ import annotations
@@ -44,13 +49,14 @@ _REQUIRED = {"add": ("path",), "remove": ("path",), "protocol": ("minReaderVersi
 
 
 class UnreadableError(Exception):
-    """The bytes are no log."""
+    """The bytes are not a valid log."""
 
 
 def readings(files: dict[str, bytes], version: int | None = None) -> list[dict[str, Any]]:
-    """The states that a reader may give, best first; none where the log has no version that can be read.
+    """The states that a reader may return, best first; empty if no version of the log is readable.
 
-    The best is from the newest checkpoint and the compactions after it; where these cannot be read, others count.
+    The best state comes from the newest checkpoint and the compactions after it. Other states come from older
+    checkpoints and from commits, in case these files are unreadable.
     """
     commits = {int(m[1]): name for name in files if (m := _COMMIT.fullmatch(name))}
     checkpoints = _checkpoints(files)
@@ -58,33 +64,33 @@ def readings(files: dict[str, bytes], version: int | None = None) -> list[dict[s
     ends = {last for first, last in compactions if last > first}
     target = max((*commits, *ends, *(v for v, _ in checkpoints)), default=-1) if version is None else version
     bases: list[tuple[int, tuple[str, ...]]] = [c for c in checkpoints if c[0] <= target]
-    found = []
+    states = []
     for base, names in [*bases, (-1, ())]:
         for used in ({k: n for k, n in compactions.items() if k[1] > k[0]}, {}):
             for order in _ORDERS:
                 try:
-                    state = _replayed(files, names, base, _cover(commits, used, base + 1, target), order)
+                    state = _replay(files, names, base, _cover(commits, used, base + 1, target), order)
                 except UnreadableError:
                     continue
-                if state not in found:
-                    found.append(state)
-    return found
+                if state not in states:
+                    states.append(state)
+    return states
 
 
 def _checkpoints(files: dict[str, bytes]) -> list[tuple[int, tuple[str, ...]]]:
-    """(version, names) of the complete checkpoints, newest first and then as the library prefers them."""
-    found: list[tuple[int, int, tuple[str, ...]]] = []
+    """(version, names) of the complete checkpoints, newest first and then in the library's order of preference."""
+    complete: list[tuple[int, int, tuple[str, ...]]] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
     for name, data in files.items():
         if data and (match := _CHECKPOINT.fullmatch(name)):
             if match[2]:
                 parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = name
             elif match[4] or name.endswith("parquet"):
-                found.append((int(match[1]), 2 if match[4] else 0, (name,)))
+                complete.append((int(match[1]), 2 if match[4] else 0, (name,)))
     for (version, count), names in parts.items():
         if sorted(names) == list(range(1, count + 1)):
-            found.append((version, 1, tuple(names[part] for part in sorted(names))))
-    return [(version, names) for version, _, names in sorted(found, reverse=True)]
+            complete.append((version, 1, tuple(names[part] for part in sorted(names))))
+    return [(version, names) for version, _, names in sorted(complete, reverse=True)]
 
 
 def _cover(commits: dict[int, str], compactions: dict[tuple[int, int], str], first: int, last: int) -> list[str]:
@@ -105,16 +111,16 @@ def _as_written(actions: list[Any]) -> list[Any]:
     return actions
 
 
-def _first_word(actions: list[Any]) -> list[Any]:
-    """Where a commit speaks twice of one thing, its first word counts, and an add before a remove."""
+def _first_wins(actions: list[Any]) -> list[Any]:
+    """The order in which the first of a commit's actions on one key wins, and an add wins over a remove."""
     newest_first = actions[::-1]
     return sorted(newest_first, key=lambda action: action[0] == "add")
 
 
-_ORDERS = (_as_written, _first_word, lambda actions: actions[::-1])
+_ORDERS = (_as_written, _first_wins, lambda actions: actions[::-1])
 
 
-def _replayed(
+def _replay(
     files: dict[str, bytes], checkpoint: tuple[str, ...], base: int, entries: list[str], order: Any
 ) -> dict[str, Any]:
     newest: dict[Any, tuple[str, dict[str, Any]]] = {}
@@ -151,7 +157,7 @@ def _replayed(
 
 def of_json(data: bytes) -> list[tuple[str, dict[str, Any]]]:
     """The actions of a commit, a compaction or a JSON checkpoint."""
-    found = []
+    actions = []
     for line in data.split(b"\n"):
         if not line.strip():
             continue
@@ -161,14 +167,14 @@ def of_json(data: bytes) -> list[tuple[str, dict[str, Any]]]:
             raise UnreadableError("no JSON") from error
         if not isinstance(entry, dict) or not all(isinstance(b, dict | None) for b in entry.values()):
             raise UnreadableError("no action")
-        found += [(kind, body) for kind, body in entry.items() if body is not None]
-    return found
+        actions += [(kind, body) for kind, body in entry.items() if body is not None]
+    return actions
 
 
 def _of_checkpoint(files: dict[str, bytes], names: tuple[str, ...], version: int) -> list[tuple[str, dict[str, Any]]]:
     main = [action for name in names for action in _of_file(files, name)]
-    said = [body.get("version") for kind, body in main if kind == "checkpointMetadata"]
-    if said != [version] and (said or re.search(r"\.[0-9a-fA-F-]{36}\.", names[0])):
+    stated = [body.get("version") for kind, body in main if kind == "checkpointMetadata"]
+    if stated != [version] and (stated or re.search(r"\.[0-9a-fA-F-]{36}\.", names[0])):
         raise UnreadableError("a checkpoint of another version")
     for kind, body in list(main):
         if kind == "sidecar":
@@ -186,14 +192,14 @@ def _of_file(files: dict[str, bytes], name: str, small: tuple[str, ...] = _SMALL
 
 
 def of_parquet(data: bytes, small: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """The actions of a Parquet file that the state of a table needs: adds, and those of the kinds in `small`."""
+    """The actions of a Parquet file that a table's state needs: adds, and the actions of the kinds in `small`."""
     try:
         with pq.ParquetFile(io.BytesIO(data)) as file:
             schema = file.schema_arrow
-            wanted = [kind for kind in small if kind in schema.names]
+            columns = [kind for kind in small if kind in schema.names]
             if "add" in schema.names:
-                wanted += [f"add.{f.name}" for f in schema.field("add").type if f.name in _FILE_COLUMNS]
-            rows = file.read(columns=wanted).to_pylist(maps_as_pydicts="strict")
+                columns += [f"add.{f.name}" for f in schema.field("add").type if f.name in _FILE_COLUMNS]
+            rows = file.read(columns=columns).to_pylist(maps_as_pydicts="strict")
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError) as error:
         raise UnreadableError("no Parquet") from error
     actions = [(kind, body) for row in rows for kind, body in row.items() if body is not None]
@@ -222,26 +228,26 @@ def _key(kind: str, body: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _checked(kind: str, body: dict[str, Any]) -> dict[str, Any]:
-    checked = {name: _value(body.get(name), wanted) for name, wanted in _FIELDS[kind].items()}
+    checked = {name: _value(body.get(name), expected) for name, expected in _FIELDS[kind].items()}
     if any(checked[name] is None for name in _REQUIRED[kind]):
         raise UnreadableError(f"a {kind} without a required field")
     vector = body.get("deletionVector")
     if kind in ("add", "remove") and vector is not None:
-        for name, wanted in {**_VECTOR, "offset": 31}.items():
-            _value(vector.get(name), wanted)
+        for name, expected in {**_VECTOR, "offset": 31}.items():
+            _value(vector.get(name), expected)
     return checked
 
 
-def _value(value: Any, wanted: Any) -> Any:
-    if value is None or wanted is object:
+def _value(value: Any, expected: Any) -> Any:
+    if value is None or expected is object:
         return value
-    if isinstance(wanted, int):
-        # A whole number that is written with a point is forgiven, and what Arrow makes of a fraction is known.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**wanted:
+    if isinstance(expected, int):
+        # Readers tolerate a whole number with a decimal point, and Arrow truncates a fraction.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**expected:
             raise UnreadableError(f"{value!r:.40} is no integer")
         return int(value)
-    if not isinstance(value, wanted):
-        raise UnreadableError(f"{value!r:.40} is no {wanted}")
+    if not isinstance(value, expected):
+        raise UnreadableError(f"{value!r:.40} is no {expected}")
     items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     if not all(isinstance(item, str) or (item is None and isinstance(value, dict)) for item in items):
         raise UnreadableError("not texts")
@@ -249,13 +255,13 @@ def _value(value: Any, wanted: Any) -> Any:
 
 
 def _without_dots(path: str) -> str:
-    """Remove empty segments, `.` and `x/..`, as Hadoop does with a path of the log before it uses it."""
-    place = _SCHEME_AND_HOST.match(path)[0]
-    rest = path[len(place) :]
+    """Remove empty segments, `.` and `x/..`, as Hadoop normalises a path of the log before it uses it."""
+    prefix = _SCHEME_AND_HOST.match(path)[0]
+    rest = path[len(prefix) :]
     rest = re.sub("/{2,}", "/", rest)
     before = None
     while before != rest:
         before = rest
         rest = re.sub(r"(^|/)\.(?:/|$)", r"\1", rest, count=1)
         rest = re.sub(r"(^|/)(?!\.\./)[^/]+/\.\.(?:/|$)", r"\1", rest, count=1)
-    return place + rest
+    return prefix + rest

@@ -1,8 +1,13 @@
-"""Which tests run in which loop, the markers that no test has to set by hand, and which tests share a worker.
+"""The tests of each `make` target, the markers that follow from fixtures and folders, and tests that share a worker.
 
-`make quick` runs what needs neither Spark nor a server, `make smoke` what is marked `smoke`, `make test` everything but
-what is marked `campaign`, and `make campaign` everything. The markers `spark` and `server` follow from fixtures and
-folders, so that no file can lack them.
+| target | tests |
+|---|---|
+| `make quick` | all that need neither Spark nor a server |
+| `make smoke` | all that are marked `smoke` |
+| `make test` | all but those that are marked `campaign` |
+| `make campaign` | all |
+
+The markers `spark` and `server` follow from fixtures and folders, so that no file can lack them.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).resolve().parents[1]
-# Folders whose tests use Spark, or start servers, by fixtures of several names.
+# Folders whose tests use Spark or start servers through several fixtures.
 SPARK_FOLDERS = frozenset({"interop"})
 SERVER_FOLDERS = frozenset({"storage", "system"})
 # Folders whose files share a fixture of the session that takes a minute: a whole Airflow, and runs of example DAGs.
@@ -25,17 +30,17 @@ SHARED_FOLDERS = ("tests/examples/", "tests/system/")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", action="store_true", help="also run the tests that are marked `campaign`")
-    parser.addoption("--generated-code", action="store_true", help="have Spark compile its queries, as in production")
+    parser.addoption("--generated-code", action="store_true", help="make Spark compile its queries, as in production")
 
 
 def pytest_configure() -> None:
-    """Give random examples as much time as a busy machine takes: no test is about time."""
+    """Remove the deadline of random examples: no test measures time, and machines may be busy."""
     settings.register_profile("deltalite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("deltalite")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs Spark or a server, and leave the campaign out unless it is asked for."""
+    """Mark the tests that need Spark or a server, and deselect the campaign without `--campaign`."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
@@ -44,9 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.server)
     if config.getoption("--campaign"):
         return
-    left_out = [item for item in items if item.get_closest_marker("campaign")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
+    campaign_only = [item for item in items if item.get_closest_marker("campaign")]
+    if campaign_only:
+        config.hook.pytest_deselected(items=campaign_only)
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
 
 
@@ -59,19 +64,19 @@ class FileOrFolderScheduling(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    """Replace xdist's own scheduler for `--dist loadfile`."""
+    """Replace the scheduler of xdist for `--dist loadfile`."""
     return FileOrFolderScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
-    """All values for `parametrize`; those outside the sample run in the campaign only."""
+    """All values for `parametrize`; values outside the sample run in the campaign only."""
     return [value if value in sample else pytest.param(value, marks=pytest.mark.campaign) for value in values]
 
 
 def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[str]:
-    """A few of the names that together have every feature: the one with the most new features first, then the cheapest.
+    """A few names that together have every feature: first the name with the most new features, then the cheapest.
 
-    The choice depends on nothing but the arguments, so that each process and each run makes the same.
+    The choice depends on the arguments alone, so that each process and each run makes the same choice.
     """
     missing = {feature for members in features.values() for feature in members}
     chosen: list[str] = []

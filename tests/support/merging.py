@@ -1,4 +1,4 @@
-"""One call to merge, for tests."""
+"""Merge and its change feed, for tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def merge_into(
     run: str | None = None,
     **options: Any,
 ) -> OperationResult:
-    """Merge the rows of `query`; clauses are written as in a DAG."""
+    """Merge the rows of `query`; clauses have the form of a DAG's clauses."""
     options.setdefault("sources", {"source": HERE})
     return merge(
         spark,
@@ -39,9 +39,9 @@ def merge_into(
             table=str(table),
             query=query,
             on=on,
-            when_matched=tuple(MergeClause(**one) for one in matched),
-            when_not_matched=tuple(MergeClause(**one) for one in inserts),
-            when_not_matched_by_source=tuple(MergeClause(**one) for one in by_source),
+            when_matched=tuple(MergeClause(**clause) for clause in matched),
+            when_not_matched=tuple(MergeClause(**clause) for clause in inserts),
+            when_not_matched_by_source=tuple(MergeClause(**clause) for clause in by_source),
             **({} if run is None else {"identity": RunIdentity(app_id=run)}),
             **options,
         ),
@@ -49,10 +49,10 @@ def merge_into(
 
 
 def feed(table: Path | str, version: int) -> list[tuple[Any, ...]]:
-    """The changes of a version: their kind and the row."""
+    """The changes of a version, each as its change type and its row."""
     batches = DeltaTable(str(table)).changes(from_version=version, to_version=version)
-    found = (row for batch in batches for row in batch.to_pylist())
+    changed_rows = (row for batch in batches for row in batch.to_pylist())
     return ordered(
         (row.pop("_change_type"), *(value for name, value in row.items() if not name.startswith("_commit_")))
-        for row in found
+        for row in changed_rows
     )

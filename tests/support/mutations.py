@@ -1,4 +1,4 @@
-"""Mutations of a table's files: bytes, lines, JSON values and Parquet columns, as plain code over a `Random`."""
+"""Mutations of a table's files: bytes, lines, JSON values and Parquet columns. A `Random` makes every choice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 
 class Raw(str):
-    """JSON as it is to be written."""
+    """JSON text that `to_text` writes unchanged."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ HOSTILE = tuple(
 
 
 def mutate_value(rnd, value):
-    """A JSON value with one hostile change somewhere in it, also inside of texts that are JSON themselves."""
+    """A JSON value with one hostile change somewhere in it, also inside texts that are JSON themselves."""
     if isinstance(value, dict) and value and rnd.random() < 0.93:
         return _mutate_member(rnd, value)
     if isinstance(value, list) and value and rnd.random() < 0.7:
@@ -74,7 +74,7 @@ def _mutate_member(rnd, value):
 
 
 def to_text(value):
-    """JSON text; what is `Raw` stands there as it is."""
+    """JSON text of a value; `Raw` texts are written unchanged."""
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, dict):
@@ -94,7 +94,7 @@ def mutate_json_lines(rnd, data):
     except (ValueError, RecursionError):
         return mutate_bytes(rnd, data)
     if rnd.random() < 0.15:
-        lines.insert(rnd.randrange(len(lines) + 1), changed)  # the same action once more, before the others or after
+        lines.insert(rnd.randrange(len(lines) + 1), changed)  # the same action twice, at any position
     else:
         lines[at] = changed
     return b"\n".join(lines) + b"\n"
@@ -102,14 +102,14 @@ def mutate_json_lines(rnd, data):
 
 def mutate_lines(rnd, data):
     lines = data.split(b"\n")
-    at, other = rnd.randrange(len(lines)), rnd.randrange(len(lines))
+    at, other_line = rnd.randrange(len(lines)), rnd.randrange(len(lines))
     match rnd.randrange(9):
         case 0:
             del lines[at]
         case 1:
-            lines.insert(other, lines[at])
+            lines.insert(other_line, lines[at])
         case 2:
-            lines[at], lines[other] = lines[other], lines[at]
+            lines[at], lines[other_line] = lines[other_line], lines[at]
         case 3:
             lines.insert(
                 at, rnd.choice([b"", b" ", b"\t\r", b"\x0c", b"\xc2\xa0", b"\0", b"{}", b"[]", b"5", b'"x"', b"null"])
@@ -152,7 +152,7 @@ def mutate_bytes(rnd, data):
 
 
 def mutate_parquet(rnd, data):
-    """Another Parquet file than it was: a column of another type, missing, null or of other rows."""
+    """A changed Parquet file: a column is missing, null or of another type, or the rows differ."""
     try:
         table = pq.read_table(io.BytesIO(data))
     except (pa.ArrowException, OSError):
@@ -164,14 +164,14 @@ def mutate_parquet(rnd, data):
         case 0:
             table = table.drop_columns([column])
         case 1:
-            other = rnd.choice([0, "x", None, [1], {"path": 5, "version": "x"}, b"\xff"])
-            new = pa.nulls(len(table), values.type) if other is None else pa.array([other] * len(table))
+            constant = rnd.choice([0, "x", None, [1], {"path": 5, "version": "x"}, b"\xff"])
+            new = pa.nulls(len(table), values.type) if constant is None else pa.array([constant] * len(table))
             table = table.set_column(at, column, new)
         case 2:
             table = pa.concat_tables([table, table.slice(rnd.randrange(max(1, len(table))), 1)])
         case 3:
-            gone = rnd.randrange(max(1, len(table)))
-            table = pa.concat_tables([table.slice(0, gone), table.slice(gone + 1)])
+            dropped_row = rnd.randrange(max(1, len(table)))
+            table = pa.concat_tables([table.slice(0, dropped_row), table.slice(dropped_row + 1)])
         case 4 | 5 if pa.types.is_struct(values.type) and values.type.num_fields:
             table = table.set_column(at, column, _mutate_struct(rnd, values.combine_chunks()))
         case _:
@@ -185,15 +185,15 @@ def mutate_parquet(rnd, data):
 
 
 def _mutate_struct(rnd, structs):
-    """The structs with one member left out, or of other values."""
+    """The structs without one member, or with other values of it."""
     names, members = [f.name for f in structs.type], structs.flatten()
     which, count = rnd.randrange(len(names)), len(structs)
-    other = rnd.choice([None, "drop", "x", 1.5, [None], b"\xff"])
-    if other == "drop" and len(names) > 1:
+    replacement = rnd.choice([None, "drop", "x", 1.5, [None], b"\xff"])
+    if replacement == "drop" and len(names) > 1:
         del names[which], members[which]
     else:
         kind = members[which].type
-        members[which] = pa.nulls(count, kind) if other is None else pa.array([other] * count)
+        members[which] = pa.nulls(count, kind) if replacement is None else pa.array([replacement] * count)
     return pa.StructArray.from_arrays(members, names=names, mask=structs.is_null())
 
 
@@ -206,24 +206,24 @@ def mutate_file(rnd, name, data):
 
 
 def mutate_files(rnd, files, pattern=lambda _name: True, *, whole=True):
-    """The files with one to three changes, and what was changed."""
-    files, said = dict(files), []
+    """The files with one to three changes, and the list of these changes as (change, file, other file)."""
+    files, changes = dict(files), []
     for _ in range(rnd.choice([1, 1, 1, 2, 3])):
         names = sorted(name for name in files if pattern(name))
         if not names:
             break
-        name, other = rnd.choice(names), rnd.choice(names)
-        how = rnd.choice(["inside"] * 9 + ["remove", "swap", "copy", "empty"]) if whole else "inside"
-        match how:
+        name, other_name = rnd.choice(names), rnd.choice(names)
+        change = rnd.choice(["inside"] * 9 + ["remove", "swap", "copy", "empty"]) if whole else "inside"
+        match change:
             case "inside":
                 files[name] = mutate_file(rnd, name, files[name])
             case "remove":
                 del files[name]
             case "swap":
-                files[name], files[other] = files[other], files[name]
+                files[name], files[other_name] = files[other_name], files[name]
             case "copy":
-                files[name] = files[other]
+                files[name] = files[other_name]
             case "empty":
                 files[name] = b""
-        said.append((how, name, other if how in ("swap", "copy") else ""))
-    return files, said
+        changes.append((change, name, other_name if change in ("swap", "copy") else ""))
+    return files, changes

@@ -1,4 +1,4 @@
-"""Tables of small files, and that no row has changed when they are others."""
+"""Tables of small files, and a check that no row changes when optimize rewrites them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 def filled(spark, table, *, parts=2, appends=3, **options):
-    """Two small files for each partition in each of some appends of ten rows."""
+    """Append ten rows several times; each append writes two small files for each partition."""
     for number in range(appends):
         first = 10 * number
         query = f"SELECT id, CAST(id % {parts} AS INT) AS part, id % 7 AS x FROM range({first}, {first + 10}, 1, 2)"
@@ -23,18 +23,18 @@ def filled(spark, table, *, parts=2, appends=3, **options):
 
 
 def files_by_part(table):
-    found = {}
+    counts = {}
     for values in DeltaTable(str(table)).files()["partition_values"].to_pylist():
         part = dict(values).get("part")
-        found[part] = found.get(part, 0) + 1
-    return found
+        counts[part] = counts.get(part, 0) + 1
+    return counts
 
 
 def by_delta_rs(table):
-    other = deltalake.DeltaTable(str(table))
-    found = deltalake.QueryBuilder().register("t", other).execute("SELECT * FROM t")
+    table_of_delta_rs = deltalake.DeltaTable(str(table))
+    answer = deltalake.QueryBuilder().register("t", table_of_delta_rs).execute("SELECT * FROM t")
     names = [field.name for field in DeltaTable(str(table)).schema]
-    return ordered(tuple(row[name] for name in names) for row in pa.table(found.read_all()).to_pylist())
+    return ordered(tuple(row[name] for name in names) for row in pa.table(answer.read_all()).to_pylist())
 
 
 def versions(table):
@@ -42,7 +42,7 @@ def versions(table):
 
 
 def check(spark, table, before):
-    """Every version reads as before, by all readers, and nothing is wrong with the table."""
+    """Assert that all readers see the rows of every version in `before`, and that the table verifies."""
     now = versions(table)
     assert {version: now[version] for version in before} == before
     assert rows(table) == before[max(before)] == by_delta_rs(table)

@@ -1,7 +1,7 @@
-"""A PostgreSQL server of a test's own, for a whole Airflow: its processes write to their database at the same time.
+"""A PostgreSQL server for one test of a whole Airflow, whose processes write to their database at the same time.
 
-SQLite has one writer, and who finds it locked in the middle of a transaction gets an error at once, whatever the
-timeout is. Airflow takes that badly: a scheduler has died of a backfill that was taken back for it.
+SQLite has one writer. A process that finds the database locked within a transaction gets an error at once, whatever the
+timeout is. Airflow does not survive this: a scheduler died when such an error rolled a backfill back.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from tests.support.ports import free_ports
 from tests.support.required import not_here
 
-USER = "postgres"  # the superuser's name, and on Debian that of the account which the server runs under
+USER = "postgres"  # the superuser, and on Debian the system account that runs the server
 _STARTS_WITHIN_SECONDS = 60
-# Nothing has to survive a power cut here.
+# A test's data need not survive a power cut, so the server may skip every flush to disk.
 _SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -33,7 +33,7 @@ _SETTINGS = {
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """A server with an empty database, as SQLAlchemy's address of it; a test is skipped where PostgreSQL is missing."""
+    """Run a server with an empty database; yields its SQLAlchemy address. Skips the test if PostgreSQL is missing."""
     programs = _programs()
     with tempfile.TemporaryDirectory(prefix="deltalite-postgres-") as name:
         folder = Path(name)
@@ -62,15 +62,15 @@ def postgres() -> Iterator[str]:
             _await(programs, server, port, folder / "server.log")
             yield f"postgresql+psycopg2://{USER}@127.0.0.1:{port}/postgres"
         finally:
-            server.send_signal(signal.SIGQUIT)  # at once, whoever is connected
+            server.send_signal(signal.SIGQUIT)  # an immediate shutdown, without waiting for clients
             server.wait(timeout=30)
 
 
 def _programs() -> Path:
-    """The folder of the server's programs: Debian keeps them out of the path, below the newest version."""
-    found = shutil.which("initdb")
+    """The folder of the server's programs, of the newest version. Debian does not put this folder on the path."""
+    initdb = shutil.which("initdb")
     folders = (
-        [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version)
+        [Path(initdb).resolve().parent] if initdb else sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version)
     )
     folders = [folder for folder in folders if (folder / "initdb").exists()]
     if not folders:
@@ -87,5 +87,5 @@ def _await(programs: Path, server: subprocess.Popen, port: int, log: Path) -> No
     end = time.monotonic() + _STARTS_WITHIN_SECONDS
     while subprocess.run(ready, check=False).returncode != 0:
         if server.poll() is not None or time.monotonic() > end:
-            raise RuntimeError(f"PostgreSQL has not started: {log.read_text(errors='replace')}")
+            raise RuntimeError(f"PostgreSQL did not start: {log.read_text(errors='replace')}")
         time.sleep(0.1)

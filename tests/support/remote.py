@@ -1,4 +1,4 @@
-"""Real storage for tests: S3 as a process beside them, and HDFS as a JVM of Hadoop's own minicluster."""
+"""Storage servers for tests: S3 in a Python process, and HDFS in a JVM with Hadoop's minicluster."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _STARTS_WITHIN_SECONDS = 90
 
 
 def hadoop_jars(part: str) -> list[str]:
-    """The jars that `scripts/fetch_hadoop.sh` brought; without them a test is skipped, or fails where it must run."""
+    """The jars that `scripts/fetch_hadoop.sh` downloaded. Without them the test is skipped or fails (`not_here`)."""
     if not (HADOOP / ".done").exists():
-        not_here("Hadoop's own parts are not in .hadoop: scripts/fetch_hadoop.sh brings them, and needs Maven.")
+        not_here("Hadoop's jars are not in .hadoop: run scripts/fetch_hadoop.sh, which needs Maven.")
     return sorted(str(jar) for jar in (HADOOP / part).glob("*.jar"))
 
 
 def session_options(hadoop: dict[str, str]) -> dict[str, str]:
-    """Settings of a small Spark session with the S3A connector and these options of Hadoop's."""
+    """Settings of a small Spark session with the S3A connector and these Hadoop options."""
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -59,17 +59,17 @@ class S3:
 
     @property
     def fsspec_options(self) -> dict[str, Any]:
-        """For `s3fs`."""
+        """Options for `s3fs`."""
         return {"key": "key", "secret": "secret", "endpoint_url": self.endpoint}
 
     def airflow_connection(self, key: str = "key", secret: str = "secret") -> dict[str, Any]:
-        """An Airflow connection to it, as in JSON."""
+        """The JSON object of an Airflow connection to this endpoint."""
         extra = {"endpoint_url": self.endpoint, "region_name": "us-east-1"}
         return {"conn_type": "aws", "login": key, "password": secret, "extra": extra}
 
     @property
     def delta_rs_options(self) -> dict[str, str]:
-        """For `deltalake`."""
+        """Options for `deltalake`."""
         return {
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -80,7 +80,7 @@ class S3:
 
     @property
     def hadoop_options(self) -> dict[str, str]:
-        """For Hadoop's S3A."""
+        """Options for Hadoop's S3A."""
         return {
             "fs.s3a.endpoint": self.endpoint,
             "fs.s3a.endpoint.region": "us-east-1",
@@ -92,12 +92,12 @@ class S3:
     def keys(self, prefix: str = "") -> list[str]:
         """The keys in the bucket below a prefix."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
-        return [found["Key"] for page in pages for found in page.get("Contents", ())]
+        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
 
 @contextlib.contextmanager
 def s3_server(*manners: str) -> Iterator[S3]:
-    """An S3 endpoint of its own for as long as the block runs, with the bucket in it."""
+    """Run an S3 server with an empty bucket; `manners` are arguments of `s3_server.py`."""
     program = Path(__file__).with_name("s3_server.py")
     with subprocess.Popen(
         [sys.executable, str(program), *manners], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -112,7 +112,7 @@ def s3_server(*manners: str) -> Iterator[S3]:
 
 @contextlib.contextmanager
 def hdfs_cluster(folder: Path) -> Iterator[str]:
-    """The address of an HDFS of its own for as long as the block runs."""
+    """Run an HDFS cluster in `folder`; yields its address."""
     details = folder / "details.json"
     command = ["java", "-Xmx384m", "-cp", os.pathsep.join(hadoop_jars("hdfs"))]
     command += ["org.apache.hadoop.test.MiniDFSClusterManager", "-datanodes", "1", "-format"]

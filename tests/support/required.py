@@ -1,4 +1,4 @@
-"""What tests need of the machine, beyond what the environment brings."""
+"""Tests that need more of the machine than `make setup` installs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def not_here(problem: str) -> NoReturn:
-    """Skip a test that cannot run on this machine; fail it where `DELTALITE_REQUIRE_ALL=1` says that all must run."""
+    """Skip a test that cannot run on this machine; fail it if `DELTALITE_REQUIRE_ALL=1` demands all tests."""
     if os.environ.get("DELTALITE_REQUIRE_ALL") == "1":
         pytest.fail(problem)
     pytest.skip(problem)

@@ -1,7 +1,7 @@
-"""S3 on this machine: moto's server, as a program. It says its port in one line, and ends with its standard input.
+"""A program that runs moto's S3 server. It prints its port in one line, and ends when its standard input closes.
 
-S3 makes exactly one of several conditional puts win. moto looks first and puts then, each in a thread of its own, so
-that two could win: here one request that writes is served at a time.
+In S3, exactly one of several conditional puts wins. moto checks the condition and then writes, with a thread for each
+request, so that two puts could win. This program therefore serves one writing request at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Files, statistics and predicates at random, and an evaluator of rows that knows nothing of files.
+"""Random files, statistics and predicates, and an evaluator of predicates that sees rows only.
 
-A column is a kind: a type of the table, values that meet each other often, and how writers spell these in partition
-values and statistics. Kinds named `a <- b` are columns that were widened from b to a, in files older than that.
+A column is a kind: its type, values that are often equal, and the spelling of these values in partition values and
+statistics, for each writer. Kinds named `a <- b` are columns that were widened from b to a, in files that are older
+than the widening.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ DELTA, OLD_DELTA, DELTA_RS, CUTTER = WRITERS = ("delta", "old delta", "delta-rs"
 
 
 class Raw(str):
-    """A number as it is to stand in the JSON."""
+    """A number that `to_json` writes with all its digits."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Kind:
-    """A column's type, its values, and how a bound (value, writer, is it the upper one) and a partition are spelled."""
+    """A column's type and values, and the spelling of a bound (value, writer, whether it is upper) and a partition."""
 
     type: DataType
     values: st.SearchStrategy
@@ -56,7 +57,7 @@ class Kind:
     compares: bool = True
 
 
-# How writers spell bounds; None is none.
+# The spelling of bounds by each writer; None means that the writer stores no bound.
 
 
 def plain(value, _writer, _upper):
@@ -112,8 +113,8 @@ def of_string(value, writer, upper):
         case "delta":
             return delta_cut(value, upper)
         case "old delta":
-            kept = in_java(value, 32)
-            return kept + "\ufffd" if upper and kept != value else kept
+            prefix = in_java(value, 32)
+            return prefix + "\ufffd" if upper and prefix != value else prefix
         case "delta-rs":
             return value if len(value) <= 64 else incremented(value[:64]) if upper else value[:64]
         case _:
@@ -121,19 +122,19 @@ def of_string(value, writer, upper):
 
 
 def incremented(text):
-    """The least text of no more characters that is above all which begin with `text`; None where there is none."""
-    kept = text.rstrip("\U0010ffff")
-    return kept[:-1] + chr({0xD7FF: 0xE000}.get(ord(kept[-1]), ord(kept[-1]) + 1)) if kept else None
+    """The least text, of at most as many characters, above all texts that begin with `text`; None if none exists."""
+    prefix = text.rstrip("\U0010ffff")
+    return prefix[:-1] + chr({0xD7FF: 0xE000}.get(ord(prefix[-1]), ord(prefix[-1]) + 1)) if prefix else None
 
 
 def in_java(text, units):
-    """The first units of UTF-16; Java writes half a character as a question mark."""
+    """The first `units` UTF-16 units of a text; Java writes half a character as a question mark."""
     encoded = text.encode("utf-16-le")[: 2 * units]
     return encoded.decode("utf-16-le", "replace").replace("\ufffd", "?") if len(encoded) == 2 * units else text
 
 
 def delta_cut(text, upper):
-    """By the book: 32 units, half a character made whole, and a character above the next one behind a maximum."""
+    """Delta's rule: cut after 32 UTF-16 units, complete a split character, and append a tie-breaker to a maximum."""
     end = next((n for n in range(len(text) + 1) if len(text[:n].encode("utf-16-le")) >= 64), len(text))
     if end == len(text) or not upper:
         return text[:end]
@@ -142,9 +143,9 @@ def delta_cut(text, upper):
     return text if end == len(text) else text[:end] + ("\x7f" if text[end] < "\x7f" else "\U0010ffff")
 
 
-# Values. Few distinct ones, so that bounds and literals meet, and the ends of each type.
+# Values: few distinct ones, so that bounds and literals are often equal, and the limits of each type.
 
-# Without a zone on purpose.
+# These moments have no time zone on purpose.
 WIDE = Context(prec=60)
 EPOCH, FIRST, LAST = datetime(1970, 1, 1), datetime.min, datetime.max  # noqa: DTZ001, DTZ901
 small = st.integers(-3, 3)
@@ -248,7 +249,7 @@ KINDS = {
                     texts=lambda value: [str(value).lower(), str(value).upper()]),
     "array": nested_kind(ArrayType(PrimitiveType("long"), True), st.lists(st.none() | small, max_size=2)),
     "map": nested_kind(MapType(PrimitiveType("string"), PrimitiveType("long"), True),
-                       st.dictionaries(st.sampled_from("kl"), st.none() | small).map(lambda own: [*own.items()])),
+                       st.dictionaries(st.sampled_from("kl"), st.none() | small).map(lambda entry: [*entry.items()])),
 }  # fmt: skip
 WIDENED = {
     "long <- byte": Kind(type=PrimitiveType("long"), values=integers(-128, 127), literals=KINDS["long"].literals,
@@ -269,7 +270,7 @@ WIDENED = {
 
 
 def rank(value):
-    """Spark's order: NaN above all, -0.0 equal to 0.0."""
+    """A sort key with Spark's order: NaN is the greatest value, and -0.0 equals 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return (0, value)
@@ -293,10 +294,10 @@ def conjunction(truths):
 
 
 def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> bool | None:  # noqa: C901  one arm a kind
-    """What the predicate is for a row, where an unknown part is what `unknown` says."""
+    """The truth of a predicate for a row; `unknown` is the truth of every unknown part."""
     match predicate:
-        case Constant(own):
-            return own
+        case Constant(constant):
+            return constant
         case Unknown():
             return unknown
         case Not(child):
@@ -317,7 +318,7 @@ def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> b
             return compared(row[column], operator, literal)
 
 
-# Strategies are made once: making one costs more than drawing from it.
+# Each strategy is created once: creating one costs more than drawing from it.
 DIGITS = st.integers(0, 9)
 OPERATORS = st.sampled_from(Operator)
 LENGTHS = st.sampled_from([1, 31, 32, 33, 99])
@@ -332,16 +333,18 @@ def nullable(kind: Kind) -> st.SearchStrategy:
 
 @st.composite
 def leaf_predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any]]):
-    """A predicate on one column; columns without a kind are structs, which are null or not."""
-    own = sorted(columns)
-    column = own[draw(DIGITS) % len(own)]
+    """A predicate on one column. Columns without a kind are structs, which are null or not null."""
+    paths = sorted(columns)
+    column = paths[draw(DIGITS) % len(paths)]
     kind, form = columns[column], draw(DIGITS)
     if kind is None or not kind.compares:
         return IsNull(column) if form % 2 else IsNotNull(column)
-    met = [row[column] for row in rows if row[column] is not None]
+    row_values = [row[column] for row in rows if row[column] is not None]
 
     def literal():
-        return met[draw(DIGITS) % len(met)] if met and draw(DIGITS) < 7 else draw(kind.literals)
+        if row_values and draw(DIGITS) < 7:
+            return row_values[draw(DIGITS) % len(row_values)]
+        return draw(kind.literals)
 
     if form == 0:
         return (IsNull(column), IsNotNull(column), Unknown(frozenset({column})))[draw(DIGITS) % 3]
@@ -354,7 +357,7 @@ def leaf_predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path
 
 @st.composite
 def predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any]]):
-    """Predicates over these columns, nested or not. Most literals are values of the rows."""
+    """Predicates on these columns, nested or not. Most literals are values of the rows."""
     leaves = leaf_predicates(columns, rows)
     if draw(DIGITS) < 6:
         return draw(leaves)
@@ -372,7 +375,7 @@ def predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any
 
 
 def to_json(value: Any) -> str:
-    """JSON in which raw numbers keep their digits."""
+    """JSON of a value; raw numbers keep their digits."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key)}:{to_json(item)}" for key, item in value.items()) + "}"
     return str(value) if isinstance(value, Raw) else json.dumps(value)

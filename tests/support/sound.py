@@ -1,11 +1,11 @@
-"""A sound local table with all that verifying looks at, and how tests damage it.
+"""A valid local table with everything that `verify` checks, and functions that damage it.
 
-Made through the real commit, with real files, statistics from their footers, a deletion vector, a checkpoint, a log
-compaction and version checksums. Versions 0 to 5, partitioned by day:
+The library's commit writes the table. It has real data files, statistics from their footers, a deletion vector, a
+checkpoint, a log compaction and version checksums. Versions 0 to 5, partitioned by day:
 
-    0  the table, with a.parquet         3  b.parquet gets a deletion vector (row 0)
-    1  b.parquet; its checkpoint         4  c.parquet
-    2  a.parquet goes                    5  a transaction
+    0  the table, adds a.parquet         3  b.parquet gets a deletion vector (row 0)
+    1  adds b.parquet; a checkpoint      4  adds c.parquet
+    2  removes a.parquet                 5  a transaction
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PROTOCOL = Protocol(
 
 
 def sound_table(folder: Path) -> LocalLogStore:
-    """The table of the module's docstring, in a folder that does not exist yet."""
+    """Create the table of the module's docstring in a folder that does not exist yet."""
     store = LocalLogStore(str(folder))
-    described = metadata(schema=SCHEMA, partition_columns=("day",), name="orders")
+    table_metadata = metadata(schema=SCHEMA, partition_columns=("day",), name="orders")
     a = data_file(store, "a.parquet", [1, 2], ["x", None])
-    put(store, PROTOCOL, described, a, read_version=-1)
+    put(store, PROTOCOL, table_metadata, a, read_version=-1)
     b = data_file(store, "b.parquet", [3, 4, 5], ["u", "v", "w"])
     put(store, b)
     write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
@@ -59,7 +59,7 @@ def sound_table(folder: Path) -> LocalLogStore:
 
 
 def data_file(store: LocalLogStore, name: str, ids: list[int], names: list[str | None]) -> AddFile:
-    """A file of the partition of the first day of 2026, and the action that adds it."""
+    """Write a data file to the partition of 2026-01-01; returns the action that adds it."""
     path = Path(store.root) / "day=2026-01-01" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"id": ids, "name": pa.array(names, pa.string())}), path)
@@ -75,7 +75,7 @@ def path_of(store: LocalLogStore, name: str) -> Path:
 
 
 def rewrite(store: LocalLogStore, name: str, change: Callable[[str], str]) -> None:
-    """Change the text of a file of the log."""
+    """Change the text of a log file."""
     path = path_of(store, name)
     before = path.read_text()
     after = change(before)
@@ -86,27 +86,27 @@ def rewrite(store: LocalLogStore, name: str, change: Callable[[str], str]) -> No
 def edit_commit(store: LocalLogStore, version: int, kind: str, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the body of every action of a kind in a commit."""
 
-    def edited(text: str) -> str:
+    def edit_text(text: str) -> str:
         actions = [json.loads(line) for line in text.splitlines()]
         for action in actions:
             if kind in action:
                 change(action[kind])
         return "".join(json.dumps(action) + "\n" for action in actions)
 
-    rewrite(store, commit_name(version), edited)
+    rewrite(store, commit_name(version), edit_text)
 
 
 def edit_stats(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
-    """A change of an add's statistics, for `edit_commit`."""
+    """A function for `edit_commit` that changes the statistics of an add."""
 
-    def changed(body: dict[str, Any]) -> None:
+    def change_body(body: dict[str, Any]) -> None:
         stats = json.loads(body["stats"])
         change(stats)
         body["stats"] = json.dumps(stats)
 
-    return changed
+    return change_body
 
 
 def log_files(store: LocalLogStore, ending: str) -> list[str]:
-    """The names of the log's files that end so, in order."""
+    """The names of the log files with this ending, in order."""
     return sorted(f"{LOG_DIR}/{path.name}" for path in (Path(store.root) / LOG_DIR).glob(f"*{ending}"))

@@ -1,4 +1,4 @@
-"""A writing task, and what its job does in the tests whose spark-submit is a stand-in."""
+"""A task that writes, and the programs that replace its job where a stand-in replaces spark-submit."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KEEPS_ITS_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {kept!r})\n"
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
-    given = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
-    return DeltaWriteOperator(**{**given, **parameters})
+    defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
+    return DeltaWriteOperator(**{**defaults, **parameters})
 
 
 def commits_with(table, *, exit_code=0, version=1) -> str:
-    """A job that commits and says nothing."""
+    """The code of a job that commits version `version` and prints no result."""
     folder = table.root / "_delta_log"
     lines = [
         {"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {"numFiles": "1"}, "readVersion": 0}},

@@ -1,4 +1,4 @@
-"""Running jobs as the operator does: `spark-submit` in a process of its own."""
+"""Run jobs as the operator does, with `spark-submit` in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITE_JOB = Path(next(iter(jobs.__path__))) / "write.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a job ended: the marker is the last line that is one."""
+    """The end of a job: its exit code, its output, and the marker in the last output line that is a marker."""
 
     code: int
     marker: OperationResult | JobError | None
@@ -31,7 +31,7 @@ class Ended:
 def submission(
     folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
 ) -> list[str]:
-    """The command that runs a job on one core. `conftest` has put the interpreter's folder first on the path."""
+    """The command that runs a job on one core. `conftest` puts the interpreter's folder first on the path."""
     file = folder / "request.json"
     file.write_text(request if isinstance(request, str) else request.to_json())
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"} | (
@@ -44,14 +44,19 @@ def submission(
 def submit(
     folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
 ) -> Ended:
-    """Run a job to its end."""
+    """Run a job and wait for its end."""
     command = submission(folder, request, script=script, conf=conf)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
-    markers = ends(done.stdout)
-    return Ended(code=done.returncode, marker=markers[-1] if markers else None, output=done.stdout, errors=done.stderr)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
+    markers = ends(completed.stdout)
+    return Ended(
+        code=completed.returncode,
+        marker=markers[-1] if markers else None,
+        output=completed.stdout,
+        errors=completed.stderr,
+    )
 
 
 def ends(output: str) -> list[OperationResult | JobError]:
-    """The markers in a job's output that say how it ended."""
+    """The markers in a job's output that report a result or an error."""
     markers = map(parse_marker, output.splitlines())
     return [marker for marker in markers if isinstance(marker, OperationResult | JobError)]

@@ -1,8 +1,8 @@
-"""Tables with a past: commits written by hand at times of the test's choosing, as engines of all kinds might.
+"""Tables with a history: hand-written commits at times that the test chooses, as several engines write them.
 
-`TableHistory` keeps beside the table what each version holds, so that a test needs no reader to know it. Its clock
-stands where the test puts it; files and commits carry that time. Rows are numbers in a column `id`, beside a partition
-column `day`; names need encoding.
+`TableHistory` records the expected rows of each version, so that a test needs no reader to know them. The test sets the
+clock; files and commits carry its time. Rows are numbers in a column `id`, beside a partition column `day`. File names
+and partition values need encoding.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ DAYS = ("a b", "_c%d")
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of a version: its `add`, its rows, and the positions that are marked."""
+    """A file of a version: its `add`, its rows, and the positions that its deletion vector removes."""
 
     add: dict[str, Any]
     ids: tuple[int, ...]
-    marked: frozenset[int] = frozenset()
+    deleted: frozenset[int] = frozenset()
 
     @property
     def rows(self) -> list[int]:
-        return [row for at, row in enumerate(self.ids) if at not in self.marked]
+        return [row for at, row in enumerate(self.ids) if at not in self.deleted]
 
 
 @dataclass
 class TableHistory:
-    """A table in `folder`; `states` are the files of each version, `times` when each was committed."""
+    """A table in `folder`. `states` has the files of each version, `times` the commit time of each version."""
 
     folder: Path
     properties: dict[str, str] = field(default_factory=dict)
@@ -91,34 +91,34 @@ class TableHistory:
         self.now_ms += int(hours * HOUR_MS)
 
     def append(self, files: int = 1, *, lag_hours: float = 0) -> None:
-        """New files, of which the job began to write so long ago."""
+        """Commit new files that a job wrote `lag_hours` ago."""
         new = [self._file(DAYS[number % 2], lag_hours) for number in range(files)]
-        self._commit([{"add": one.add} for one in new], self.live | _by_path(new))
+        self._commit([{"add": file.add} for file in new], self.live | _by_path(new))
 
     def replace(self, day: str | None, *, lag_hours: float = 0, dated: bool = True) -> None:
-        """Other rows in one partition, or in all; some writers do not say when they removed a file."""
-        gone = {path: f for path, f in self.live.items() if day is None or f.add["partitionValues"]["day"] == day}
+        """Replace the rows of one partition, or of all. Some writers leave `deletionTimestamp` out: `dated=False`."""
+        removed = {path: f for path, f in self.live.items() if day is None or f.add["partitionValues"]["day"] == day}
         new = [self._file(day or DAYS[0], lag_hours)]
-        actions = [*self._removes(gone.values(), dated=dated), *({"add": one.add} for one in new)]
-        self._commit(actions, {p: f for p, f in self.live.items() if p not in gone} | _by_path(new))
+        actions = [*self._removes(removed.values(), dated=dated), *({"add": file.add} for file in new)]
+        self._commit(actions, {p: f for p, f in self.live.items() if p not in removed} | _by_path(new))
 
-    def mark(self, *, files: int = 2) -> None:
-        """The first row left of some files, marked in deletion vectors that share a file."""
+    def delete_rows(self, *, files: int = 2) -> None:
+        """Remove the first remaining row of some files, with deletion vectors that share a file."""
         chosen = [f for _, f in sorted(self.live.items()) if f.rows][:files]
-        marks = [f.marked | {f.ids.index(f.rows[0])} for f in chosen]
+        deleted = [f.deleted | {f.ids.index(f.rows[0])} for f in chosen]
         if not chosen:
             return
-        vectors = write_vectors(self.store, [pa.array(sorted(m), pa.int64()) for m in marks])
+        vectors = write_vectors(self.store, [pa.array(sorted(positions), pa.int64()) for positions in deleted])
         self._age(self.folder / str(file_name(vectors[0])), 0)
         new = [
-            LiveFile({**f.add, "deletionVector": vector}, f.ids, m)
-            for f, vector, m in zip(chosen, vectors, marks, strict=True)
+            LiveFile({**f.add, "deletionVector": vector}, f.ids, positions)
+            for f, vector, positions in zip(chosen, vectors, deleted, strict=True)
         ]
-        actions = [*self._removes(chosen), *({"add": one.add} for one in new)]
+        actions = [*self._removes(chosen), *({"add": file.add} for file in new)]
         self._commit(actions, self.live | _by_path(new))
 
     def change(self, *, lag_hours: float = 0) -> None:
-        """Another file for one of the files, with its change recorded by a job that began so long ago."""
+        """Replace one file by another, with a change data file; a job wrote both `lag_hours` ago."""
         if not self.live:
             return
         path, old = min(self.live.items())
@@ -126,26 +126,26 @@ class TableHistory:
         new = self._file(day, lag_hours)
         types = ["delete"] * len(old.rows) + ["insert"] * len(new.rows)
         changed = pa.table({"id": pa.array([*old.rows, *new.rows], pa.int64()), "_change_type": types})
-        body = self._written(f"_change_data/{_directory(day)}/cdc-{uuid.uuid4()}.parquet", changed, lag_hours)
+        body = self._write(f"_change_data/{_directory(day)}/cdc-{uuid.uuid4()}.parquet", changed, lag_hours)
         cdc = {"cdc": {**body, "partitionValues": {"day": day}, "dataChange": False}}
         files = {p: f for p, f in self.live.items() if p != path} | _by_path([new])
         self._commit([*self._removes([old]), {"add": new.add}, cdc], files)
 
     def restore(self, version: int) -> None:
-        """The files of an older version again, if all of them are there."""
-        wanted = self.states[version]
-        if all(self._is_there(f) for f in wanted.values()):
-            gone = [f for p, f in self.live.items() if wanted.get(p) != f]
-            back = [f for p, f in wanted.items() if self.live.get(p) != f]
-            self._commit([*self._removes(gone), *({"add": f.add} for f in back)], dict(wanted))
+        """Commit the files of an older version again, if all of them exist."""
+        target = self.states[version]
+        if all(self._exists(f) for f in target.values()):
+            removed = [f for p, f in self.live.items() if target.get(p) != f]
+            added = [f for p, f in target.items() if self.live.get(p) != f]
+            self._commit([*self._removes(removed), *({"add": f.add} for f in added)], dict(target))
 
     def orphan(self, *, age_hours: float = 0) -> None:
-        """A file that a job left and no version names."""
+        """Write a data file that no version names."""
         self._file(DAYS[0], age_hours)
 
     def staging(self, *, age_hours: float = 0) -> None:
-        """What a killed write of ours left."""
-        self._written(f"_deltalite_staging/{uuid.uuid4()}/0/part.parquet", pa.table({"id": [1]}), age_hours)
+        """Write a staging file, as a killed write of this library leaves it."""
+        self._write(f"_deltalite_staging/{uuid.uuid4()}/0/part.parquet", pa.table({"id": [1]}), age_hours)
 
     def checkpoint(self) -> None:
         write_checkpoint(Snapshot.load(self.store), now_ms=self.now_ms)
@@ -153,8 +153,8 @@ class TableHistory:
     def clean(self) -> None:
         clean_log(Snapshot.load(self.store), now_ms=self.now_ms)
 
-    def committed_by_others(self) -> None:
-        """Take over the commits that were made through the library: they change no files, and carry this time."""
+    def record_library_commits(self) -> None:
+        """Record the commits that the library wrote. They change no files, and get the time of the clock."""
         while (file := self.folder / commit_name(len(self.states))).exists():
             self._age(file, 0)
             self.states.append(self.live)
@@ -164,19 +164,19 @@ class TableHistory:
         return sorted(row for f in self.states[version].values() for row in f.rows)
 
     def current_at(self, moment_ms: int) -> int:
-        """The version that was current at a moment, 0 where there was none yet."""
+        """The version that was current at a moment; 0 before the first commit."""
         return max((v for v, time in enumerate(self.times) if time <= moment_ms), default=0)
 
     def read(self) -> dict[int, tuple[list[int], list[tuple[Any, ...]] | None]]:
-        """The rows and the changes of each version that can be read now; None for changes that cannot."""
-        found = {}
+        """The rows and the changes of each readable version; None for changes that are not readable."""
+        readable = {}
         for version in range(len(self.states)):
             try:
                 rows = sorted(DeltaTable(str(self.folder), version=version).to_arrow()["id"].to_pylist())
-            except Exception:  # noqa: BLE001  a version that is gone
+            except Exception:  # noqa: BLE001  this version is not readable any more
                 continue
-            found[version] = (rows, self._changes(version))
-        return found
+            readable[version] = (rows, self._changes(version))
+        return readable
 
     def _changes(self, version: int) -> list[tuple[Any, ...]] | None:
         try:
@@ -188,15 +188,13 @@ class TableHistory:
 
     def files(self) -> set[str]:
         """The names of all plain files outside the log."""
-        found = (f.relative_to(self.folder).as_posix() for f in self.folder.rglob("*") if f.is_file())
-        return {name for name in found if not name.startswith(LOG_DIR)}
+        names = (f.relative_to(self.folder).as_posix() for f in self.folder.rglob("*") if f.is_file())
+        return {name for name in names if not name.startswith(LOG_DIR)}
 
     def _file(self, day: str, lag_hours: float) -> LiveFile:
         ids = tuple(range(self._next_id, self._next_id + 3))
         self._next_id += 3
-        body = self._written(
-            f"{_directory(day)}/part-{uuid.uuid4()} %41.parquet", pa.table({"id": list(ids)}), lag_hours
-        )
+        body = self._write(f"{_directory(day)}/part-{uuid.uuid4()} %41.parquet", pa.table({"id": list(ids)}), lag_hours)
         add = {
             **body,
             "partitionValues": {"day": day},
@@ -206,7 +204,7 @@ class TableHistory:
         }
         return LiveFile(add, ids)
 
-    def _written(self, name: str, table: pa.Table, age_hours: float) -> dict[str, Any]:
+    def _write(self, name: str, table: pa.Table, age_hours: float) -> dict[str, Any]:
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, file)
@@ -223,7 +221,7 @@ class TableHistory:
         shared = {**time, "dataChange": True, "extendedFileMetadata": True}
         return [{"remove": {k: f.add[k] for k in keys if k in f.add} | shared} for f in files]
 
-    def _is_there(self, file: LiveFile) -> bool:
+    def _exists(self, file: LiveFile) -> bool:
         vector = file.add.get("deletionVector")
         names = [unquote(file.add["path"]), *([str(file_name(vector))] if vector else [])]
         return all((self.folder / name).exists() for name in names)
@@ -247,10 +245,10 @@ def _directory(day: str) -> str:
 
 
 def back(history: TableHistory, version: int | None = None, **options: Any) -> OperationResult:
-    """Restore the table of a history, behind its back."""
+    """Restore the table of a history through the library, which the history does not record."""
     return restore(None, RestoreRequest(table=str(history.folder), version=version, **options))
 
 
 def ids(history: TableHistory, version: int | None = None) -> list[int]:
-    """The ids of its rows, in order."""
+    """The ids of a table's rows, in order."""
     return sorted(DeltaTable(str(history.folder), version=version).to_arrow()["id"].to_pylist())

@@ -1,4 +1,4 @@
-"""Tables for tests that write through Spark: one call to write, and all that can be seen of a table afterwards."""
+"""Tables for tests that write through Spark: one call for each command, and functions that read the table back."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from deltalite.results import OperationResult
 
 HERE = Source(format="text", path=__file__)
-"""A source for queries that need none."""
+"""A source for queries that need no source; a request requires one."""
 
 
 def request(table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any) -> WriteRequest:
-    """Write the rows of `query`; `run` is the app id, `generation` and `on_rerun` belong to it."""
+    """The request to write the rows of `query`. `run` is the app id; `generation` and `on_rerun` belong to it."""
     options.setdefault("sources", {"source": HERE})
-    return WriteRequest(table=str(table), query=query, **_identified(run, options))
+    return WriteRequest(table=str(table), query=query, **_with_identity(run, options))
 
 
-def _identified(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a request, with those that belong to a run as its identity."""
+def _with_identity(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a request, with `generation` and `on_rerun` moved into the run's identity."""
     if run is None:
         return options
     identity = RunIdentity(
@@ -62,7 +62,7 @@ def delete_rows(
     spark: SparkSession, table: Path | str, condition: str | None = None, *, run: str | None = None, **options: Any
 ) -> OperationResult:
     """Run the delete command."""
-    return delete(spark, DeleteRequest(table=str(table), condition=condition, **_identified(run, options)))
+    return delete(spark, DeleteRequest(table=str(table), condition=condition, **_with_identity(run, options)))
 
 
 def update_rows(
@@ -75,12 +75,13 @@ def update_rows(
     **options: Any,
 ) -> OperationResult:
     """Run the update command; `values` has the SQL for each column."""
-    return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **_identified(run, options)))
+    options = _with_identity(run, options)
+    return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **options))
 
 
 def optimized(spark: SparkSession, table: Path | str, *, run: str | None = None, **options: Any) -> OperationResult:
     """Run the optimize command."""
-    return optimize(spark, OptimizeRequest(table=str(table), **_identified(run, options)))
+    return optimize(spark, OptimizeRequest(table=str(table), **_with_identity(run, options)))
 
 
 def values(names: str, *rows: str) -> str:
@@ -89,47 +90,47 @@ def values(names: str, *rows: str) -> str:
 
 
 def rows(table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
-    """All rows as tuples, in a fixed order."""
+    """All rows of a table as tuples, in a fixed order; `at` names the version."""
     return ordered(tuple(row.values()) for row in DeltaTable(str(table), **at).to_arrow().to_pylist())
 
 
-def ordered(found: Any) -> list[tuple[Any, ...]]:
-    """Rows in the order of their text: nulls sort too."""
-    return sorted((tuple(row) for row in found), key=repr)
+def ordered(unordered: Any) -> list[tuple[Any, ...]]:
+    """The rows sorted by their text, so that rows with nulls sort too."""
+    return sorted((tuple(row) for row in unordered), key=repr)
 
 
 def commit(table: Path | str, version: int) -> dict[str, Any]:
-    """The actions of a version: one value for a kind that stands alone, lists for `add`, `remove` and `cdc`."""
-    found: dict[str, Any] = {"add": [], "remove": []}
+    """The actions of a version by kind: lists for `add`, `remove` and `cdc`, one body for every other kind."""
+    actions: dict[str, Any] = {"add": [], "remove": []}
     for line in (Path(table) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         ((kind, body),) = json.loads(line).items()
         if kind in ("add", "remove", "cdc"):
-            found.setdefault(kind, []).append(body)
+            actions.setdefault(kind, []).append(body)
         else:
-            assert kind not in found, f"two {kind} in version {version}"
-            found[kind] = body
-    return found
+            assert kind not in actions, f"two {kind} in version {version}"
+            actions[kind] = body
+    return actions
 
 
 def data_files(table: Path | str) -> set[str]:
-    """The names of all Parquet files below the table that are not the log's, dead and alive."""
+    """The names of all Parquet files below the table outside the log, live or not."""
     root = Path(table)
-    found = (file.relative_to(root).as_posix() for file in root.rglob("*.parquet"))
-    return {name for name in found if not name.startswith("_delta_log/")}
+    files = (file.relative_to(root).as_posix() for file in root.rglob("*.parquet"))
+    return {name for name in files if not name.startswith("_delta_log/")}
 
 
 def everything(folder: Path | str) -> dict[str, bytes | None]:
-    """Each file below a folder with its content, and each directory; empty where there is no folder."""
-    found: dict[str, bytes | None] = {}
-    for at, _, names in os.walk(folder):
-        found[os.path.relpath(at, folder)] = None
+    """The content of each file below a folder, and None for each directory; empty if the folder does not exist."""
+    contents: dict[str, bytes | None] = {}
+    for directory, _, names in os.walk(folder):
+        contents[os.path.relpath(directory, folder)] = None
         for name in names:
-            found[os.path.relpath(os.path.join(at, name), folder)] = Path(at, name).read_bytes()
-    return found
+            contents[os.path.relpath(os.path.join(directory, name), folder)] = Path(directory, name).read_bytes()
+    return contents
 
 
 def data_file(folder: Path, file_name: str, table: pa.Table | None = None, **columns: Any) -> dict[str, Any]:
-    """Write a data file, and give the part of its `add` that describes it."""
+    """Write a data file; returns `path` and `size` for its `add`."""
     file = folder / file_name
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns) if table is None else table, file)
@@ -145,7 +146,7 @@ def hand_made(
     features: tuple[str, ...] = (),
     configuration: dict[str, str] | None = None,
 ) -> None:
-    """A table of one commit, as another engine might have made it.
+    """Write a table of one commit as another engine might.
 
     `schema` is the schema's JSON; `features` are table features that readers and writers must know.
     """
@@ -158,8 +159,8 @@ def hand_made(
     }
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
     if features:
-        named = list(features)
-        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": named, "writerFeatures": named}
+        names = list(features)
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": names, "writerFeatures": names}
     actions: list[dict[str, Any]] = [{"protocol": protocol}]
     actions += [{"metaData": metadata}]
     actions += [{"add": {"modificationTime": 0, "dataChange": True, "partitionValues": {}, **add}} for add in adds]
@@ -183,17 +184,17 @@ def numbered(table: Path, name: str, first: int, count: int, **columns: Any) -> 
 
 
 def spark_rows(spark: SparkSession, table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
-    """All rows as Spark reads them, in a fixed order."""
+    """All rows of a table as Spark reads them, in a fixed order."""
     with reading_table(str(table)):
         return ordered(delta.read(spark, str(table), **at).collect())
 
 
 def addresses(spark: SparkSession, table: Path | str) -> list[tuple[str, int]]:
-    """Where each row of a table stands: its file as the log spells it, and its position there."""
+    """The address of each row of a table: its file as the log spells it, and its position in the file."""
     snapshot = Snapshot.load(open_store(str(table)))
-    found = scan_addressed(spark, snapshot, snapshot.files, file="__file", row="__row")
+    scanned = scan_addressed(spark, snapshot, snapshot.files, file="__file", row="__row")
     paths = snapshot.files["path"].to_pylist()
-    return [(paths[found.numbers[file]], row) for file, row in found.frame.select("__file", "__row").collect()]
+    return [(paths[scanned.numbers[file]], row) for file, row in scanned.frame.select("__file", "__row").collect()]
 
 
 def plan_of(frame: DataFrame) -> str:

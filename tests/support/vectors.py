@@ -1,4 +1,4 @@
-"""Deletion vectors for tests, made with the reference implementation of roaring bitmaps."""
+"""Deletion vectors for tests, built with the reference implementation of roaring bitmaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=
 
 
 def z85(data: bytes) -> str:
-    """Bytes, a multiple of four, as text in Z85."""
+    """The Z85 text of bytes whose number is a multiple of four."""
     numbers = (number for (number,) in struct.iter_unpack(">I", data))
     return "".join(_ALPHABET[number // 85**power % 85] for number in numbers for power in (4, 3, 2, 1, 0))
 
@@ -26,12 +26,12 @@ def vector(rows: Iterable[int]) -> bytes:
 
 
 def framed(data: bytes) -> bytes:
-    """A serialized bitmap as it stands in a file, between its size and its checksum."""
+    """A serialized bitmap with its size before it and its checksum after it, as in a deletion vector file."""
     return struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
 def vector_file(*vectors: bytes) -> tuple[bytes, list[int]]:
-    """The bytes of a deletion vector file, and where each vector begins."""
+    """The bytes of a deletion vector file, and the offset of each vector."""
     content, offsets = b"\x01", []
     for data in vectors:
         offsets.append(len(content))
@@ -40,8 +40,8 @@ def vector_file(*vectors: bytes) -> tuple[bytes, list[int]]:
 
 
 def inline(rows: Iterable[int]) -> dict[str, Any]:
-    """The descriptor of a vector that stands in the log itself."""
-    kept = sorted(set(rows))
-    data = vector(kept)
+    """The descriptor of an inline deletion vector, which the log itself holds."""
+    positions = sorted(set(rows))
+    data = vector(positions)
     text = z85(data + bytes(-len(data) % 4))
-    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(kept)}
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(positions)}

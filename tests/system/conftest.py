@@ -25,5 +25,5 @@ def pytest_runtest_makereport(item, call):
     report = yield
     airflow = item.config.stash.get(AIRFLOW, None)
     if report.failed and airflow is not None and "whole_airflow" in item.fixturenames:
-        report.sections.append(("Airflow's processes", airflow.said()))
+        report.sections.append(("Airflow's processes", airflow.last_log_lines()))
     return report

@@ -1,4 +1,4 @@
-"""Tables for tests, in memory, made through the real commit; and rival writers that the store's hooks play."""
+"""In-memory tables for tests, written by the library's commit, and rival writers that act in the store's hooks."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ SCHEMA = struct(id="long", day="string")
 
 def schema_from_arrow(schema: pa.Schema) -> StructType:
     """The Delta schema that holds rows of an Arrow schema."""
-    found = type_from_arrow(pa.struct(list(schema)), "")
-    assert isinstance(found, StructType)
-    return found
+    struct_type = type_from_arrow(pa.struct(list(schema)), "")
+    assert isinstance(struct_type, StructType)
+    return struct_type
 
 
 class Clock:
-    """Milliseconds that move on by one second with each look."""
+    """A clock in milliseconds that advances by one second with each call."""
 
     def __init__(self, now_ms: int = NOON_MS) -> None:
         self.now_ms = now_ms
@@ -80,8 +80,8 @@ def txn(app_id: str, version: int = 0, last_updated_ms: int | None = NOON_MS) ->
 
 
 def vector(unique: str, offset: int | None = None) -> dict[str, Any]:
-    place = {} if offset is None else {"offset": offset}
-    return {"storageType": "u", "pathOrInlineDv": unique, "sizeInBytes": 30, "cardinality": 1, **place}
+    offset_field = {} if offset is None else {"offset": offset}
+    return {"storageType": "u", "pathOrInlineDv": unique, "sizeInBytes": 30, "cardinality": 1, **offset_field}
 
 
 def proposal(
@@ -91,41 +91,41 @@ def proposal(
     rules: tuple[Protocol, Metadata] | None = None,
     **operation: Any,
 ) -> Proposal:
-    """What a command would propose, from its actions; `rules` are those of the version that was read."""
+    """A command's proposal with these actions; `rules` are the protocol and metadata of the version that was read."""
 
     def of(kind: type) -> tuple[Any, ...]:
         return tuple(a for a in actions if isinstance(a, kind))
 
     protocol, table_metadata = rules or (None, None)
-    one: Callable[[type], Any] = lambda kind: next(iter(of(kind)), None)
+    only: Callable[[type], Any] = lambda kind: next(iter(of(kind)), None)
     return Proposal(
         base=BaseState(version=read_version, protocol=protocol, metadata=table_metadata),
         operation=Operation(**{"name": "WRITE", "parameters": {"mode": "Append"}, **operation}),
         adds=of(AddFile),
         removes=of(RemoveFile),
-        protocol=one(Protocol),
-        metadata=one(Metadata),
-        txn=one(SetTransaction),
+        protocol=only(Protocol),
+        metadata=only(Metadata),
+        txn=only(SetTransaction),
         reads=reads or ReadSet(),
     )
 
 
 def put(store: LogStore, *actions: Action, read_version: int | None = None, **options: Any) -> int:
-    """Commit actions on the newest version, through the real commit."""
+    """Commit actions on the newest version through the library's commit; returns the version."""
     base = read_version if read_version is not None else newest(store)
-    done = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
-    assert isinstance(done, Committed | CommittedByAnotherAttempt)
-    return done.version
+    outcome = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
+    assert isinstance(outcome, Committed | DoneByAnotherTry)
+    return outcome.version
 
 
 def create(store: LogStore, *adds: Action, configuration: Mapping[str, str] | None = None, **changes: Any) -> LogStore:
-    """Version 0, with some files."""
+    """Commit version 0 with some files."""
     assert put(store, PROTOCOL, metadata(configuration, **changes), *adds, read_version=-1) == 0
     return store
 
 
 def appended(store: LogStore, count: int) -> LogStore:
-    """One file a commit, called `f<version>`."""
+    """Commit one file `f<version>` in each of `count` commits."""
     for _ in range(count):
         put(store, add(f"f{newest(store) + 1}"))
     return store
@@ -136,28 +136,26 @@ def newest(store: LogStore) -> int:
 
 
 def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
-    """A commit as another engine might have written it, behind the store's hooks."""
+    """Write a commit as another engine does, without calling the store's hooks."""
     if not isinstance(actions, bytes):
         lines = [json.dumps(a).encode() + b"\n" if isinstance(a, Mapping) else commit_to_bytes([a]) for a in actions]
         actions = b"".join(lines)
     store.files[commit_name(version)] = (actions, store._clock_ms())
 
 
-def played(
-    store: LogStore, ours: Proposal, **options: Any
-) -> tuple[Committed | CommittedByAnotherAttempt, list[float]]:
-    """What came of a commit, and the pauses that it would have made."""
+def try_commit(store: LogStore, current: Proposal, **options: Any) -> tuple[Committed | DoneByAnotherTry, list[float]]:
+    """Commit a proposal; returns the outcome, and the pauses in seconds that the commit asked for."""
     pauses: list[float] = []
-    return commit(store, ours, clock_ms=Clock(), pause=pauses.append, **options), pauses
+    return commit(store, current, clock_ms=Clock(), pause=pauses.append, **options), pauses
 
 
-def rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
-    """Each put of ours finds that another writer has just taken the version with the next of `commits`."""
-    left = list(commits)
+def add_rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
+    """Let another writer win: before each put of a commit, it takes this version with the next of `commits`."""
+    remaining = list(commits)
 
     def before(operation: str, name: str) -> None:
-        if operation == "write_if_absent" and left and name not in store.files:
-            put_raw(store, int(name[-25:-5]), left.pop(0))
+        if operation == "write_if_absent" and remaining and name not in store.files:
+            put_raw(store, int(name[-25:-5]), remaining.pop(0))
 
     store.before = before
 
@@ -175,7 +173,7 @@ def load(store: LogStore, version: int | None = None) -> Snapshot:
 
 
 class Requests:
-    """Every access to the store, as `(operation, name)` without the folder."""
+    """A record of every access to the store, as `(operation, name)` without the folder."""
 
     def __init__(self, store: MemoryLogStore) -> None:
         self.seen: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Logs for tests: a table with every kind of action; checkpoints, compactions and checksums of other engines."""
+"""Logs for tests: a table with every kind of action, and checkpoints, compactions and checksums of other engines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rich_store() -> MemoryLogStore:
 
 
 def facts(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Everything that a snapshot says."""
+    """Every fact of a snapshot, as a tuple that can be compared."""
     return (
         snapshot.protocol,
         snapshot.metadata,
@@ -78,26 +78,26 @@ def write_v2(
     *,
     sidecars: int = 0,
     spelled: str = "{}",
-    said: tuple[int, ...] | None = None,
+    stated: tuple[int, ...] | None = None,
 ) -> list[str]:
-    """A checkpoint of V2 content under any name, and the names of its sidecars.
+    """Write a checkpoint with V2 content under any name; returns the names of its sidecars.
 
-    Its adds and removes stand in the main file where there are no sidecars. `spelled` is how a sidecar's path is
-    written, and `said` the versions of its `checkpointMetadata`.
+    Without sidecars, the main file holds the adds and removes. `spelled` is the format of a sidecar's path, and
+    `stated` has the versions in `checkpointMetadata`.
     """
     rows = _checkpoint_rows(store, version)
     is_file = pc.or_(pc.is_valid(rows["add"]), pc.is_valid(rows["remove"]))
     files = rows.filter(is_file).select(_FILES)
     main = [rows.filter(pc.invert(is_file)).drop_columns(_FILES)]
-    stated = [{"version": v, "tags": []} for v in ((version,) if said is None else said)]
-    main.append(pa.table({"checkpointMetadata": pa.array(stated, _CHECKPOINT_METADATA)}))
+    checkpoint_metadata = [{"version": v, "tags": []} for v in ((version,) if stated is None else stated)]
+    main.append(pa.table({"checkpointMetadata": pa.array(checkpoint_metadata, _CHECKPOINT_METADATA)}))
     names = [f"{uuid.uuid4()} {number}.parquet" for number in range(sidecars)]
     for number, sidecar in enumerate(names):
         part = [row % sidecars == number for row in range(files.num_rows)]
         store.files[f"{SIDECAR_DIR}/{sidecar}"] = (to_parquet(files.filter(pa.array(part, pa.bool_()))), 0)
     paths = [spelled.format(sidecar.replace(" ", "%20")) for sidecar in names]
-    listed = [{"path": path, "sizeInBytes": 1, "modificationTime": 0, "tags": None} for path in paths]
-    main.append(pa.table({"sidecar": pa.array(listed, _SIDECAR)}))
+    sidecar_actions = [{"path": path, "sizeInBytes": 1, "modificationTime": 0, "tags": None} for path in paths]
+    main.append(pa.table({"sidecar": pa.array(sidecar_actions, _SIDECAR)}))
     if not sidecars:
         main.append(files)
     table = pa.concat_tables(main, promote_options="default")
@@ -106,12 +106,12 @@ def write_v2(
 
 
 def write_parts(store: MemoryLogStore, version: int, count: int) -> list[str]:
-    """A multi-part checkpoint; the names of its parts."""
+    """Write a multi-part checkpoint; returns the names of its parts."""
     rows = _checkpoint_rows(store, version)
     names = [f"{LOG_DIR}/{version:020d}.checkpoint.{part:010d}.{count:010d}.parquet" for part in range(1, count + 1)]
     for part, name in enumerate(names):
-        mine = pa.array([row % count == part for row in range(rows.num_rows)], pa.bool_())
-        store.files[name] = (to_parquet(rows.filter(mine)), 0)
+        rows_of_part = pa.array([row % count == part for row in range(rows.num_rows)], pa.bool_())
+        store.files[name] = (to_parquet(rows.filter(rows_of_part)), 0)
     return names
 
 
@@ -136,7 +136,7 @@ def _present(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_compaction(store: MemoryLogStore, first: int, last: int) -> str:
-    """What the protocol has in `<first>.<last>.compacted.json`: the newest word of the commits about everything."""
+    """Write `<first>.<last>.compacted.json`: the newest action of these commits for each key. Returns its name."""
     newest: dict[tuple[str, ...], dict[str, Any]] = {}
     for version in range(first, last + 1):
         name = commit_name(version)
@@ -159,7 +159,7 @@ def write_compaction(store: MemoryLogStore, first: int, last: int) -> str:
 
 
 def write_checksum(store: MemoryLogStore, version: int, **changes: Any) -> str:
-    """The checksum file of a version as Spark writes it, with keys changed; None leaves one out."""
+    """Write the checksum file of a version as Spark does, with changed keys; None omits a key. Returns its name."""
     snapshot = load(store, version)
     files = snapshot.files
     body = {
@@ -172,13 +172,13 @@ def write_checksum(store: MemoryLogStore, version: int, **changes: Any) -> str:
         "metadata": to_json(snapshot.metadata),
         "protocol": to_json(snapshot.protocol),
     }
-    kept = {key: value for key, value in {**body, **changes}.items() if value is not None}
-    store.files[checksum_name(version)] = (json.dumps(kept).encode(), 0)
+    content = {key: value for key, value in {**body, **changes}.items() if value is not None}
+    store.files[checksum_name(version)] = (json.dumps(content).encode(), 0)
     return checksum_name(version)
 
 
 def with_damaged_pages(data: bytes, column: str) -> bytes:
-    """A Parquet file in which the pages of a column, given by its dotted path, are none."""
+    """A Parquet file in which the pages of a column are damaged; `column` is its dotted path."""
     damaged = bytearray(data)
     with pq.ParquetFile(pa.BufferReader(data)) as file:
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]

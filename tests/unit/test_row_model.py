@@ -239,7 +239,7 @@ def test_a_table_of_the_model_with_all_features(tmp_path):
         spelled={"k": "K", "s": "s", "p": "P"},
         files=(File(rows=rows, deleted=frozenset({1})), File(rows=({"k": None, "s": None, "p": None},), stats=False)),
         partition="p",
-        features=Features(vectors=True, feed=True, mapped=True, marked=True),
+        features=Features(vectors=True, feed=True, mapped=True, soft_deleted=True),
     )
     found = read(make(tmp_path / "t", table))
     assert [row["k"] for row in found.rows] == [0, 2, None] and found.rows[0]["s"] == {"a": 0, "b": None}

@@ -1,4 +1,4 @@
-"""An operation as the model does it and as a task asks for it."""
+"""A random operation: its outcome in the model, and its request to the library."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.tables import HERE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The rows of a source, and how it spells its columns."""
+    """The rows of a source, and the spelling of its column names."""
 
     relation: Relation
     spelled: Mapping[str, str]
 
     @property
     def query(self) -> str:
-        """The rows as SQL."""
+        """The SQL query for the rows."""
         columns = self.relation.columns
         typed = lambda row: ", ".join(ex.typed_text(row[name], kind) for name, kind in columns.items())
         rows = ", ".join(f"({typed(row)})" for row in self.relation.rows or [dict.fromkeys(columns)])
@@ -68,16 +68,16 @@ class Merging:
         return op.merge(table, self.source.relation, self.merge)
 
     def request(self, path: str) -> MergeRequest:
-        what = self.merge
+        merge = self.merge
         return MergeRequest(
             table=path,
             sources={"source": HERE},
             query=self.source.query,
-            on=what.on.sql,
-            when_matched=tuple(map(_clause, what.matched)),
-            when_not_matched=tuple(map(_clause, what.not_matched)),
-            when_not_matched_by_source=tuple(map(_clause, what.not_matched_by_source)),
-            merge_schema=what.evolve,
+            on=merge.on.sql,
+            when_matched=tuple(map(_clause, merge.matched)),
+            when_not_matched=tuple(map(_clause, merge.not_matched)),
+            when_not_matched_by_source=tuple(map(_clause, merge.not_matched_by_source)),
+            merge_schema=merge.evolve,
         )
 
 
@@ -85,12 +85,12 @@ Case = Deletion | Updating | Merging
 
 
 def _clause(clause: Clause) -> MergeClause:
-    what = True if clause.action == "delete" else "*" if clause.values is None else _set(clause.values)
-    return MergeClause(condition=_sql(clause.condition), **{clause.action: what})
+    argument = True if clause.action == "delete" else "*" if clause.values is None else _set(clause.values)
+    return MergeClause(condition=_sql(clause.condition), **{clause.action: argument})
 
 
 def _set(values: tuple[Assignment, ...]) -> dict[str, str]:
-    return {given.text: given.value.sql for given in values}
+    return {assignment.text: assignment.value.sql for assignment in values}
 
 
 def _sql(condition: Expr | None) -> str | None:

@@ -1,8 +1,13 @@
-"""Tables, sources, conditions and clauses, drawn at random and small, so that what is rare in life is frequent here.
+"""Random tables, sources, conditions and clauses. They are small, so that rare situations occur often.
 
-Few values in few columns: keys repeat and are null, doubles are NaN, infinite and -0.0, text is empty or not ASCII,
-structs are null or have null members. Names are spelled in any case. Half of the sources have each key once, or too
-many merges would be refused. Values come from short lists, since a merge of rows that never meet shows nothing.
+A few columns hold a few values from short lists, since a merge of rows that never match tests little:
+
+- keys repeat and are null;
+- doubles are NaN, infinite and -0.0;
+- text is empty or not ASCII;
+- structs are null or have null members.
+
+Names appear in any case. Half of the sources have each key once, because too many merges would be rejected otherwise.
 """
 
 from __future__ import annotations
@@ -42,17 +47,20 @@ _SPELLED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What a table's properties and protocol say. `marked` tables have deletion vectors, and may write no more."""
+    """A table's features.
+
+    `vectors` enables new deletion vectors. With `soft_deleted`, files may already have deletion vectors.
+    """
 
     vectors: bool = False
     feed: bool = False
     mapped: bool = False
-    marked: bool = False
+    soft_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """The rows of a file, of which those at some positions are deleted."""
+    """The rows of a file, and the positions of its deleted rows."""
 
     rows: tuple[Row, ...]
     deleted: frozenset[int] = frozenset()
@@ -61,7 +69,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table by its files; `partition` is one of its columns."""
+    """A table as a list of files; `partition` is one of its columns."""
 
     columns: Mapping[str, Kind]
     spelled: Mapping[str, str]
@@ -71,23 +79,23 @@ class Table:
 
     @property
     def relation(self) -> Relation:
-        """The rows that are there."""
+        """The rows that are not deleted."""
         rows = [row for file in self.files for at, row in enumerate(file.rows) if at not in file.deleted]
         return Relation(columns=self.columns, rows=rows)
 
 
 def values(rnd: Random, kind: Kind) -> Any:
-    """A value that is not null."""
+    """A random value that is not null."""
     return rows_of(rnd, dict(kind)) if isinstance(kind, tuple) else rnd.choice(POOLS[kind])
 
 
 def nullable(rnd: Random, kind: Kind) -> Any:
-    """A value, or null one time in eight."""
+    """A random value, or null in one of eight cases."""
     return values(rnd, kind) if rnd.randrange(8) else None
 
 
 def rows_of(rnd: Random, columns: Mapping[str, Kind]) -> Row:
-    """Values for columns or members."""
+    """Random values for the columns of a row or the members of a struct."""
     return {name: nullable(rnd, kind) for name, kind in columns.items()}
 
 
@@ -96,12 +104,12 @@ def spellings(rnd: Random, columns: Mapping[str, Kind], *, lower: bool = False) 
 
 
 def tables(rnd: Random, features: Features | None = None, *, plain: bool = False) -> Table:
-    """A table of up to three files. A `plain` one spells names as all engines do, and has no features."""
+    """A table of up to three files. A `plain` table has no features, and spells names in lower case."""
     if features is None:
         features = Features()
     if not plain:
         drawn = rnd.randint(0, 7)
-        features = replace(features, mapped=drawn == 0, marked=features.vectors or drawn in (0, 1, 2))
+        features = replace(features, mapped=drawn == 0, soft_deleted=features.vectors or drawn in (0, 1, 2))
     double: dict[str, Kind] = {"x": "number"} if plain else {rnd.choice(("x", ODD)): "double"}
     columns: dict[str, Kind] = {"k": "long", "name": "string", **double, "s": STRUCT}
     partition = rnd.choice((None, None, "part", "long"))
@@ -112,7 +120,7 @@ def tables(rnd: Random, features: Features | None = None, *, plain: bool = False
     for _ in range(rnd.choice((1, 2, 2, 3, 3, 0))):
         constant = {} if partition is None else {"p": nullable(rnd, partition)}
         rows = [rows_of(rnd, data) for _ in range(rnd.choice((2, 3, 4, 1)))]
-        deleted = {rnd.randrange(len(rows)) for _ in range(rnd.randrange(3))} if features.marked else set()
+        deleted = {rnd.randrange(len(rows)) for _ in range(rnd.randrange(3))} if features.soft_deleted else set()
         stats = rnd.randint(0, 7) > 0
         files.append(File(rows=tuple({**row, **constant} for row in rows), deleted=frozenset(deleted), stats=stats))
     return Table(
@@ -125,7 +133,7 @@ def tables(rnd: Random, features: Features | None = None, *, plain: bool = False
 
 
 def sources(rnd: Random, target: Mapping[str, Kind], *, evolve: bool = False, plain: bool = False) -> Source:
-    """Rows that may match those of a table. To evolve it, columns are missing, new, or wider."""
+    """A source whose rows may match those of a table. With `evolve`, columns are missing, new, or wider."""
     columns = {name: target[name] for name in rnd.sample(list(target), len(target))}
     if evolve:
         if rnd.choice((True, False)):
@@ -148,7 +156,7 @@ def sources(rnd: Random, target: Mapping[str, Kind], *, evolve: bool = False, pl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The columns that an expression may name. A `plain` one leaves out what engines do not agree on."""
+    """The columns that an expression may name. A `plain` scope avoids expressions on which engines disagree."""
 
     columns: tuple[Expr, ...]
     plain: bool = False
@@ -160,42 +168,42 @@ class Scope:
 def scopes(
     rnd: Random, views: Mapping[str, Mapping[str, Kind]], *, prefixed: bool = True, plain: bool = False
 ) -> Scope:
-    """The columns of views and the members of their structs, each spelled in some case."""
-    found = []
+    """The columns of views and the members of their structs, each in a random case."""
+    references = []
     for view, columns in views.items():
         for name, kind in columns.items():
             paths = [((name,), kind)]
             if isinstance(kind, tuple) and not plain:
-                paths += [((name, member), of) for member, of in kind]
-            for path, of in paths:
+                paths += [((name, member), member_kind) for member, member_kind in kind]
+            for path, member_kind in paths:
                 text = _spelled_path(rnd, path, plain=plain)
-                found.append(ex.column(view, path, of, f"{view}.{text}" if prefixed else text))
-    return Scope(columns=tuple(found), plain=plain)
+                references.append(ex.column(view, path, member_kind, f"{view}.{text}" if prefixed else text))
+    return Scope(columns=tuple(references), plain=plain)
 
 
 def expressions(rnd: Random, scope: Scope, kind: Kind) -> Expr:
-    """A value of a kind, from columns of that kind and constants."""
+    """An expression of a kind, from columns of this kind and constants."""
     columns = scope.of(kind)
     constant = lambda: ex.literal(nullable(rnd, kind), kind)
     simple = lambda: rnd.choice(columns) if columns and rnd.choice((True, False)) else constant()
-    one = simple()
+    operand = simple()
     if scope.plain and isinstance(kind, tuple):
         return columns[0] if columns else ex.literal(None, kind)
     match rnd.randint(0, 9):
         case 0:
-            return ex.if_else(conditions(rnd, scope), one, simple())
+            return ex.if_else(conditions(rnd, scope), operand, simple())
         case 1:
-            return ex.coalesce(one, simple())
+            return ex.coalesce(operand, simple())
         case 2 | 3 if kind in ("long", "double", "number"):
-            return ex.plus(one, ex.literal(values(rnd, kind), kind))
+            return ex.plus(operand, ex.literal(values(rnd, kind), kind))
         case 2 if kind == "string":
-            return ex.concat(one, simple())
+            return ex.concat(operand, simple())
         case 3 if kind == "string":
-            return ex.upper(one)
+            return ex.upper(operand)
         case 2 | 3 if kind == STRUCT and not scope.plain:
             return ex.named_struct(**{name: expressions(rnd, scope, member) for name, member in STRUCT})
         case _:
-            return one
+            return operand
 
 
 def atoms(rnd: Random, scope: Scope) -> Expr:
@@ -212,39 +220,39 @@ def atoms(rnd: Random, scope: Scope) -> Expr:
             return ex.is_in(column, [constant(), ex.literal(nullable(rnd, column.kind), column.kind)])
         case 2:
             return ex.same(column, expressions(rnd, scope, column.kind))
-        case 3 | 4 if others := [other for other in scope.of(column.kind) if other.sql.lower() != column.sql.lower()]:
-            other = rnd.choice(others)
-            return ex.comparison(column, rnd.choice(sorted(ex.COMPARISONS)), other)
+        case 3 | 4 if columns := [c for c in scope.of(column.kind) if c.sql.lower() != column.sql.lower()]:
+            second_column = rnd.choice(columns)
+            return ex.comparison(column, rnd.choice(sorted(ex.COMPARISONS)), second_column)
         case _:
             return ex.comparison(column, rnd.choice(sorted(ex.COMPARISONS)), constant())
 
 
 def conditions(rnd: Random, scope: Scope) -> Expr:
     """A condition of one to three parts."""
-    one = atoms(rnd, scope)
+    first = atoms(rnd, scope)
     match rnd.randint(0, 7):
         case 0:
-            return ex.negation(one)
+            return ex.negation(first)
         case 1 | 2:
-            return ex.conjunction(one, atoms(rnd, scope))
+            return ex.conjunction(first, atoms(rnd, scope))
         case 3:
-            return ex.disjunction(one, atoms(rnd, scope))
+            return ex.disjunction(first, atoms(rnd, scope))
         case 4:
-            return ex.negation(ex.disjunction(one, ex.conjunction(atoms(rnd, scope), atoms(rnd, scope))))
+            return ex.negation(ex.disjunction(first, ex.conjunction(atoms(rnd, scope), atoms(rnd, scope))))
         case _:
-            return one
+            return first
 
 
 def assignments(
     rnd: Random, scope: Scope, columns: Mapping[str, Kind], *, members: bool = True, plain: bool = False
 ) -> tuple[Assignment, ...]:
-    """Values for some columns, or for members of a struct instead of all of it."""
+    """Values for some columns, or for some members of a struct."""
     paths: list[tuple[tuple[str, ...], Kind]] = []
     for name in rnd.sample(sorted(columns), rnd.randint(1, 3)):
         kind = columns[name]
         if members and isinstance(kind, tuple) and rnd.choice((True, False)):
             chosen = rnd.sample(kind, rnd.randint(1, len(kind)))
-            paths += [((name, member), of) for member, of in chosen]
+            paths += [((name, member), member_kind) for member, member_kind in chosen]
         else:
             paths.append(((name,), kind))
     return tuple(
@@ -268,30 +276,30 @@ def clauses(
     plain: bool = False,
 ) -> tuple[Clause, ...]:
     """One clause or more; all but the last have a condition."""
-    found = []
+    drawn = []
     count = rnd.randint(1, most)
     for number in range(count):
         action = rnd.choice(actions)
         condition = conditions(rnd, scope) if number < count - 1 or not rnd.randint(0, 2) else None
-        given = None
+        values = None
         if action != "delete" and not (star and rnd.choice((True, False))):
-            given = assignments(rnd, scope, columns, members=action == "update" and not plain, plain=plain)
-        found.append(Clause(action=action, condition=condition, values=given))
-    return tuple(found)
+            values = assignments(rnd, scope, columns, members=action == "update" and not plain, plain=plain)
+        drawn.append(Clause(action=action, condition=condition, values=values))
+    return tuple(drawn)
 
 
 def ons(rnd: Random, scope: Scope, source: Scope, target: Scope) -> Expr:
-    """Mostly an equality of keys, with or without more."""
+    """A merge condition: mostly an equality of keys, with or without further conditions."""
     pairs = [(t, s) for t in target.columns for s in source.columns if t.kind == s.kind and isinstance(t.kind, str)]
-    one, other = target.columns[0], next(s for s in source.columns if s.sql.lower() == "source.k")
+    left, right = target.columns[0], next(s for s in source.columns if s.sql.lower() == "source.k")
     operator = rnd.randint(0, 9)
     if operator == 0:
         return conditions(rnd, scope)
-    equal = ex.same(one, other) if operator == 1 else ex.comparison(one, "=", other)
+    equal = ex.same(left, right) if operator == 1 else ex.comparison(left, "=", right)
     match rnd.randint(0, 13):
         case 0 | 1:
-            one, other = rnd.choice(pairs)
-            return ex.conjunction(equal, ex.comparison(one, "=", other))
+            left, right = rnd.choice(pairs)
+            return ex.conjunction(equal, ex.comparison(left, "=", right))
         case 2 | 3:
             return ex.conjunction(equal, conditions(rnd, target))
         case 4:
@@ -316,7 +324,7 @@ def updates(rnd: Random, columns: Mapping[str, Kind], *, plain: bool = False) ->
 
 
 def mergings(rnd: Random, columns: Mapping[str, Kind], *, evolving: bool = True, plain: bool = False) -> Merging:
-    """Merge a source; sometimes one that evolves the table, where that is wanted."""
+    """Merge a source. With `evolving`, some sources evolve the table."""
     evolve = evolving and not plain and rnd.randint(0, 4) == 0
     source = sources(rnd, columns, evolve=evolve, plain=plain)
     merge = merges_of(rnd, columns, source.relation.columns, evolve=evolve, plain=plain)
@@ -324,7 +332,7 @@ def mergings(rnd: Random, columns: Mapping[str, Kind], *, evolving: bool = True,
 
 
 def cases(rnd: Random, operations: Any, features: Features | None = None, *, plain: bool = False) -> tuple[Table, Case]:
-    """A table and an operation on it; `operations` is one of the three strategies above."""
+    """A table and an operation on it; `operations` is `deletions`, `updates` or `mergings`."""
     table = tables(rnd, features, plain=plain)
     return table, operations(rnd, table.columns, plain=plain)
 
@@ -340,7 +348,7 @@ def histories(rnd: Random, features: Features) -> tuple[Table, list[Case]]:
 def merges_of(
     rnd: Random, target: Mapping[str, Kind], source: Mapping[str, Kind], *, evolve: bool = False, plain: bool = False
 ) -> Merge:
-    """Clauses for a table and a source with these columns; one at least."""
+    """A merge with at least one clause, for a table and a source with these columns."""
     in_target = scopes(rnd, {"target": target}, plain=plain)
     in_source = scopes(rnd, {"source": source}, plain=plain)
     in_both = Scope(columns=in_target.columns + in_source.columns, plain=plain)

@@ -1,7 +1,7 @@
-"""A small language of expressions, each of which is SQL text and a Python function of the same meaning.
+"""A small language of expressions. Each expression is an SQL text and a Python function of the same meaning.
 
-An expression is of one kind: a type of columns. The function gets the rows by the names of their views, `target` and
-`source`. The text is Spark's; `for_datafusion` spells the little that another engine has other words for.
+An expression has one kind: a type of columns. The function gets the rows by the names of their views, `target` and
+`source`. The text is in Spark's dialect; `for_datafusion` translates it to DataFusion's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.row_model.values import Row, both, compare, either, equal, op
 Kind = str | tuple[tuple[str, "Kind"], ...]
 """The type of a column: its name, or for a struct its members and their kinds.
 
-`part` is a string that is not empty, and `number` a double that is finite and not -0.0.
+`part` is a string that is not empty, and `number` is a double that is finite and not -0.0.
 """
 STRUCT: Kind = (("a", "int"), ("b", "string"))
 SQL_TYPES = {
@@ -34,7 +34,7 @@ Rows = Mapping[str, Row]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expr:
-    """SQL text, and what it comes to for the rows of the views."""
+    """An SQL text, and a function that computes its value from the rows of the views."""
 
     sql: str
     kind: Kind
@@ -52,24 +52,24 @@ COMPARISONS: Mapping[str, Callable[[int], bool]] = {
 
 
 def sql_type(kind: Kind) -> str:
-    """The type as SQL spells it."""
+    """The SQL type of a kind."""
     if isinstance(kind, str):
         return SQL_TYPES[kind]
     return f"STRUCT<{', '.join(f'{name}: {sql_type(member)}' for name, member in kind)}>"
 
 
 def quoted(name: str) -> str:
-    """A name as SQL needs it."""
+    """A column name in SQL, quoted if necessary."""
     return name if name.isidentifier() else f"`{name}`"
 
 
 def literal(value: Any, kind: Kind) -> Expr:
-    """A constant as people write it: a number is no wider than it must be."""
+    """A constant as people write it: without a suffix for the width of a number."""
     return Expr(sql=_text(value, kind), kind=kind, value=lambda _rows: value)
 
 
 def typed_text(value: Any, kind: Kind) -> str:
-    """A value that is of exactly this type, as a row of literals needs it."""
+    """The SQL of a value with exactly this type, for a row of literals."""
     if isinstance(kind, tuple) and value is not None:
         members = (f"'{name}', {typed_text(value[name], member)}" for name, member in kind)
         return f"named_struct({', '.join(members)})"
@@ -99,90 +99,90 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def for_datafusion(sql: str) -> str:
-    """The same text for DataFusion, which has no suffix for doubles and no `<=>`."""
+    """The same expression for DataFusion, which has no suffix for doubles and no `<=>`."""
     return re.sub(r"(?<=\d)D\b", "", sql).replace(" <=> ", " IS NOT DISTINCT FROM ").replace("STRING", "VARCHAR")
 
 
 def column(view: str, path: Sequence[str], kind: Kind, text: str) -> Expr:
-    """A column of a view, or the member of one: null where the struct is."""
+    """A column of a view, or a member of a struct column; the member of a null struct is null."""
 
     def value(rows: Rows) -> Any:
-        found: Any = rows[view]
+        current: Any = rows[view]
         for name in path:
-            found = None if found is None else found[name]
-        return found
+            current = None if current is None else current[name]
+        return current
 
     return Expr(sql=text, kind=kind, value=value)
 
 
-def comparison(one: Expr, operator: str, other: Expr) -> Expr:
-    """Null where a side is."""
+def comparison(left_side: Expr, operator: str, right_side: Expr) -> Expr:
+    """A comparison; null if one side is null."""
 
     def value(rows: Rows) -> bool | None:
-        left, right = one.value(rows), other.value(rows)
+        left, right = left_side.value(rows), right_side.value(rows)
         return None if left is None or right is None else COMPARISONS[operator](compare(left, right))
 
-    return _flag(f"{one.sql} {operator} {other.sql}", value)
+    return _flag(f"{left_side.sql} {operator} {right_side.sql}", value)
 
 
-def same(one: Expr, other: Expr) -> Expr:
-    """`<=>`: never null."""
-    return _flag(f"{one.sql} <=> {other.sql}", lambda rows: equal(one.value(rows), other.value(rows)))
+def same(left: Expr, right: Expr) -> Expr:
+    """The null-safe equality `<=>`, which is never null."""
+    return _flag(f"{left.sql} <=> {right.sql}", lambda rows: equal(left.value(rows), right.value(rows)))
 
 
-def is_null(one: Expr) -> Expr:
-    return _flag(f"{one.sql} IS NULL", lambda rows: one.value(rows) is None)
+def is_null(operand: Expr) -> Expr:
+    return _flag(f"{operand.sql} IS NULL", lambda rows: operand.value(rows) is None)
 
 
-def is_in(one: Expr, others: Sequence[Expr]) -> Expr:
-    """True, or null where a null might have been it."""
+def is_in(column: Expr, options: Sequence[Expr]) -> Expr:
+    """The SQL operator IN. Without an equal value, it is null if the left side or a listed value is null."""
 
     def value(rows: Rows) -> bool | None:
-        left = one.value(rows)
-        found: bool | None = False
-        for other in others:
-            right = other.value(rows)
-            found = either(found, None if left is None or right is None else compare(left, right) == 0)
-        return found
+        left = column.value(rows)
+        truth: bool | None = False
+        for option in options:
+            right = option.value(rows)
+            truth = either(truth, None if left is None or right is None else compare(left, right) == 0)
+        return truth
 
-    return _flag(f"{one.sql} IN ({', '.join(other.sql for other in others)})", value)
-
-
-def conjunction(one: Expr, other: Expr) -> Expr:
-    return _flag(f"({one.sql}) AND ({other.sql})", lambda rows: both(one.value(rows), other.value(rows)))
+    return _flag(f"{column.sql} IN ({', '.join(option.sql for option in options)})", value)
 
 
-def disjunction(one: Expr, other: Expr) -> Expr:
-    return _flag(f"({one.sql}) OR ({other.sql})", lambda rows: either(one.value(rows), other.value(rows)))
+def conjunction(left: Expr, right: Expr) -> Expr:
+    return _flag(f"({left.sql}) AND ({right.sql})", lambda rows: both(left.value(rows), right.value(rows)))
 
 
-def negation(one: Expr) -> Expr:
-    return _flag(f"NOT ({one.sql})", lambda rows: opposite(one.value(rows)))
+def disjunction(left: Expr, right: Expr) -> Expr:
+    return _flag(f"({left.sql}) OR ({right.sql})", lambda rows: either(left.value(rows), right.value(rows)))
 
 
-def if_else(condition: Expr, one: Expr, other: Expr) -> Expr:
-    """The second where the condition is false or null."""
-    sql = f"CASE WHEN {condition.sql} THEN {one.sql} ELSE {other.sql} END"
-    value = lambda rows: one.value(rows) if condition.value(rows) is True else other.value(rows)
-    return Expr(sql=sql, kind=one.kind, value=value)
+def negation(operand: Expr) -> Expr:
+    return _flag(f"NOT ({operand.sql})", lambda rows: opposite(operand.value(rows)))
 
 
-def coalesce(one: Expr, other: Expr) -> Expr:
-    value = lambda rows: other.value(rows) if one.value(rows) is None else one.value(rows)
-    return Expr(sql=f"coalesce({one.sql}, {other.sql})", kind=one.kind, value=value)
+def if_else(condition: Expr, first: Expr, second: Expr) -> Expr:
+    """CASE: the first value if the condition is true, and the second value if it is false or null."""
+    sql = f"CASE WHEN {condition.sql} THEN {first.sql} ELSE {second.sql} END"
+    value = lambda rows: first.value(rows) if condition.value(rows) is True else second.value(rows)
+    return Expr(sql=sql, kind=first.kind, value=value)
 
 
-def plus(one: Expr, other: Expr) -> Expr:
-    """Of numbers of one kind; null where a side is."""
-    return Expr(sql=f"({one.sql} + {other.sql})", kind=one.kind, value=_strict(lambda a, b: a + b, one, other))
+def coalesce(first: Expr, second: Expr) -> Expr:
+    value = lambda rows: second.value(rows) if first.value(rows) is None else first.value(rows)
+    return Expr(sql=f"coalesce({first.sql}, {second.sql})", kind=first.kind, value=value)
 
 
-def concat(one: Expr, other: Expr) -> Expr:
-    return Expr(sql=f"({one.sql} || {other.sql})", kind=one.kind, value=_strict(lambda a, b: a + b, one, other))
+def plus(left: Expr, right: Expr) -> Expr:
+    """The sum of two numbers of one kind; null if one of them is null."""
+    return Expr(sql=f"({left.sql} + {right.sql})", kind=left.kind, value=_strict(lambda a, b: a + b, left, right))
 
 
-def upper(one: Expr) -> Expr:
-    return Expr(sql=f"upper({one.sql})", kind=one.kind, value=_strict(lambda a: a.upper(), one))
+def concat(left: Expr, right: Expr) -> Expr:
+    return Expr(sql=f"({left.sql} || {right.sql})", kind=left.kind, value=_strict(lambda a, b: a + b, left, right))
+
+
+def upper(operand: Expr) -> Expr:
+    return Expr(sql=f"upper({operand.sql})", kind=operand.kind, value=_strict(lambda a: a.upper(), operand))
 
 
 def named_struct(**members: Expr) -> Expr:
@@ -198,7 +198,7 @@ def _flag(sql: str, value: Callable[[Rows], bool | None]) -> Expr:
 
 def _strict(function: Callable[..., Any], *arguments: Expr) -> Callable[[Rows], Any]:
     def value(rows: Rows) -> Any:
-        found = [argument.value(rows) for argument in arguments]
-        return None if None in found else function(*found)
+        values = [argument.value(rows) for argument in arguments]
+        return None if None in values else function(*values)
 
     return value

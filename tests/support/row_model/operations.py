@@ -1,8 +1,8 @@
-"""DELETE, UPDATE and MERGE of rows, as the reference defines them, and the change feed that they must leave.
+"""DELETE, UPDATE and MERGE of rows, as the reference defines them, and the change feed that they must write.
 
-Everything is done row by row and pair by pair, in the words of the definition; nothing here is fast. A result is a new
-list of rows; the feed is the net effect, with a pre- and a postimage of each row that an update clause took, whether
-or not it is another row then.
+The model works row by row and pair by pair, and follows the definition literally; it is slow. A result is a new list of
+rows. The feed is the net effect. It has a preimage and a postimage of each row that an update clause applies to, even
+if the row stays the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A column, or the member of one, and its new value; `text` is how the request spells it."""
+    """A column or a member of a struct, and its new value; `text` is its spelling in the request."""
 
     path: tuple[str, ...]
     text: str
@@ -36,7 +36,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """What to do where the condition is true; `values` None is `*`, and nothing for a delete."""
+    """The action if the condition is true. `values` None means `*`; a delete has no values."""
 
     action: Action
     condition: Expr | None = None
@@ -56,58 +56,58 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The table afterwards, and `(change type, row)` for all that changed."""
+    """The table after the operation, and `(change type, row)` for each change."""
 
     table: Relation
     changes: Sequence[tuple[str, Row]]
 
     def count(self, change_type: str) -> int:
-        """How many rows changed so."""
+        """The number of changes of this type."""
         return sum(kind == change_type for kind, _ in self.changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ambiguous:
-    """The merge is refused: several source rows match each of so many target rows."""
+    """The merge is rejected: several source rows match each of `target_rows` target rows."""
 
     target_rows: int
 
 
 def delete(table: Relation, condition: Expr | None) -> Outcome:
-    """Rows for which the condition is true go; false and null stay."""
+    """Delete the rows for which the condition is true; rows for which it is false or null stay."""
     clause = Clause(action="delete", condition=condition)
     return _result(table.columns, [_changed(table.columns, row, {"target": row}, (clause,)) for row in table.rows])
 
 
 def update(table: Relation, condition: Expr | None, values: tuple[Assignment, ...]) -> Outcome:
-    """Rows for which the condition is true get the values, all of which see the row as it was."""
+    """Assign the values to the rows for which the condition is true; each value is computed from the old row."""
     clause = Clause(action="update", condition=condition, values=values)
     return _result(table.columns, [_changed(table.columns, row, {"target": row}, (clause,)) for row in table.rows])
 
 
-def merge(table: Relation, source: Relation, what: Merge) -> Outcome | Ambiguous:
-    """Each target row by the first clause of its kind that is true, and each source row that matches none."""
-    columns = evolved(table.columns, source.columns) if what.evolve and _has_star(what) else table.columns
-    pairs = matches(table, source, what.on)
+def merge(table: Relation, source: Relation, request: Merge) -> Outcome | Ambiguous:
+    """Apply the first true clause of its kind to each target row, and to each source row that matches no target row."""
+    columns = evolved(table.columns, source.columns) if request.evolve and _has_star(request) else table.columns
+    pairs = matches(table, source, request.on)
     several = {t for t, _ in pairs if sum(t == other for other, _ in pairs) > 1}
-    if several and what.matched and what.matched != (Clause(action="delete"),):
+    if several and request.matched and request.matched != (Clause(action="delete"),):
         return Ambiguous(target_rows=len(several))
     changes = []
     for t, old in enumerate(table.rows):
         matching = [source.rows[s] for other, s in pairs if other == t]
         if matching:
-            rows, clauses = {"target": old, "source": matching[0]}, what.matched
+            rows, clauses = {"target": old, "source": matching[0]}, request.matched
         else:
-            rows, clauses = {"target": old}, what.not_matched_by_source
+            rows, clauses = {"target": old}, request.not_matched_by_source
         changes.append(_changed(columns, old, rows, clauses))
     for s, new in enumerate(source.rows):
         if s not in {other for _, other in pairs}:
-            changes.append(_inserted(columns, {"source": new}, what.not_matched))
+            changes.append(_inserted(columns, {"source": new}, request.not_matched))
     return _result(columns, changes)
 
 
 def matches(table: Relation, source: Relation, on: Expr) -> list[tuple[int, int]]:
-    """The positions of rows of both for which `on` is true."""
+    """The pairs of positions, in the table and in the source, for which `on` is true."""
     return [
         (t, s)
         for t, old in enumerate(table.rows)
@@ -117,26 +117,26 @@ def matches(table: Relation, source: Relation, on: Expr) -> list[tuple[int, int]
 
 
 def evolved(columns: Mapping[str, Kind], source: Mapping[str, Kind]) -> Mapping[str, Kind]:
-    """The columns with those, and the members of structs, that only the source has; these come last."""
-    return dict(_united(tuple(columns.items()), tuple(source.items())))
+    """The columns of the table, followed by the columns and struct members that only the source has."""
+    return dict(_unite(tuple(columns.items()), tuple(source.items())))
 
 
 def shaped(row: Row, columns: Mapping[str, Kind]) -> Row:
-    """A row, or a struct, with these columns: found by name, null where it lacks them, others dropped."""
+    """A row or a struct with exactly these columns: missing columns are null, additional columns are dropped."""
     return {name: _shaped(row.get(name), kind) for name, kind in columns.items()}
 
 
 def applied(changes: Sequence[tuple[str, Row]]) -> tuple[list[Row], list[Row]]:
-    """The rows that a feed takes from the earlier version, and those that it adds."""
-    gone = [row for kind, row in changes if kind in ("delete", "update_preimage")]
-    come = [row for kind, row in changes if kind in ("insert", "update_postimage")]
-    assert len(gone) + len(come) == len(changes)
-    return gone, come
+    """The rows that a feed removes from the earlier version, and the rows that it adds."""
+    removed = [row for kind, row in changes if kind in ("delete", "update_preimage")]
+    added = [row for kind, row in changes if kind in ("insert", "update_postimage")]
+    assert len(removed) + len(added) == len(changes)
+    return removed, added
 
 
 Columns = Mapping[str, Kind]
 _Change = tuple[str, Row | None, Row | None]
-"""A kind of change, the row before and the row after; the kind is "" where there is none."""
+"""A kind of change, the row before and the row after; the kind "" is no change."""
 
 
 def _first(clauses: tuple[Clause, ...], rows: Mapping[str, Row]) -> Clause | None:
@@ -144,7 +144,7 @@ def _first(clauses: tuple[Clause, ...], rows: Mapping[str, Row]) -> Clause | Non
 
 
 def _changed(columns: Columns, row: Row, rows: Mapping[str, Row], clauses: tuple[Clause, ...]) -> _Change:
-    """What the clauses make of a target row. They see it as it was; what it becomes has the `columns`."""
+    """The change of a target row by the clauses, which see the old row. The new row has the `columns`."""
     clause, old = _first(clauses, rows), shaped(row, columns)
     if clause is None:
         return "", old, old
@@ -154,8 +154,8 @@ def _changed(columns: Columns, row: Row, rows: Mapping[str, Row], clauses: tuple
     if clause.values is None:
         new |= {name: value for name, value in rows["source"].items() if name in columns}
     else:
-        # Computed before the first is assigned; a member that is given to a null struct makes it a struct.
-        for path, value in [(given.path, given.value.value(rows)) for given in clause.values]:
+        # All values are computed before the first assignment. Assigning a member of a null struct creates the struct.
+        for path, value in [(assignment.path, assignment.value.value(rows)) for assignment in clause.values]:
             _assign(new, path, value, columns)
     return "update", old, shaped(new, columns)
 
@@ -165,10 +165,10 @@ def _inserted(columns: Columns, rows: Mapping[str, Row], clauses: tuple[Clause, 
     if clause is None:
         return "", None, None
     if clause.values is None:
-        given = rows["source"]
+        values = rows["source"]
     else:
-        given = {assignment.path[0]: assignment.value.value(rows) for assignment in clause.values}
-    return "insert", None, shaped(given, columns)
+        values = {assignment.path[0]: assignment.value.value(rows) for assignment in clause.values}
+    return "insert", None, shaped(values, columns)
 
 
 def _assign(row: Row, path: tuple[str, ...], value: Any, kinds: Columns) -> None:
@@ -185,16 +185,16 @@ def _shaped(value: Any, kind: Kind) -> Any:
     return value if value is None or isinstance(kind, str) else shaped(value, dict(kind))
 
 
-def _united(own: Any, other: Any) -> Any:
-    if isinstance(own, str) or isinstance(other, str):
-        return own
-    theirs = dict(other)
-    kept = tuple((name, _united(kind, theirs.get(name, kind))) for name, kind in own)
-    return kept + tuple((name, kind) for name, kind in other if name not in dict(own))
+def _unite(columns: Any, source_columns: Any) -> Any:
+    if isinstance(columns, str) or isinstance(source_columns, str):
+        return columns
+    source_kinds = dict(source_columns)
+    united = tuple((name, _unite(kind, source_kinds.get(name, kind))) for name, kind in columns)
+    return united + tuple((name, kind) for name, kind in source_columns if name not in dict(columns))
 
 
-def _has_star(what: Merge) -> bool:
-    return any(c.action != "delete" and c.values is None for c in (*what.matched, *what.not_matched))
+def _has_star(merge: Merge) -> bool:
+    return any(c.action != "delete" and c.values is None for c in (*merge.matched, *merge.not_matched))
 
 
 def _result(columns: Columns, changes: Sequence[_Change]) -> Outcome:

@@ -1,4 +1,4 @@
-"""The same operations by delta-rs, as far as it means the same by them."""
+"""The same operations by delta-rs, as far as it gives them the same meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "number
 
 
 def perform(case: Case, table: DeltaTable) -> None:
-    """Do it; the table's newest version is the outcome."""
+    """Perform the operation; the table's newest version is the outcome."""
     match case:
         case Deletion():
             table.delete(_sql(case.condition))
@@ -60,7 +60,7 @@ def _type(kind: Kind) -> pa.DataType:
 
 
 def _set(values: tuple[Assignment, ...] | None) -> dict[str, str]:
-    return {given.text: for_datafusion(given.value.sql) for given in values or ()}
+    return {assignment.text: for_datafusion(assignment.value.sql) for assignment in values or ()}
 
 
 def _sql(condition: Any) -> str | None:

@@ -1,8 +1,8 @@
-"""Random cases for Hypothesis, and how one that fails is made smaller.
+"""Random cases for Hypothesis, and a function that makes a failing case smaller.
 
-A case is made from a seed: left to itself Hypothesis repeats what it likes, and a third of the runs of a command, which
-are dear, would be of cases that were there before. A seed cannot be shrunk, so rows and clauses are left out one by
-one, as long as the case still fails.
+A seed determines each case. Hypothesis's own strategies repeat values, so that a third of the runs of a command, which
+are slow, would repeat earlier cases. Hypothesis cannot shrink a seed. `smallest` therefore removes rows and clauses
+one by one, as long as the case still fails.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Drawn = tuple[Table, Case]
 
 
 def random_cases(count: int, **options: Any) -> settings:
-    """Settings for so many cases."""
+    """Hypothesis settings for `count` cases."""
     return settings(examples(count), phases=(Phase.reuse, Phase.generate), **options)
 
 
 def cases(operations: Any, features: Features | None = None, *, plain: bool = False) -> st.SearchStrategy[Drawn]:
-    """A table and an operation on it; `operations` is one of the three of `chance`."""
+    """A table and an operation on it; `operations` is a function of `chance`: deletions, updates or mergings."""
     return _seeds().map(lambda rnd: chance.cases(rnd, operations, features, plain=plain))
 
 
@@ -44,7 +44,7 @@ def _seeds() -> st.SearchStrategy[Random]:
 
 
 def smallest(drawn: Drawn, fails: Callable[[Drawn], bool], tries: int = 50) -> Drawn:
-    """The smallest case found that fails as well."""
+    """The smallest failing case after at most `tries` attempts to remove a part."""
     candidates = smaller(*drawn)
     for _ in range(tries):
         candidate = next(candidates, None)
@@ -56,16 +56,16 @@ def smallest(drawn: Drawn, fails: Callable[[Drawn], bool], tries: int = 50) -> D
 
 
 def smaller(table: Table, case: Case) -> Iterator[Drawn]:
-    """The case without one of its parts, the large ones first."""
+    """The cases without one part of this case, large parts first."""
     for at in range(len(table.files)):
         yield replace(table, files=_without(table.files, at)), case
     if isinstance(case, Merging):
-        yield from ((table, less) for less in _smaller_merges(case))
+        yield from ((table, smaller_part) for smaller_part in _smaller_merges(case))
     for at, file in enumerate(table.files):
-        for less in _smaller_files(file):
-            yield replace(table, files=(*table.files[:at], less, *table.files[at + 1 :])), case
-    for name in ("mapped", "marked"):
-        if getattr(table.features, name) and not (name == "marked" and table.features.vectors):
+        for smaller_part in _smaller_files(file):
+            yield replace(table, files=(*table.files[:at], smaller_part, *table.files[at + 1 :])), case
+    for name in ("mapped", "soft_deleted"):
+        if getattr(table.features, name) and not (name == "soft_deleted" and table.features.vectors):
             yield replace(table, features=replace(table.features, **{name: False})), case
 
 

@@ -1,8 +1,8 @@
-"""Tables of the model on disk, made by hand in a few milliseconds, and what tables hold as the model's rows.
+"""Write tables of the model to disk in a few milliseconds, and read tables as rows of the model.
 
-The log of such a table is one commit; its files are Parquet with small statistics, as another engine would leave them,
-and deletion vectors stand in the log. Nothing here starts Spark, and reading goes through Arrow, so that what Spark
-wrote is seen by another reader.
+The log of such a table is one commit. Its files are Parquet with small statistics, as another engine writes them, and
+its deletion vectors are inline. Nothing here starts Spark. Reading goes through Arrow, so that an independent reader
+checks the rows that Spark wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def make(folder: Path, table: Table) -> str:
-    """Write a table as version 0, and give its address."""
+    """Write a table as version 0; returns its address."""
     folder.mkdir(parents=True)
     schema, properties = _schema(table), _properties(table.features)
     adds = [_add(folder, number, file, table, schema, properties) for number, file in enumerate(table.files)]
@@ -55,7 +55,7 @@ def make(folder: Path, table: Table) -> str:
 
 
 def read(path: str) -> Relation:
-    """The rows of the newest version; names in lower case, kinds as far as they can be told."""
+    """The rows of the newest version. Names are in lower case, and the kinds are the names of Arrow types."""
     rows = DeltaTable(path).to_arrow()
     return Relation(
         columns={name.lower(): str(rows.schema.field(name).type) for name in rows.schema.names}, rows=_rows(rows)
@@ -69,7 +69,7 @@ def feed(path: str, first: int, last: int) -> list[tuple[str, Row]]:
 
 
 def as_changes(rows: pa.Table) -> list[tuple[str, Row]]:
-    """Rows of the change feed."""
+    """The (change type, row) pairs of rows of the change feed."""
     kinds = rows["_change_type"].to_pylist()
     return list(zip(kinds, _rows(rows.drop_columns(list(_CHANGE_COLUMNS))), strict=True))
 
@@ -120,7 +120,7 @@ def _properties(features: Features) -> dict[str, str]:
 
 
 def _protocol(features: Features) -> Protocol:
-    for_both = ["deletionVectors"] * features.marked + ["columnMapping"] * features.mapped
+    for_both = ["deletionVectors"] * features.soft_deleted + ["columnMapping"] * features.mapped
     if not for_both:
         return Protocol(min_reader_version=1, min_writer_version=4 if features.feed else 2)
     return Protocol(
@@ -141,7 +141,7 @@ def _add(
     columns = [pa.array([_stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(fields)]
     pq.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields)), folder / name)
     stats = json.loads(statistics_json(pq.read_metadata(folder / name), indexed_columns(schema, properties)))
-    stats["tightBounds"] = not file.deleted  # they know nothing of what was deleted since
+    stats["tightBounds"] = not file.deleted  # the bounds include the deleted rows
     partition = {key: _partition_text(file, table) for key in schema.partition_keys.values()}
     return AddFile(
         path=name,
@@ -160,7 +160,7 @@ def _partition_text(file: File, table: Table) -> str | None:
 
 
 def _stored(value: Any, data_type: pa.DataType) -> Any:
-    """A struct's members by their physical names, which stand in the model's order."""
+    """A value with the physical names of struct members, which have the model's order."""
     if not isinstance(value, dict):
         return value
     return {data_type.field(at).name: member for at, member in enumerate(value.values())}

@@ -1,8 +1,11 @@
-"""SQL's values in plain Python: None is NULL, a struct is a dictionary, text and numbers are themselves.
+"""SQL values in plain Python: None is NULL, a struct is a dictionary, text and numbers are themselves.
 
-What differs from Python stands here, and only here: truth has three values; NaN equals NaN and is greater than all
-other numbers; 0.0 equals -0.0 in a comparison, though a row that holds one is not the row that holds the other; within
-a struct a null equals a null and is the smallest.
+This module holds every difference between SQL and Python:
+
+- truth has three values;
+- NaN equals NaN and is greater than all other numbers;
+- 0.0 equals -0.0 in a comparison, though a row with 0.0 is not the same row as one with -0.0;
+- within a struct, null equals null and is the smallest value.
 """
 
 from __future__ import annotations
@@ -16,51 +19,51 @@ Row = dict[str, Any]
 """A value for each column, by its name in lower case."""
 
 
-def compare(one: Any, other: Any) -> int:
-    """-1, 0 or 1 for two values of one type, neither of them null."""
-    if isinstance(one, dict):
-        return next((found for name in one if (found := _compare_members(one[name], other[name]))), 0)
-    if isinstance(one, float) or isinstance(other, float):
-        one, other = (math.isnan(one), one), (math.isnan(other), other)
-        if one[0] or other[0]:
-            return one[0] - other[0]
-    return (one > other) - (one < other)
+def compare(left: Any, right: Any) -> int:
+    """The order of two values of one type, both not null: -1, 0 or 1."""
+    if isinstance(left, dict):
+        return next((order for name in left if (order := _compare_members(left[name], right[name]))), 0)
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = (math.isnan(left), left), (math.isnan(right), right)
+        if left[0] or right[0]:
+            return left[0] - right[0]
+    return (left > right) - (left < right)
 
 
-def _compare_members(one: Any, other: Any) -> int:
-    if one is None or other is None:
-        return (one is not None) - (other is not None)
-    return compare(one, other)
+def _compare_members(left: Any, right: Any) -> int:
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    return compare(left, right)
 
 
-def equal(one: Any, other: Any) -> bool:
-    """Whether two values are the same as `<=>` sees it."""
-    if one is None or other is None:
-        return one is other
-    return compare(one, other) == 0
+def equal(left: Any, right: Any) -> bool:
+    """Whether two values are equal by `<=>`."""
+    if left is None or right is None:
+        return left is right
+    return compare(left, right) == 0
 
 
-def both(one: bool | None, other: bool | None) -> bool | None:
+def both(left: bool | None, right: bool | None) -> bool | None:
     """AND."""
-    if one is False or other is False:
+    if left is False or right is False:
         return False
-    return None if one is None or other is None else True
+    return None if left is None or right is None else True
 
 
-def either(one: bool | None, other: bool | None) -> bool | None:
+def either(left: bool | None, right: bool | None) -> bool | None:
     """OR."""
-    if one is True or other is True:
+    if left is True or right is True:
         return True
-    return None if one is None or other is None else False
+    return None if left is None or right is None else False
 
 
-def opposite(one: bool | None) -> bool | None:
+def opposite(truth: bool | None) -> bool | None:
     """NOT."""
-    return None if one is None else not one
+    return None if truth is None else not truth
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be counted: equal to another where a table would hold the same bits (NaN is one value)."""
+    """A hashable form of a value. Two forms are equal if a table stores the same bits for both; NaN is one value."""
     match value:
         case float():
             return f"double {value!r}"
@@ -71,5 +74,5 @@ def frozen(value: Any) -> Any:
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Any]:
-    """Rows as a multiset: the order of rows and of columns says nothing, nor the case of names."""
+    """Rows as a multiset, regardless of the order of rows and columns and of the case of names."""
     return Counter(frozen(row) for row in rows)

@@ -34,6 +34,7 @@ from tests.support.table_history import DAYS, TableHistory, back, ids
 from tests.support.tables import commit
 from tests.unit.builders import (
     add,
+    add_rival,
     create,
     load,
     metadata,
@@ -43,7 +44,6 @@ from tests.unit.builders import (
     put,
     put_raw,
     remove,
-    rival,
     txn,
 )
 
@@ -72,9 +72,9 @@ def changed(history, version):
 @pytest.mark.smoke
 def test_a_restored_table_has_the_rows_of_the_older_version_and_all_versions_stay(history):
     history.append(2)
-    history.mark()
+    history.delete_rows()
     history.replace(DAYS[0])
-    history.mark()
+    history.delete_rows()
     history.append()
     expected = {version: history.rows_of(version) for version in range(len(history.states))}
     result = back(history, 2)
@@ -104,7 +104,7 @@ def test_history_shows_the_restore_with_the_metrics_of_delta_spark(history):
 
 def test_the_change_feed_shows_what_a_restore_took_and_brought_row_by_row(history):
     history.append()
-    history.mark(files=1)
+    history.delete_rows(files=1)
     history.append()
     back(history, 1)
     first, *others = history.rows_of(1)
@@ -156,7 +156,7 @@ def test_a_run_restores_once_and_a_cleared_one_again(history):
     history.append()
     history.append()
     first = back(history, 1, identity=RUN)
-    history.committed_by_others()
+    history.record_library_commits()
     history.append()
     again = back(history, 1, identity=RUN)
     assert (again.skipped, again.version, again.metrics) == (True, first.version, first.metrics)
@@ -191,7 +191,7 @@ def test_an_append_only_table_lets_no_row_go_but_takes_its_old_properties_back(t
     history._commit([{"protocol": listed}, {"metaData": kept}], {})
     back(history, 0)
     assert "delta.appendOnly" not in Snapshot.load(history.store).configuration
-    history.committed_by_others()
+    history.record_library_commits()
     history._commit([{"metaData": kept}], {})
     history.append()
     with pytest.raises(AppendOnlyError, match="would remove 1 files"):
@@ -295,7 +295,7 @@ def test_the_clustering_of_the_older_version_is_committed_with_its_files(tmp_pat
     put_raw(store, 1, [clustering[1]])
     monkeypatch.setattr(command, "writable_store", lambda *_a, **_o: store)
     if raced_by_another:
-        rival(store, [clustered("id", "day")])
+        add_rival(store, [clustered("id", "day")])
     assert raced_back(0).read_version == (2 if raced_by_another else 1)
     assert clustering_columns(load(store).domains) == (("id",),)
 
@@ -323,20 +323,20 @@ def raced_back(version, **options):
 
 def test_what_a_rival_commits_meanwhile_is_undone_too(raced):
     raced.files["d"] = (b"0123456789", 0)
-    rival(raced, [add("d")], [remove("b"), add("e", data_change=False)])
+    add_rival(raced, [add("d")], [remove("b"), add("e", data_change=False)])
     assert raced_back(1).read_version == 4
     assert paths(load(raced)) == ["a", "b"]
 
 
 def test_the_last_rival_is_named_when_there_were_too_many(raced):
-    rival(raced, [add("d")], [add("e")])
+    add_rival(raced, [add("d")], [add("e")])
     with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
         raced_back(1, conflict_retries=1)
     assert newest(raced) == 4
 
 
 def test_another_try_of_the_run_that_was_faster_is_the_result(raced):
-    rival(raced, [add("a"), remove("c"), txn(RUN.app_id)])
+    add_rival(raced, [add("a"), remove("c"), txn(RUN.app_id)])
     result = raced_back(1, identity=RUN)
     assert (result.skipped, result.version) == (True, 3)
     assert newest(raced) == 3
@@ -346,13 +346,13 @@ def test_a_property_that_a_rival_sets_does_not_survive_in_what_was_restored(race
     changed_rules = load(raced).metadata
     named = type(changed_rules)(id="t", schema_string=changed_rules.schema_string, partition_columns=(),
                                 configuration={"mine": "1"})  # fmt: skip
-    rival(raced, [named])
+    add_rival(raced, [named])
     assert raced_back(1).version == 4
     assert load(raced).configuration == {}
 
 
 STEPS = st.lists(
-    st.sampled_from(["append", "mark", "replace", "change", "checkpoint", "restore"]), min_size=1, max_size=7
+    st.sampled_from(["append", "delete_rows", "replace", "change", "checkpoint", "restore"]), min_size=1, max_size=7
 )
 
 

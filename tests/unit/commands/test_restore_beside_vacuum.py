@@ -16,7 +16,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import RestoreRequest, VacuumRequest
 from tests.support.table_history import DAYS, TableHistory
-from tests.unit.builders import add, create, info, load, new_store, newest, paths, put_raw, remove, rival
+from tests.unit.builders import add, add_rival, create, info, load, new_store, newest, paths, put_raw, remove
 
 WEEK = {"defaultRetentionMillis": str(168 * HOUR_MS)}
 DAY_ASKED_FOR = {"specifiedRetentionMillis": str(24 * HOUR_MS)}
@@ -62,7 +62,7 @@ def test_what_a_vacuum_may_be_deleting_is_waited_for(store):
 def test_a_vacuum_that_begins_between_the_plan_and_the_commit_counts(store):
     removed(store, hours_ago=169)
     start = info(operation="VACUUM START", operationParameters=WEEK)
-    rival(store, [start])
+    add_rival(store, [start])
     with pytest.raises(ConcurrentWriteException, match=r"started in version 3 \(VACUUM START"):
         back(1, conflict_retries=0)
 

@@ -18,7 +18,7 @@ def history(tmp_path) -> TableHistory:
 
 def test_missing_files_are_listed_and_a_later_version_is_named(history):
     history.append(12)
-    history.mark()
+    history.delete_rows()
     lost = sorted(history.folder.rglob("part-*"))
     history.replace(None)
     for file in lost[:11]:
@@ -45,8 +45,8 @@ def test_a_version_that_has_brought_a_missing_file_back_is_not_named(history):
 
 def test_a_version_that_reads_a_missing_file_with_rows_marked_is_not_named(history):
     history.append()
-    history.mark()
-    history.mark()
+    history.delete_rows()
+    history.delete_rows()
     history.replace(None)
     (name,) = history.states[1]
     (history.folder / unquote(name)).unlink()
@@ -57,7 +57,7 @@ def test_a_version_that_reads_a_missing_file_with_rows_marked_is_not_named(histo
 
 def test_a_version_that_reads_another_vector_of_a_missing_file_is_not_named(history):
     history.append(2)
-    history.mark()
+    history.delete_rows()
     history.replace(DAYS[0])
     (shared,) = history.folder.glob("deletion_vector_*")
     shared.unlink()
@@ -70,7 +70,7 @@ def test_a_version_that_reads_another_vector_of_a_missing_file_is_not_named(hist
 
 def test_a_deletion_vector_that_is_gone_or_cut_stands_in_the_way(history):
     history.append()
-    history.mark()
+    history.delete_rows()
     history.replace(None)
     (vector,) = history.folder.glob("deletion_vector_*")
     content = vector.read_bytes()

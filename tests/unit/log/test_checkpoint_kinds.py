@@ -141,9 +141,9 @@ DAMAGES = {
     "a missing sidecar": lambda store: sidecar_damaged(store, gone),
     "an empty sidecar": lambda store: sidecar_damaged(store, emptied),
     "a damaged sidecar": lambda store: sidecar_damaged(store, cut_parquet),
-    "no version": lambda store: write_v2(store, 4, JSON, said=()),
-    "another version": lambda store: write_v2(store, 4, PARQUET, said=(3,)),
-    "two versions": lambda store: write_v2(store, 4, PARQUET, said=(4, 4)),
+    "no version": lambda store: write_v2(store, 4, JSON, stated=()),
+    "another version": lambda store: write_v2(store, 4, PARQUET, stated=(3,)),
+    "two versions": lambda store: write_v2(store, 4, PARQUET, stated=(4, 4)),
     "a sidecar without a path": lambda store: write_v2(store, 4, JSON, sidecars=1, spelled=""),
     "a sidecar that is a folder": lambda store: write_v2(store, 4, JSON, sidecars=1, spelled=".."),
 }
@@ -272,6 +272,6 @@ def test_rows_of_other_kinds_and_unknown_columns_are_left_alone():
 
 
 def test_a_checkpoint_under_a_classic_name_is_of_its_version_too(log):
-    write_v2(log, 4, checkpoint_name(4), said=(3,))
+    write_v2(log, 4, checkpoint_name(4), stated=(3,))
     assert load(log).segment.checkpoint.version == 2
     assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]

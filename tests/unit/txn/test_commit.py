@@ -28,6 +28,7 @@ from tests.unit.builders import (
     PROTOCOL,
     Clock,
     add,
+    add_rival,
     appended,
     create,
     info,
@@ -36,11 +37,10 @@ from tests.unit.builders import (
     new_store,
     newest,
     paths,
-    played,
     proposal,
     put_raw,
     remove,
-    rival,
+    try_commit,
     txn,
 )
 
@@ -56,7 +56,7 @@ def body(store, version):
 
 
 def test_an_undisputed_commit_is_the_next_version(store):
-    done, pauses = played(store, proposal(1, add("mine")))
+    done, pauses = try_commit(store, proposal(1, add("mine")))
     assert done == Committed(version=2, timestamp_ms=NOON_MS + 1000)
     assert paths(load(store)) == ["f1", "mine"] and not pauses
 
@@ -66,7 +66,7 @@ def test_change_files_and_the_vectors_of_removed_files_are_part_of_the_commit(st
     files = table_of([{"path": "f1", "size": 10, "deletionVector": marked}], ADD_TYPES, AddFile)
     (gone,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
     change = AddCDCFile(path="_change_data/c", partition_values={"day": None}, size_bytes=5, data_change=False)
-    played(store, dataclasses.replace(proposal(1, add("mine"), gone), changes=(change,)))
+    try_commit(store, dataclasses.replace(proposal(1, add("mine"), gone), changes=(change,)))
     found = body(store, 2)
     assert found["cdc"] == {"path": "_change_data/c", "partitionValues": {"day": None}, "size": 5, "dataChange": False}
     assert found["remove"]["deletionVector"] == {k: v for k, v in marked.items() if v is not None}
@@ -83,7 +83,7 @@ def test_the_provenance_has_spark_s_names_and_comes_first(store):
         metrics={"numFiles": 1, "numOutputRows": 12, "numOutputBytes": 0},
         user_metadata="who",
     )
-    played(store, ours)
+    try_commit(store, ours)
     first, *others = parse_commit(store.files[commit_name(2)][0], "x")
     txn_id = first.values["txnId"]
     assert len(txn_id) == 36
@@ -104,7 +104,7 @@ def test_the_provenance_has_spark_s_names_and_comes_first(store):
 
 def test_the_first_commit_of_a_table_read_no_version(store):
     store.files.clear()
-    played(store, proposal(-1, PROTOCOL, metadata(), add("a")))
+    try_commit(store, proposal(-1, PROTOCOL, metadata(), add("a")))
     assert "readVersion" not in body(store, 0)["commitInfo"] and "userMetadata" not in body(store, 0)["commitInfo"]
     kinds = [a.action for a in parse_commit(store.files[commit_name(0)][0], "x")]
     assert kinds == ["commitInfo", "protocol", "metaData", "add"]
@@ -122,7 +122,7 @@ def test_the_first_commit_of_a_table_read_no_version(store):
     ],
 )
 def test_a_blind_append_adds_only_and_read_nothing(store, actions, reads, blind):
-    played(store, proposal(1, *actions, reads=reads))
+    try_commit(store, proposal(1, *actions, reads=reads))
     assert body(store, 2)["commitInfo"]["isBlindAppend"] is blind
 
 
@@ -134,8 +134,8 @@ OTHER_RUN = [info(operation="WRITE"), add("theirs"), txn("another run")]
 
 @pytest.mark.parametrize("winner", [APPEND, OVERWRITE, OPTIMIZE, OTHER_RUN, [add("theirs")]])
 def test_a_blind_append_goes_on_top_of_any_winner_that_changed_only_files(store, winner):
-    rival(store, winner)
-    done, pauses = played(store, proposal(1, add("mine"), txn("run")))
+    add_rival(store, winner)
+    done, pauses = try_commit(store, proposal(1, add("mine"), txn("run")))
     assert done.version == 3 and len(pauses) == 1
     assert {"theirs", "mine"} <= set(paths(load(store)))
     assert body(store, 3)["commitInfo"]["readVersion"] == 1
@@ -144,8 +144,8 @@ def test_a_blind_append_goes_on_top_of_any_winner_that_changed_only_files(store,
 def test_a_blind_append_goes_on_top_of_many_winners_at_once_and_one_by_one(store):
     put_raw(store, 2, APPEND)
     put_raw(store, 3, OPTIMIZE)
-    rival(store, [add("x4")], [add("x5")])
-    done, pauses = played(store, proposal(1, add("mine")))
+    add_rival(store, [add("x4")], [add("x5")])
+    done, pauses = try_commit(store, proposal(1, add("mine")))
     assert done.version == 6 and len(pauses) == 3
     assert done.timestamp_ms == body(store, 6)["commitInfo"]["timestamp"]
 
@@ -161,9 +161,9 @@ NEW_RULES = [
 @pytest.mark.parametrize(("winner", "error", "says"), NEW_RULES)
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")], [txn("run")]])
 def test_a_winner_that_changed_the_rules_ends_every_attempt(store, winner, error, says, ours):
-    rival(store, winner)
+    add_rival(store, winner)
     with pytest.raises(error, match=f"The winning commit, version 2 .* changed .*{says}") as caught:
-        played(store, proposal(1, *ours))
+        try_commit(store, proposal(1, *ours))
     assert caught.value.retryable and newest(store) == 2
 
 
@@ -176,26 +176,26 @@ def test_a_winner_that_changed_the_rules_ends_every_attempt(store, winner, error
     ],
 )
 def test_a_commit_that_loses_says_to_whom(store, winner, who):
-    rival(store, winner)
+    add_rival(store, winner)
     with pytest.raises(ConcurrentAppendException) as caught:
-        played(store, proposal(1, remove("f1"), add("mine"), reads=ReadSet(whole_table=True), name="DELETE"))
+        try_commit(store, proposal(1, remove("f1"), add("mine"), reads=ReadSet(whole_table=True), name="DELETE"))
     assert "DELETE read the table at version 1" in str(caught.value) and who in str(caught.value)
     assert caught.value.retryable and newest(store) == 2
 
 
 def test_a_commit_that_removes_goes_on_top_of_winners_that_did_not_touch_its_files(store):
     put_raw(store, 2, APPEND)
-    rival(store, [info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
+    add_rival(store, [info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
     rules = (PROTOCOL, metadata())
-    done, pauses = played(store, proposal(1, remove("f1"), add("mine"), rules=rules))
+    done, pauses = try_commit(store, proposal(1, remove("f1"), add("mine"), rules=rules))
     assert done.version == 5 and len(pauses) == 3
     assert paths(load(store)) == ["mine"]
 
 
 def test_what_was_read_is_followed_from_winner_to_winner(store):
-    rival(store, OPTIMIZE, [info(operation="DELETE"), remove("theirs")])
+    add_rival(store, OPTIMIZE, [info(operation="DELETE"), remove("theirs")])
     with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
-        played(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
+        try_commit(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
 
 
 class LiveFileCounter:
@@ -219,32 +219,30 @@ def test_the_files_of_a_large_winner_are_read_a_block_at_a_time(store, removes_t
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
     if removes_too:
         files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
-    rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
+    add_rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
     del files
     ours = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(test,)))
-    assert played(store, ours)[0].version == 3
+    assert try_commit(store, ours)[0].version == 3
     assert test.asked == count
     assert test.most_values < count / 10 and test.most_bodies < count / 2
 
 
 def test_another_try_of_the_same_run_is_the_result_and_nothing_is_written(store):
-    rival(store, APPEND, [add("theirs"), txn("run", 0)])
-    done, _ = played(store, proposal(1, add("mine"), txn("run", 0)))
-    assert done == CommittedByAnotherAttempt(version=3, app_id="run")
+    add_rival(store, APPEND, [add("theirs"), txn("run", 0)])
+    done, _ = try_commit(store, proposal(1, add("mine"), txn("run", 0)))
+    assert done == DoneByAnotherTry(version=3, app_id="run")
     assert "mine" not in paths(load(store))
 
 
 def test_the_same_run_wins_over_a_change_of_the_rules_in_the_same_commit(store):
-    rival(store, [metadata({"k": "v"}), add("theirs"), txn("run", 1)])
-    assert played(store, proposal(1, remove("f1"), txn("run", 0)))[0] == CommittedByAnotherAttempt(
-        version=2, app_id="run"
-    )
+    add_rival(store, [metadata({"k": "v"}), add("theirs"), txn("run", 1)])
+    assert try_commit(store, proposal(1, remove("f1"), txn("run", 0)))[0] == DoneByAnotherTry(version=2, app_id="run")
 
 
 def test_an_older_generation_of_the_same_run_is_a_conflict(store):
-    rival(store, [add("theirs"), txn("run", 0)])
+    add_rival(store, [add("theirs"), txn("run", 0)])
     with pytest.raises(ConcurrentTransactionException, match="earlier attempt of this run committed version 2"):
-        played(store, proposal(1, add("mine"), txn("run", 1)))
+        try_commit(store, proposal(1, add("mine"), txn("run", 1)))
 
 
 def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
@@ -253,7 +251,7 @@ def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
     for version in range(2):
         del store.files[commit_name(version)]
     with pytest.raises(ConcurrentWriteException, match="has versions but not version 0"):
-        played(store, proposal(-1, PROTOCOL, metadata(), add("mine")))
+        try_commit(store, proposal(-1, PROTOCOL, metadata(), add("mine")))
     assert commit_name(0) not in store.files
 
 
@@ -267,20 +265,20 @@ def test_a_version_that_was_read_and_is_gone_ends_it_before_anything_is_put(stor
             del store.files[commit_name(version)]
     kept = set(store.files)
     with pytest.raises(ConcurrentWriteException, match="no longer has version 1") as caught:
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))
     assert caught.value.retryable and set(store.files) == kept < set(content)
 
 
 def test_attempts_run_out(store):
-    rival(store, *([add(f"x{n}")] for n in range(9)))
+    add_rival(store, *([add(f"x{n}")] for n in range(9)))
     with pytest.raises(ConcurrentWriteException, match=r"all 3 attempts, the last one for version 5") as caught:
-        played(store, proposal(1, add("mine")), max_attempts=3)
+        try_commit(store, proposal(1, add("mine")), max_attempts=3)
     assert caught.value.retryable and newest(store) == 4
 
 
 def test_pauses_grow_and_stay_short(store):
-    rival(store, *([add(f"x{n}")] for n in range(30)))
-    _, pauses = played(store, proposal(1, add("mine")))
+    add_rival(store, *([add(f"x{n}")] for n in range(30)))
+    _, pauses = try_commit(store, proposal(1, add("mine")))
     assert len(pauses) == 30
     assert all(0 <= pause <= min(0.01 * 2**n, 0.05) for n, pause in enumerate(pauses))
 

@@ -14,17 +14,17 @@ from deltalite.protocol.file_names import commit_name
 from tests.unit.builders import (
     NOON_MS,
     add,
+    add_rival,
     appended,
     create,
     load,
     new_store,
     newest,
     paths,
-    played,
     proposal,
     put_raw,
     remove,
-    rival,
+    try_commit,
 )
 
 FAULT = StorageError("The disk is gone.", remedy="Mount it.")
@@ -60,7 +60,7 @@ def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
 def test_a_put_that_landed_and_was_not_answered_is_a_commit(store, ours, error):
     lost(store, "after", error)
-    done, _ = played(store, proposal(1, *ours))
+    done, _ = try_commit(store, proposal(1, *ours))
     assert done.version == 2 and newest(store) == 2
     assert "mine" in paths(load(store))
 
@@ -74,7 +74,7 @@ def test_a_put_that_landed_and_was_answered_with_a_refusal_is_a_commit(store):
         return taken(name, data)
 
     store.write_if_absent = twice
-    assert played(store, ours)[0].version == 2 and newest(store) == 2
+    assert try_commit(store, ours)[0].version == 2 and newest(store) == 2
 
 
 def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
@@ -84,14 +84,14 @@ def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
             raise FAULT
 
     store.before = before
-    assert played(store, proposal(1, add("mine")))[0].version == 3
+    assert try_commit(store, proposal(1, add("mine")))[0].version == 3
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store, when):
     lost(store, when, reads_fail=True, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*could not be read") as caught:
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))
     assert not caught.value.retryable and caught.value.remedy
 
 
@@ -99,21 +99,21 @@ def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store
 def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
     lost(store, "before", error, always=True)
     with pytest.raises(type(error)) as caught:
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))
     assert caught.value is error and newest(store) == 1
 
 
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
 def test_a_put_that_failed_once_is_put_again(store, error):
     lost(store, "before", error)
-    done, pauses = played(store, proposal(1, add("mine")))
+    done, pauses = try_commit(store, proposal(1, add("mine")))
     assert (done.version, newest(store), pauses) == (2, 2, [0.1])
 
 
 def test_a_put_that_was_never_answered_and_is_not_there_may_still_land(store):
     lost(store, "before", UNANSWERED, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*does not show"):
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))
 
 
 def test_a_put_that_lands_while_it_is_put_again_is_one_commit(store):
@@ -132,7 +132,7 @@ def test_a_put_that_lands_while_it_is_put_again_is_one_commit(store):
         return put_again(name, data)
 
     store.write_if_absent = landing
-    assert played(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
+    assert try_commit(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
 
 
 def shown_late(store, looks):
@@ -155,27 +155,27 @@ def shown_late(store, looks):
 def test_a_commit_that_storage_shows_late_is_found(store, looks):
     lost(store, "after")
     shown_late(store, looks)
-    done, pauses = played(store, proposal(1, add("mine")))
+    done, pauses = try_commit(store, proposal(1, add("mine")))
     assert done.version == 2 and 0 < sum(pauses) <= 2
 
 
 @pytest.mark.parametrize("looks", [1, 4])
 def test_a_winner_that_storage_shows_late_is_judged(store, looks):
-    rival(store, [add("theirs")])
+    add_rival(store, [add("theirs")])
     shown_late(store, looks)
-    assert played(store, proposal(1, add("mine")))[0].version == 3
+    assert try_commit(store, proposal(1, add("mine")))[0].version == 3
 
 
 def test_a_name_that_is_taken_and_never_shown_may_be_our_own(store):
-    rival(store, [add("theirs")])
+    add_rival(store, [add("theirs")])
     shown_late(store, 1000)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, and storage does not show"):
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))
 
 
 def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
     """Ours is not in the log: the name it was put to is another's."""
-    rival(store, [add("theirs")])
+    add_rival(store, [add("theirs")])
 
     def failing(operation, name):
         if operation == "read" and name == commit_name(3):
@@ -184,7 +184,7 @@ def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
     first = store.before
     store.before = lambda *access: (first(*access), failing(*access))
     with pytest.raises(StorageError) as caught:
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))
     assert caught.value is FAULT
 
 
@@ -203,7 +203,7 @@ def test_a_name_that_is_taken_and_cannot_be_read_may_be_our_own(store, ours):
 
     store.write_if_absent = twice
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, .*The disk is gone") as caught:
-        played(store, proposal(1, *ours))
+        try_commit(store, proposal(1, *ours))
     assert not caught.value.retryable and "mine" in paths(load_again(store))
 
 
@@ -215,4 +215,4 @@ def load_again(store):
 def test_storage_that_cannot_give_the_guarantee_is_not_asked_again(store):
     lost(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
     with pytest.raises(UnsupportedStorageError):
-        played(store, proposal(1, add("mine")))
+        try_commit(store, proposal(1, add("mine")))

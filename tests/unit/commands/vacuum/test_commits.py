@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_deleted_fails_the_vacuum_and_keeps_no_other(histo
     monkeypatch.setattr(os, "unlink", refused)
     with pytest.raises(StoragePermissionError, match=r"deleted 2 files, and could not delete 1\."):
         run(history, identity=RunIdentity(app_id="run"))
-    history.committed_by_others()
+    history.record_library_commits()
     assert history.files() == {"orphan 1"}
     assert commit(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
     assert "txn" not in commit(history.folder, 2)

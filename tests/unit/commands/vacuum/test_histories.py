@@ -38,7 +38,7 @@ def steps() -> st.SearchStrategy[Step]:
             hours,
             st.booleans(),
         ),
-        st.just(lambda h: h.mark()),
+        st.just(lambda h: h.delete_rows()),
         st.builds(lambda lag: lambda h: h.change(lag_hours=lag), hours),
         st.builds(lambda back: lambda h: h.restore(max(0, len(h.states) - back)), st.integers(1, 8)),
     )
@@ -66,7 +66,7 @@ def vacuumed(history: TableHistory, mode: VacuumMode, hours: int | None) -> None
         vacuum(None, asked, clock_ms=lambda: history.now_ms)
     except VersionNotFoundError:
         vacuumed(history, VacuumMode.FULL, hours)
-    history.committed_by_others()
+    history.record_library_commits()
 
 
 @settings(max_examples=40, deadline=None)

@@ -17,9 +17,9 @@ from tests.unit.commands.vacuum.vacuuming import OLD_H, gone, put, run
 
 def test_a_lite_vacuum_deletes_what_commits_removed_since_the_last_one(history):
     history.append(2)
-    history.mark()
+    history.delete_rows()
     history.change()
-    history.mark()
+    history.delete_rows()
     history.replace(None)
     orphan = put(history, "orphan")
     live = {unquote(f.add["path"]) for f in history.live.values()}

@@ -65,9 +65,9 @@ def test_change_files_go_with_the_retention_and_not_by_the_time_of_a_slow_job(hi
 
 def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
     history.append(2)
-    history.mark()
+    history.delete_rows()
     history.wait(OLD_H)
-    history.mark()
+    history.delete_rows()
     history.wait(24)
     before = history.read()
     assert gone(history) == set()

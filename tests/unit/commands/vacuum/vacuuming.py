@@ -14,7 +14,7 @@ OLD_H = WEEK_H + 1
 def run(history, **options):
     """A vacuum at the history's time; its commits carry that time."""
     result = vacuum(None, VacuumRequest(table=str(history.folder), **options), clock_ms=lambda: history.now_ms)
-    history.committed_by_others()
+    history.record_library_commits()
     return result
 
 
