@@ -89,7 +89,7 @@ def cdc(path, **changes):
     return AddCDCFile(path=path, **{"partition_values": {}, "size_bytes": 7, "data_change": False, **changes})
 
 
-def test_rows_come_in_the_order_of_versions_with_how_they_changed():
+def test_rows_have_the_order_of_versions_and_a_change_type():
     recorded = pa.table({"id": [1, 10], "_change_type": ["update_preimage", "update_postimage"]})
     store = feed_of(
         [add("a"), add("b")],
@@ -110,7 +110,7 @@ def test_rows_come_in_the_order_of_versions_with_how_they_changed():
     assert rows_of(store, 0, 0) == rows_of(store, 2, 2) == []
 
 
-def test_batches_have_the_table_s_columns_then_the_change_its_version_and_its_time():
+def test_batches_have_the_columns_of_the_table_then_change_type_version_and_timestamp():
     store = feed_of([add("a", partition_values={"day": "x"})], partition_columns=("day",), files={"a": ids(1)})
     plan = plan_changes(store, 1)
     (batch,) = read_changes(plan)
@@ -129,7 +129,7 @@ def test_batches_have_the_table_s_columns_then_the_change_its_version_and_its_ti
     ]
 
 
-def test_the_time_of_a_change_is_the_one_that_time_travel_goes_by():
+def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
     carried = Protocol(
         min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp", "changeDataFeed")
     )
@@ -178,12 +178,12 @@ def rows_at(store, version):
 
 
 @pytest.mark.parametrize("versions", [(-1,), (0, -1), (True,), ("0",), (None,), (1.0,), (0, "1")])
-def test_what_is_no_version_is_refused(versions):
+def test_an_invalid_version_is_rejected(versions):
     with pytest.raises(InvalidRequestError, match=r"(from|to)_version is "):
         plan_changes(feed_of([]), *versions)
 
 
-def test_a_range_must_be_in_order_and_its_versions_must_exist():
+def test_a_range_that_is_out_of_order_or_names_missing_versions_is_rejected():
     store = feed_of([], [])
     with pytest.raises(InvalidRequestError, match="from_version 2 is later than to_version 1"):
         plan_changes(store, 2, 1)
@@ -194,7 +194,7 @@ def test_a_range_must_be_in_order_and_its_versions_must_exist():
         plan_changes(new_store(), 0)
 
 
-def test_changes_are_there_only_for_versions_that_recorded_them():
+def test_versions_before_the_feed_was_enabled_have_no_changes():
     store = feed_of([add("a")], [metadata(OFF)], [add("b")], [metadata(ON)], [add("c")])
     assert [f.path for f in plan_changes(store, 0, 1).files] == ["a"]
     assert [f.path for f in plan_changes(store, 4).files] == ["c"]
@@ -206,7 +206,7 @@ def test_changes_are_there_only_for_versions_that_recorded_them():
 @pytest.mark.parametrize(
     "protocol", [PROTOCOL, Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly",))]
 )
-def test_the_property_is_inert_where_the_protocol_does_not_support_the_feed(protocol):
+def test_the_property_has_no_effect_without_protocol_support(protocol):
     with pytest.raises(ChangeFeedUnavailableError, match="Version 0 did not record"):
         plan_changes(feed_of(protocol=protocol), 0)
     with pytest.raises(ChangeFeedUnavailableError, match="Version 1 did not record"):
@@ -214,12 +214,12 @@ def test_the_property_is_inert_where_the_protocol_does_not_support_the_feed(prot
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
-def test_a_table_with_a_column_that_the_feed_needs_has_no_feed(name):
-    with pytest.raises(ChangeFeedUnavailableError, match=f"a column called '{name.lower()}'"):
+def test_a_table_with_a_reserved_column_name_has_no_feed(name):
+    with pytest.raises(ChangeFeedUnavailableError, match=f"a column of its own called '{name.lower()}'"):
         plan_changes(feed_of(schema=struct(**{"id": "long", name: "string"})), 0)
 
 
-def test_commits_that_were_cleaned_up_have_no_changes_though_their_version_can_be_read():
+def test_a_cleaned_up_commit_has_no_changes_though_its_version_is_readable():
     store = feed_of([add("a")], [add("b")], [add("c")])
     write_checkpoint(load(store, 2), now_ms=NOON_MS)
     for version in range(2):
@@ -242,7 +242,7 @@ def test_a_commit_below_the_oldest_checkpoint_cannot_begin_a_range():
         plan_changes(store, 1)
 
 
-def test_a_commit_that_is_missing_in_between_is_named():
+def test_the_error_names_a_missing_commit_within_the_range():
     store = feed_of([add("a")], [add("b")], [add("c")])
     write_checkpoint(load(store, 2), now_ms=NOON_MS)
     store.delete(commit_name(1))
@@ -271,7 +271,7 @@ def test_rows_are_read_with_the_last_schema_of_the_range():
         (metadata(ON, partition_columns=("day",)), "the partition columns changed"),
     ],
 )
-def test_a_schema_that_cannot_be_read_as_the_last_one_is_refused_with_the_version_of_the_change(last, reason):
+def test_the_error_names_the_version_of_an_incompatible_schema_change(last, reason):
     store = feed_of([add("a")], [metadata(ON | {"k": "v"})], [last, add("b")], [add("c")])
     with pytest.raises(ChangeFeedUnavailableError, match=f"changes of version 0 .* in version 3 {reason}") as caught:
         plan_changes(store, 0)
@@ -280,12 +280,12 @@ def test_a_schema_that_cannot_be_read_as_the_last_one_is_refused_with_the_versio
     assert [f.path for f in plan_changes(store, 3).files] == ["b", "c"]
 
 
-def test_a_column_that_was_dropped_and_came_back_can_be_read():
+def test_a_column_that_was_dropped_and_added_again_is_readable():
     store = feed_of([add("a")], [metadata(ON, schema=struct(id="long"))], [metadata(ON)], [add("b")])
     assert [f.path for f in plan_changes(store, 0).files] == ["a", "b"]
 
 
-def test_a_remove_that_does_not_say_its_partition_is_looked_up_in_the_version_before():
+def test_the_feed_finds_missing_partition_values_of_a_remove_in_the_previous_version():
     store = feed_of(
         [add("a", partition_values={"day": "x"}), add("b", partition_values={"day": "y"})],
         [add("c", partition_values={"day": "z"}), remove("a"), remove("b", partition_values={"day": "y"})],
@@ -299,7 +299,7 @@ def test_a_remove_that_does_not_say_its_partition_is_looked_up_in_the_version_be
         plan_changes(store, 0)
 
 
-def test_the_file_that_a_remove_means_is_the_one_with_its_deletion_vector():
+def test_a_remove_means_the_file_with_the_same_deletion_vector():
     one, two = inline([0]), inline([0, 1])
     store = feed_of(
         [add("a", partition_values={"day": "x"}, deletion_vector=one)],
@@ -313,14 +313,14 @@ def test_the_file_that_a_remove_means_is_the_one_with_its_deletion_vector():
     assert plan_changes(store, 2).files[0].partition_values == {"day": "x"}
 
 
-def test_an_unpartitioned_table_needs_no_look_up():
+def test_an_unpartitioned_table_needs_no_lookup_of_partition_values():
     store = feed_of([remove("a")])
     requests = Requests(store)
     assert plan_changes(store, 1).files[0].partition_values == {}
     assert requests.seen.count(("read", f"{0:020}.json")) <= 2  # the snapshots of both ends
 
 
-def test_the_version_before_is_loaded_once_however_many_commits_leave_partitions_out():
+def test_the_feed_loads_the_previous_version_once_for_many_commits_without_partition_values():
     def looks_at_the_first_commit(count):
         files = [add(f"f{n}", partition_values={"day": str(n)}) for n in range(count)]
         store = feed_of(files, *([remove(f"f{n}")] for n in range(count)), partition_columns=("day",))
@@ -339,7 +339,7 @@ def test_the_version_before_is_loaded_once_however_many_commits_leave_partitions
         max_size=8,
     )
 )
-def test_partitions_are_those_of_the_version_before_whatever_commits_lie_between(commits):
+def test_partition_values_are_those_of_the_previous_version(commits):
     """Files come, go and come back elsewhere, also where a commit recorded its changes or changed no data."""
     alive, actions = set(), []
     for touched, is_recorded, data_change in commits:
@@ -365,7 +365,7 @@ def test_partitions_are_those_of_the_version_before_whatever_commits_lie_between
             ]
 
 
-def test_a_file_that_is_removed_twice_has_no_partition_the_second_time():
+def test_a_second_remove_of_a_file_has_no_partition_values():
     store = feed_of([add("a", partition_values={"day": "x"})], [remove("a")], [remove("a")], partition_columns=("day",))
     assert plan_changes(store, 1, 2).files[1].partition_values == {"day": "x"}
     with pytest.raises(ChangeFeedUnavailableError, match="Version 3 removes the file 'a' without"):
@@ -380,7 +380,7 @@ def test_a_large_commit_is_read_in_blocks(monkeypatch):
     assert {operation for operation, name in requests.seen if name in (f"{1:020}.json", f"{2:020}.json")} == {"open"}
 
 
-def test_a_snapshot_that_the_caller_has_is_not_loaded_again():
+def test_the_feed_uses_the_snapshot_of_the_caller():
     store = feed_of([add("a")], [add("b")])
     snapshot = load(store, 2)
     requests = Requests(store)
@@ -390,18 +390,18 @@ def test_a_snapshot_that_the_caller_has_is_not_loaded_again():
     assert plan_changes(store, 1, loaded=load(store, 1)).snapshot.version == 2
 
 
-def test_a_change_data_file_that_does_not_say_how_its_rows_changed_is_damaged():
+def test_a_change_data_file_without_change_types_is_rejected():
     for rows in (ids(1), pa.table({"id": [1, 2], "_change_type": ["insert", None]})):
         store = feed_of([cdc("_change_data/1")], files={"_change_data/1": rows})
         with pytest.raises(CorruptDataFileError, match="change data file of version 1"):
             list(read_changes(plan_changes(store, 0)))
 
 
-def test_a_column_of_that_name_in_a_data_file_means_nothing():
+def test_the_feed_ignores_a_change_type_column_in_a_data_file():
     store = feed_of([add("a")], files={"a": pa.table({"id": [1], "_change_type": ["delete"]})})
     assert rows_of(store, 0) == [(1, "insert", 1)]
 
 
-def test_a_data_file_that_vacuum_has_removed_is_named():
+def test_the_error_names_a_vacuumed_data_file():
     with pytest.raises(CorruptDataFileError, match="gone"):
         list(read_changes(plan_changes(feed_of([add("gone")]), 0)))

@@ -32,7 +32,7 @@ def multiset(table):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED] or ["golden tables are missing"])
-def test_the_rows_are_those_that_other_engines_see(golden, name):
+def test_the_feed_has_the_rows_that_other_engines_read(golden, name):
     expected = pq.read_table(golden / "expected" / name / "cdf.parquet")
     table = DeltaTable(str(golden / "tables" / name))
     found = pa.Table.from_batches(table.changes(expectation(name)["start_version"]))
@@ -42,12 +42,12 @@ def test_the_rows_are_those_that_other_engines_see(golden, name):
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_no_engine_gives_is_refused_at_once(golden, name):
+def test_a_range_that_no_engine_reads_is_rejected_at_once(golden, name):
     with pytest.raises((ChangeFeedUnavailableError, VersionNotFoundError), match=REFUSED[name]):
         DeltaTable(str(golden / "tables" / name)).changes(expectation(name)["start_version"])
 
 
-def test_the_feed_of_a_table_whose_log_begins_at_a_checkpoint(golden):
+def test_a_log_that_begins_at_a_checkpoint_gives_the_feed_of_the_whole_log(golden):
     """The same table with its whole log gives the same rows."""
     cleaned, whole = (
         DeltaTable(str(golden / "tables" / "delta-rs" / n)) for n in ("checkpoint-cdf-table", "cdf-table")
@@ -56,7 +56,7 @@ def test_the_feed_of_a_table_whose_log_begins_at_a_checkpoint(golden):
     assert multiset(found) == multiset(pa.Table.from_batches(whole.changes(3)).drop_columns(["_commit_timestamp"]))
 
 
-def test_a_table_at_a_version_has_the_changes_up_to_it(golden):
+def test_a_table_at_a_version_has_the_changes_up_to_this_version(golden):
     path = str(golden / "tables" / "delta-rs" / "cdf-table")
     table = DeltaTable(path, version=1)
     found = pa.Table.from_batches(table.changes(0))

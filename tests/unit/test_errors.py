@@ -12,7 +12,7 @@ from deltalite.errors import DeltaLiteError, error_class_for
 CLASSES = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DeltaLiteError)]
 
 
-def test_codes_are_unique_and_mean_nothing_to_shells_python_or_the_jvm():
+def test_exit_codes_are_unique_and_differ_from_those_of_shells_python_and_the_jvm():
     codes = [cls.exit_code for cls in CLASSES]
     assert len(codes) == len(set(codes)) == len(CLASSES)
     assert all(2 < code < 126 for code in codes)
@@ -20,7 +20,7 @@ def test_codes_are_unique_and_mean_nothing_to_shells_python_or_the_jvm():
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_a_class_is_found_by_its_code_and_an_instance_survives_a_process(cls):
+def test_a_code_finds_its_class_and_an_instance_survives_pickling(cls):
     assert error_class_for(cls.exit_code) is cls
     sent = cls("The disk is 50% full.", remedy="Make room.")
     got = pickle.loads(pickle.dumps(sent))
@@ -39,17 +39,17 @@ def test_a_message_can_be_encoded_whatever_it_quotes():
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 11, 126, 134, 137, 143, -9])
-def test_a_code_of_another_program_is_no_error_of_ours(code):
+def test_an_exit_code_of_another_program_has_no_error_class(code):
     assert error_class_for(code) is None
 
 
-def test_what_another_try_can_mend_is_retryable_and_nothing_else():
+def test_only_errors_that_another_attempt_can_solve_are_retryable():
     retryable = {cls.__name__ for cls in CLASSES if cls.retryable}
     conflicts = {cls.__name__ for cls in CLASSES if issubclass(cls, errors.ConcurrentModificationException)}
     assert retryable == {"SourceNotFoundError", "StorageError"} | conflicts
 
 
-def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+def test_the_docstring_shows_the_tree_of_the_classes():
     drawn = {}
     stack = []
     for line in errors.__doc__.splitlines():

@@ -105,7 +105,7 @@ def test_a_decimal_of_thousands_of_digits_is_an_error_of_the_library():
 
 @pytest.mark.parametrize("make", [in_array, in_struct])
 @pytest.mark.parametrize("levels", [50, 98, 99, 100, 200, 235, 300])
-def test_a_schema_is_read_or_refused_however_deep_it_is(make, levels):
+def test_a_schema_of_any_depth_is_read_or_rejected(make, levels):
     def use():
         schema = parse_schema(nested(levels, make))
         return schema_to_arrow(schema), schema_to_json(schema), str(schema)
@@ -116,7 +116,7 @@ def test_a_schema_is_read_or_refused_however_deep_it_is(make, levels):
 
 @given(rnd=randoms)
 @examples(400)
-def test_a_damaged_schema_is_the_schema_it_says_or_an_error(rnd):
+def test_a_damaged_schema_parses_as_written_or_raises_an_error(rnd):
     value = SCHEMA
     for _ in range(rnd.choice([1, 1, 2, 3])):
         try:
@@ -158,7 +158,7 @@ def test_a_partition_value_is_a_value_or_an_error(text, data_type):
 
 @given(rnd=randoms)
 @examples(400)
-def test_damaged_statistics_are_never_an_error(rnd):
+def test_damaged_statistics_never_raise_an_error(rnd):
     text = to_text(mutate_value(rnd, STATS))
     if rnd.random() < 0.2:
         text = mutate_bytes(rnd, text.encode("utf-8", "surrogatepass")).decode(errors="replace")
@@ -234,7 +234,7 @@ def test_a_damaged_deletion_vector_never_shows_deleted_rows(name, rnd):
 
 @given(name=st.sampled_from([n for n in TABLES if "dv" in n]), rnd=randoms)
 @examples(100)
-def test_a_lying_descriptor_of_a_deletion_vector_never_shows_deleted_rows(name, rnd):
+def test_a_wrong_deletion_vector_descriptor_never_shows_deleted_rows(name, rnd):
     files = seed_files(name)
     for path in [path for path in files if path.endswith(".json")]:
         lines = [json.loads(line) for line in files[path].splitlines()]
@@ -298,7 +298,7 @@ assert grown < 300_000 and pa.default_memory_pool().max_memory() < 300_000_000, 
         ("derived/dv-inline", "cardinality", 2**62),
     ],
 )
-def test_a_lie_about_a_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
+def test_a_wrong_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
     for path in (GOLDEN / "tables" / name).rglob("*"):
         target = tmp_path / path.relative_to(GOLDEN / "tables" / name)
         if path.is_file():

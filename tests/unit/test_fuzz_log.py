@@ -73,7 +73,7 @@ def _differing(one, other):
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_the_oracle_and_the_library_agree_on_what_nobody_damaged(name):
+def test_the_oracle_and_the_library_agree_on_undamaged_logs(name):
     files = seed_files(name)
     assert state(store_of(name)) == readings(files)[0]
     for version in range(30):
@@ -84,7 +84,7 @@ def test_the_oracle_and_the_library_agree_on_what_nobody_damaged(name):
 
 @given(name=seeds, rnd=randoms)
 @examples(250)
-def test_a_damaged_commit_gives_what_it_says_or_an_error(name, rnd):
+def test_a_damaged_commit_gives_a_reading_of_the_oracle_or_an_error(name, rnd):
     files, said = mutate_files(rnd, seed_files(name), is_commit)
     untouched = [right(name)]
     allowed = readings(files)
@@ -93,14 +93,14 @@ def test_a_damaged_commit_gives_what_it_says_or_an_error(name, rnd):
 
 @given(name=seeds, rnd=randoms)
 @examples(200)
-def test_a_damaged_checkpoint_gives_what_it_says_or_is_passed_over(name, rnd):
+def test_a_damaged_checkpoint_gives_a_reading_of_the_oracle_or_is_skipped(name, rnd):
     files, said = mutate_files(rnd, seed_files(name), is_checkpoint)
     check(name, files, [*readings(files), right(name)], said)
 
 
 @given(name=seeds, rnd=randoms)
 @examples(80)
-def test_a_hint_is_never_believed_against_the_log(name, rnd):
+def test_a_damaged_hint_never_overrides_the_log(name, rnd):
     base = {"_delta_log/_last_checkpoint": b'{"version":1,"size":5}', **seed_files(name)}
     files, said = mutate_files(rnd, base, lambda name: name.endswith("_last_checkpoint"))
     note(f"{name}: {said}")
@@ -109,7 +109,7 @@ def test_a_hint_is_never_believed_against_the_log(name, rnd):
 
 @given(name=st.sampled_from([name for name in SEEDS if any(map(is_checksum, seed_files(name)))] or [""]), rnd=randoms)
 @examples(80)
-def test_a_lying_checksum_never_changes_the_files(name, rnd):
+def test_a_wrong_checksum_never_changes_the_files(name, rnd):
     files, said = mutate_files(rnd, seed_files(name), is_checksum)
     note(f"{name}: {said}")
     found = attempt(lambda: state(store_of(name, files)))
@@ -162,7 +162,7 @@ def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, r
 
 @given(name=seeds, rnd=randoms)
 @examples(120)
-def test_a_damaged_log_that_is_verified_without_an_error_is_read(name, rnd):
+def test_a_damaged_log_that_passes_verify_is_readable(name, rnd):
     files, said = mutate_files(rnd, seed_files(name))
     note(f"{name}: {said}")
     report = attempt(lambda: verify(store_of(name, files)))

@@ -31,7 +31,7 @@ def opened(golden, name, **at):
 
 
 @pytest.mark.parametrize("name", names("read"))
-def test_a_table_gives_the_rows_that_every_reader_sees(golden, name):
+def test_a_table_has_the_rows_that_every_reader_sees(golden, name):
     table = opened(golden, name)
     assert table.version == meta_of(golden, name)["version"]
     assert_same_rows(table.to_arrow(), pq.read_table(golden / "expected" / name / "data.parquet"))
@@ -42,7 +42,7 @@ def file_facts(row, path, size):
 
 
 @pytest.mark.parametrize("name", names(*LOG_IS_READ))
-def test_a_log_gives_the_files_protocol_and_schema_that_every_reader_sees(golden, name):
+def test_a_log_has_the_files_protocol_and_schema_that_every_reader_sees(golden, name):
     meta, table = meta_of(golden, name), opened(golden, name)
     listed = golden / "expected" / name / "files.json"
     expected = json.loads(listed.read_text()) if listed.is_file() else []
@@ -63,7 +63,7 @@ def test_a_log_gives_the_files_protocol_and_schema_that_every_reader_sees(golden
 
 
 @pytest.mark.parametrize("name", names("log-only"))
-def test_a_table_without_its_data_files_is_never_read_as_fewer_rows(golden, name):
+def test_missing_data_files_never_give_fewer_rows(golden, name):
     table = opened(golden, name)
     if table.files().num_rows:
         with pytest.raises(CorruptDataFileError):
@@ -71,7 +71,7 @@ def test_a_table_without_its_data_files_is_never_read_as_fewer_rows(golden, name
 
 
 @pytest.mark.parametrize("name", names("read"))
-def test_earlier_versions_give_their_own_files_and_rows(golden, name):
+def test_earlier_versions_have_their_files_and_rows(golden, name):
     folder = golden / "expected" / name
     listed = folder / "versions.json"
     for entry in json.loads(listed.read_text()) if listed.is_file() else ():
@@ -102,7 +102,7 @@ def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(golden, name):
 
 
 @pytest.mark.parametrize("name", names("must-refuse"))
-def test_a_table_of_another_protocol_is_refused_by_name(golden, name):
+def test_the_error_names_the_unsupported_protocol_feature(golden, name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         opened(golden, name).to_arrow()
     meta = meta_of(golden, name)
@@ -111,7 +111,7 @@ def test_a_table_of_another_protocol_is_refused_by_name(golden, name):
 
 
 @pytest.mark.parametrize("name", names("either", "read-count-only"))
-def test_a_table_that_readers_differ_on_gives_the_stated_rows_or_an_error(golden, name):
+def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(golden, name):
     try:
         rows = opened(golden, name).to_arrow()
     except DeltaLiteError:

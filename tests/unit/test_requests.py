@@ -58,7 +58,7 @@ FULL = {
         PLAIN | {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)},
     ],
 )
-def test_a_request_comes_back_from_its_json_equal(values):
+def test_json_of_a_request_parses_to_an_equal_request(values):
     request = WriteRequest(**values)
     text = request.to_json()
     assert "\n" not in text
@@ -66,7 +66,7 @@ def test_a_request_comes_back_from_its_json_equal(values):
     assert WriteRequest.from_json(text).to_json() == text
 
 
-def test_choices_may_be_given_as_text():
+def test_enum_values_may_be_text():
     request = WriteRequest(**PLAIN, mode="overwrite", partition_overwrite="dynamic")
     assert (request.mode, request.partition_overwrite) == (WriteMode.OVERWRITE, PartitionOverwrite.DYNAMIC)
     assert RunIdentity(app_id="x", on_rerun="write").on_rerun is OnRerun.WRITE
@@ -103,7 +103,7 @@ DYNAMIC = {"partition_overwrite": PartitionOverwrite.DYNAMIC}
     ],
     ids=str,
 )
-def test_a_contradiction_is_refused_with_a_remedy(change, says):
+def test_contradicting_parameters_are_rejected_with_a_remedy(change, says):
     with pytest.raises(InvalidRequestError, match=says) as caught:
         WriteRequest(**PLAIN | change)
     assert caught.value.remedy
@@ -132,7 +132,7 @@ def test_a_contradiction_is_refused_with_a_remedy(change, says):
         (lambda: RunIdentity(app_id="x", on_rerun="again"), "on_rerun is 'again'"),
     ],
 )
-def test_a_source_or_an_identity_that_makes_no_sense_is_refused(make, says):
+def test_an_invalid_source_or_identity_is_rejected(make, says):
     with pytest.raises(InvalidRequestError, match=says):
         make()
 
@@ -161,12 +161,12 @@ def edited(**changes):
         (edited(mode="append"), "replace_where needs mode"),
     ],
 )
-def test_json_of_another_release_or_none_of_ours_is_refused(text, says):
+def test_json_of_another_release_or_of_another_program_is_rejected(text, says):
     with pytest.raises(InvalidRequestError, match=says):
         WriteRequest.from_json(text)
 
 
-def test_what_json_leaves_out_has_its_default():
+def test_a_missing_json_key_has_its_default():
     assert WriteRequest.from_json(edited(identity="GONE", partition_by="GONE")) == replace(
         WriteRequest(**FULL), identity=None, partition_by=None
     )
@@ -210,14 +210,14 @@ EVERY_CLAUSE = {
     ],
     ids=lambda request: request.kind,
 )
-def test_a_request_that_changes_rows_comes_back_from_its_json_equal(request_):
+def test_json_of_a_delete_update_or_merge_parses_to_an_equal_request(request_):
     text = request_.to_json()
     assert "\n" not in text
     assert type(request_).from_json(text) == request_
     assert type(request_).from_json(text).to_json() == text
 
 
-def test_one_kind_of_request_is_not_taken_for_another():
+def test_json_of_one_request_class_is_rejected_by_the_others():
     with pytest.raises(InvalidRequestError, match=r"reads delete requests.* got 'update'"):
         DeleteRequest.from_json(UpdateRequest(table="/t", set={"a": "1"}).to_json())
 
@@ -233,7 +233,7 @@ REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
         (lambda **more: MergeRequest(**UPSERT | more), "operation is 'merge'"),
     ],
 )
-def test_what_every_commit_refuses_is_refused_of_those_that_change_rows(make, says):
+def test_requests_that_change_rows_apply_the_checks_of_every_request(make, says):
     for change, refused in [
         (REPLACES, f"on_rerun='replace' removes the files of an earlier append, and the {says}"),
         ({"table": ""}, "names no table"),
@@ -304,7 +304,7 @@ INSERT = MergeClause(insert="*")
         (merge(when_not_matched_by_source=(DELETE, SOME)), r"by_source\[0\] has no condition"),
     ],
 )
-def test_what_no_table_could_make_sense_of_is_refused_with_a_remedy(make, says):
+def test_a_request_that_is_invalid_for_every_table_is_rejected_with_a_remedy(make, says):
     with pytest.raises(InvalidRequestError, match=says) as caught:
         make()
     assert caught.value.remedy
@@ -326,6 +326,6 @@ def merge_json(**changes):
         (merge_json(when_matched="GONE"), "no clause"),
     ],
 )
-def test_the_json_of_a_merge_is_as_strictly_read(text, says):
+def test_json_of_a_merge_is_checked_strictly(text, says):
     with pytest.raises(InvalidRequestError, match=says):
         MergeRequest.from_json(text)

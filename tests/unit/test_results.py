@@ -38,12 +38,12 @@ def test_a_result_survives_the_line_and_json():
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_the_end_of_the_line_does_not_matter(end):
+def test_any_line_ending_is_accepted(end):
     assert parse_marker(result_marker(RESULT) + end) == RESULT
 
 
 @pytest.mark.parametrize("begin", [" ", "26/01/01 12:00:00 INFO SparkSubmitHook: ", "DELTALITE-RESULT ", "id,"])
-def test_a_marker_begins_its_line(begin):
+def test_a_marker_counts_only_at_the_beginning_of_a_line(begin):
     assert parse_marker(begin + result_marker(RESULT)) is None
 
 
@@ -113,11 +113,11 @@ def packed(text: bytes) -> str:
         result_marker(RESULT) + " " * MARKER_BYTES,
     ],
 )
-def test_a_marker_of_another_shape_is_an_ordinary_line(line):
+def test_a_malformed_marker_is_an_ordinary_line(line):
     assert parse_marker(line) is None
 
 
-def test_a_line_that_unpacks_to_megabytes_is_not_unpacked():
+def test_a_line_that_expands_to_megabytes_is_not_decompressed():
     bomb = packed(b" " * 50_000_000)
     tracemalloc.start()
     try:
@@ -135,7 +135,7 @@ def test_no_line_raises(text, prefix):
 
 
 @given(cut=st.data())
-def test_a_torn_line_is_no_marker(cut):
+def test_a_truncated_line_is_not_a_marker(cut):
     line = result_marker(RESULT)
     end = cut.draw(st.integers(0, len(line) - 1))
     assert parse_marker(line[:end]) is None
@@ -148,7 +148,7 @@ def test_a_torn_line_is_no_marker(cut):
     "line",
     ["", "hello", "DELTALITE-RESULT", "DELTALITE-RESULT 00000000 {}", "DELTALITE-ERROR zz {}", "DELTALITE-RESULT  "],
 )
-def test_a_line_of_anything_else_is_no_marker(line):
+def test_any_other_line_is_not_a_marker(line):
     assert parse_marker(line) is None
 
 
@@ -161,7 +161,7 @@ numTargetDeletionVectorsUpdated executionTimeMs materializeSourceTimeMs scanTime
 """.split()  # noqa: SIM905  a list of names reads best as text
 
 
-def test_a_merge_of_a_large_table_still_says_all_its_metrics():
+def test_the_marker_of_a_large_merge_has_all_metrics():
     app_id = "airflow-production/customers_upsert/merge_the_changes/117/scheduled__2026-01-01T00:00:00+00:00"
     merged = replace(
         RESULT,
@@ -176,7 +176,7 @@ def test_a_merge_of_a_large_table_still_says_all_its_metrics():
     assert parse_marker(line[:-1]) is None
 
 
-def test_a_result_that_is_too_long_for_a_line_is_left_to_the_log():
+def test_a_result_that_is_too_long_for_a_line_is_not_printed():
     long = replace(RESULT, table="/lake/" + "".join(chr(0x4E00 + 37 * n % 20_000) for n in range(MARKER_BYTES)))
     assert result_marker(long) is None
     fitting = OperationResult(**{**RESULT.as_dict(), "table": "/" + "x" * 500})
@@ -184,7 +184,7 @@ def test_a_result_that_is_too_long_for_a_line_is_left_to_the_log():
 
 
 @given(message=st.text(max_size=2000), repeat=st.integers(1, 3))
-def test_an_error_always_fits_its_line_and_begins_with_its_message(message, repeat):
+def test_an_error_marker_fits_a_line_and_begins_with_its_message(message, repeat):
     line = error_marker("SourceError", message * repeat)
     assert len(line.encode()) <= MARKER_BYTES and "\n" not in line
     error = parse_marker(line)
@@ -192,11 +192,11 @@ def test_an_error_always_fits_its_line_and_begins_with_its_message(message, repe
     assert error.message == message * repeat or (message * repeat).startswith(error.message.removesuffix(" ..."))
 
 
-def test_a_message_of_megabytes_is_cut_at_once():
+def test_a_message_of_megabytes_is_truncated_quickly():
     assert len(parse_marker(error_marker("SourceError", "ü" * 5_000_000)).message) > 50
 
 
-def test_the_remedy_of_an_error_stays_whole_before_its_message():
+def test_the_message_is_truncated_before_the_remedy():
     error = parse_marker(error_marker("SourceError", "x" * 2000 + " Do this.", remedy="Do this."))
     assert error.remedy == "Do this." and error.message.endswith(" ...")
     assert parse_marker(error_marker("SourceError", "m", remedy="y" * 2000)) == JobError(
@@ -204,13 +204,13 @@ def test_the_remedy_of_an_error_stays_whole_before_its_message():
     )
 
 
-def test_an_error_that_quotes_a_marker_is_still_one_error():
+def test_an_error_whose_message_contains_a_marker_is_one_error():
     quoted = f"The job said {result_marker(RESULT)[:200]}"
     assert parse_marker(error_marker("SourceError", quoted)) == JobError(kind="SourceError", message=quoted)
     assert parse_marker(error_marker("DELTALITE-RESULT", "DELTALITE-ERROR")).message == "DELTALITE-ERROR"
 
 
-def test_a_job_tells_its_application_in_a_line():
+def test_a_job_prints_its_spark_application_in_a_line():
     started = JobStarted(application_id="application_1_2", ui_url=None)
     line = started_marker(started)
     assert parse_marker(f"{line}\n") == started
@@ -218,7 +218,7 @@ def test_a_job_tells_its_application_in_a_line():
     assert parse_marker("DELTALITE-STARTED") is None
 
 
-def test_a_result_carries_the_names_of_partitions():
+def test_a_result_has_the_names_of_partitions():
     result = replace(RESULT, partitions=("day=2026-05-01", "day=2026-05-02"))
     assert result.as_dict()["partitions"] == ["day=2026-05-01", "day=2026-05-02"]
     assert parse_marker(result_marker(result)) == result
@@ -226,7 +226,7 @@ def test_a_result_carries_the_names_of_partitions():
     assert "partitions" not in RESULT.as_dict()
 
 
-def test_a_marker_that_is_too_long_leaves_the_partitions_out():
+def test_a_marker_that_is_too_long_omits_the_partitions():
     names = tuple(f"country={hashlib.sha256(str(number).encode()).hexdigest()}" for number in range(100))
     marker = result_marker(replace(RESULT, partitions=names))
     assert len(marker) <= MARKER_BYTES

@@ -67,7 +67,7 @@ def test_nan_is_the_greatest_number_and_equals_itself_and_zero_has_no_sign():
     assert counted([{"x": 0.0}]) != counted([{"x": -0.0}])
 
 
-def test_a_struct_s_null_members_are_equal_and_come_first():
+def test_null_members_of_a_struct_are_equal_and_sort_first():
     assert equal({"a": 1, "b": None}, {"a": 1, "b": None}) and not equal({"a": None, "b": ""}, None)
     assert compare({"a": None, "b": "z"}, {"a": 0, "b": "a"}) == -1
     assert compare({"a": 1, "b": "z"}, {"a": 1, "b": "a"}) == 1
@@ -90,7 +90,7 @@ def test_truth_has_three_values():
     assert ex.plus(K, long(1)).value(rows) is None and ex.coalesce(K, long(7)).value(rows) == 7
 
 
-def test_a_delete_spares_what_is_not_true():
+def test_a_delete_keeps_rows_whose_condition_is_false_or_null():
     done = delete(relation((1, "a"), (2, "b"), (None, "c")), ex.comparison(K, "<", long(2)))
     assert pairs(done) == [(2, "b"), (None, "c")] and done.changes == [("delete", {"k": 1, "v": "a"})]
     assert pairs(delete(relation((1, "a"), (None, "b")), None)) == []
@@ -104,14 +104,14 @@ def test_an_update_sees_old_values():
     assert len(done.changes) == 4
 
 
-def test_a_member_that_is_given_to_a_null_struct_makes_it_one():
+def test_assigning_a_member_of_a_null_struct_creates_the_struct():
     table = Relation(columns={"s": ex.STRUCT}, rows=[{"s": None}, {"s": {"a": 1, "b": "x"}}])
     done = update(table, None, (assign("s", ex.literal(5, "int"), "a"),))
     assert pairs(done) == [({"a": 5, "b": None},), ({"a": 5, "b": "x"},)]
     assert table.rows[1]["s"] == {"a": 1, "b": "x"}
 
 
-def test_of_the_clauses_the_first_that_is_true_decides():
+def test_the_first_true_clause_decides():
     table, source = relation((1, "a"), (2, "b"), (3, "c"), (9, "z")), relation((1, "A"), (2, "B"), (3, "C"), (4, "D"))
     what = Merge(
         on=ON,
@@ -127,7 +127,7 @@ def test_of_the_clauses_the_first_that_is_true_decides():
     assert [kind for kind, _ in done.changes] == ["delete", *["update_preimage", "update_postimage"] * 2, "insert"]
 
 
-def test_two_matches_are_refused_whatever_the_conditions_say():
+def test_several_matches_are_rejected_even_if_conditions_exclude_each_other():
     table, source = relation((1, "a"), (1, "b"), (2, "c")), relation((1, "A"), (1, "B"), (2, "C"))
     never = ex.literal(False, "flag")
     update_it = Clause(action="update", values=(assign("v", SV),))
@@ -140,14 +140,14 @@ def test_two_matches_are_refused_whatever_the_conditions_say():
     )
 
 
-def test_nulls_match_only_null_safe():
+def test_nulls_match_only_with_null_safe_equality():
     table, source = relation((None, "a")), relation((None, "A"))
     what = {"matched": (Clause(action="delete"),), "not_matched": (Clause(action="insert"),)}
     assert pairs(merge(table, source, Merge(on=ON, **what))) == [(None, "a"), (None, "A")]
     assert pairs(merge(table, source, Merge(on=ex.same(K, SK), **what))) == []
 
 
-def test_a_table_evolves_by_a_star_only():
+def test_only_a_star_clause_evolves_a_table():
     table = relation((1, "a"), (2, "b"))
     source = Relation(columns={"k": "long", "new": "long"}, rows=[{"k": 1, "new": 7}, {"k": 3, "new": 8}])
     star = {"matched": (Clause(action="update"),), "not_matched": (Clause(action="insert"),), "evolve": True}
@@ -166,7 +166,7 @@ def test_a_table_evolves_by_a_star_only():
 
 
 @pytest.mark.parametrize("operations", [deletions, updates, mergings])
-def test_the_feed_of_the_model_leads_from_the_old_rows_to_the_new(operations):
+def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
     @random_cases(20)
     @given(cases(operations, Features(vectors=True)))
     def holds(drawn):
@@ -204,7 +204,7 @@ def test_random_merges_reach_every_outcome():
     assert seen["several"] and seen["evolved"] and seen["nothing"] < seen["all"] / 2, seen
 
 
-def test_a_case_that_fails_is_made_smaller():
+def test_smallest_reduces_a_failing_case():
     @random_cases(10, derandomize=True)
     @given(cases(mergings))
     def holds(drawn):
@@ -219,7 +219,7 @@ def test_a_case_that_fails_is_made_smaller():
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_a_random_table_on_disk_holds_the_rows_of_the_model(vectors):
+def test_a_random_table_on_disk_has_the_rows_of_the_model(vectors):
     @random_cases(15)
     @given(histories(Features(vectors=vectors, feed=True)))
     def holds(drawn):
@@ -232,7 +232,7 @@ def test_a_random_table_on_disk_holds_the_rows_of_the_model(vectors):
     holds()
 
 
-def test_a_table_of_the_model_with_all_features(tmp_path):
+def test_a_table_with_all_features_on_disk_has_the_rows_of_the_model(tmp_path):
     rows = tuple({"k": n, "s": {"a": n, "b": None}, "p": "50%/=k"} for n in range(3))
     table = Table(
         columns={"k": "long", "s": ex.STRUCT, "p": "part"},

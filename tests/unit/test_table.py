@@ -48,7 +48,7 @@ def own(tmp_path):
     return store
 
 
-def test_the_facts_of_a_table(partitioned):
+def test_a_table_has_its_version_schema_and_properties(partitioned):
     table = DeltaTable(partitioned)
     assert table.version == 1
     assert table.schema == pa.schema({"letter": pa.string(), "number": pa.int64(), "a_float": pa.float64()})
@@ -57,7 +57,7 @@ def test_the_facts_of_a_table(partitioned):
     assert repr(table) == f"DeltaTable({partitioned!r}, version=1)"
 
 
-def test_rows_columns_and_filters(partitioned):
+def test_to_arrow_selects_columns_and_filters_rows(partitioned):
     table = DeltaTable(partitioned)
     assert table.to_arrow().num_rows == 6
     assert table.to_arrow(columns=["NUMBER", "letter"]).column_names == ["number", "letter"]
@@ -76,7 +76,7 @@ def test_rows_columns_and_filters(partitioned):
 
 @pytest.mark.parametrize("spelled", ["{}", "{}/", "file:{}", "file://{}"])
 @pytest.mark.parametrize(("at", "files"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
-def test_a_version_has_its_own_files(partitioned, spelled, at, files):
+def test_a_version_has_its_files(partitioned, spelled, at, files):
     assert DeltaTable(spelled.format(partitioned), **at).files().num_rows == files
 
 
@@ -85,7 +85,7 @@ def test_a_path_may_name_its_version(partitioned, suffix, version):
     assert DeltaTable(partitioned + suffix).version == version
 
 
-def test_files_are_listed_with_decoded_paths_and_what_the_log_says(own):
+def test_files_lists_decoded_paths_and_the_facts_of_the_log(own):
     files = DeltaTable(own.root).files()
     assert files.schema.names == [
         "path", "partition_values", "size_bytes", "modification_time_ms", "num_records", "stats", "deletion_vector",
@@ -111,14 +111,14 @@ STATS = [
 
 
 @pytest.mark.parametrize(("stats", "count"), STATS)
-def test_the_number_of_records_is_what_the_statistics_say_or_null(own, stats, count):
+def test_the_number_of_records_comes_from_the_statistics_or_is_null(own, stats, count):
     put(own, add("odd", stats=stats, partition_values={"day": None}))
     files = DeltaTable(own.root).files()
     assert dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))["odd"] == count
 
 
 @pytest.mark.parametrize("stats", ['{"numRecords":0}', '{"numRecords":0,"nullCount":{"id":0}}'])
-def test_a_filter_finds_rows_that_the_statistics_do_not_count(own, stats):
+def test_a_filter_finds_rows_of_files_without_a_row_count(own, stats):
     pq.write_table(pa.table({"id": [7, 8, 9]}), Path(own.root) / "uncounted.parquet")
     put(own, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
     table = DeltaTable(own.root)
@@ -126,7 +126,7 @@ def test_a_filter_finds_rows_that_the_statistics_do_not_count(own, stats):
         assert sorted(table.to_arrow(filter=wanted)["id"].to_pylist()) == [7, 8, 9]
 
 
-def test_history_is_newest_first_up_to_the_version_with_times_in_utc(own):
+def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(own):
     history = DeltaTable(own.root, version=2).history()
     assert [entry["version"] for entry in history] == [2, 1, 0]
     assert {entry["operation"] for entry in history} == {"WRITE"}
@@ -137,7 +137,7 @@ def test_history_is_newest_first_up_to_the_version_with_times_in_utc(own):
         DeltaTable(own.root).history(limit=-1)
 
 
-def test_the_time_of_each_entry_of_the_history_travels_to_its_version(tmp_path):
+def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
     store = LocalLogStore(str(tmp_path))
     put(store, PROTOCOL, metadata(), read_version=-1)
     appended(store, 20)
@@ -157,7 +157,7 @@ def test_a_commit_without_provenance_or_with_an_odd_time_has_the_time_of_its_fil
     assert times == [(5, 5000), (4, 4000)]
 
 
-def test_detail_has_spark_s_names(own):
+def test_detail_has_the_field_names_of_spark(own):
     detail = DeltaTable(own.root).detail()
     assert detail == {
         "format": "delta", "id": "t", "name": "orders", "description": None, "location": own.root,
@@ -182,7 +182,7 @@ def test_a_limit_is_a_positive_int(own, limit):
 
 
 @pytest.mark.parametrize("absurd_ms", [2**62, -(2**62), 253_402_300_800_000])
-def test_a_time_beyond_the_calendar_is_left_out_of_the_detail(own, absurd_ms):
+def test_detail_omits_a_time_beyond_the_calendar_of_python(own, absurd_ms):
     first = Path(own.root) / commit_name(0)
     first.write_text(first.read_text().replace(f'"createdTime":{NOON_MS}', f'"createdTime":{absurd_ms}'))
     assert DeltaTable(own.root).detail()["createdAt"] is None
@@ -199,19 +199,19 @@ def test_a_time_beyond_the_calendar_is_left_out_of_the_detail(own, absurd_ms):
         (date(2024, 1, 1).isoformat(), 3),
     ],
 )
-def test_a_table_as_it_was_at_a_moment(own, moment, version):
+def test_a_timestamp_selects_the_version_that_was_current_then(own, moment, version):
     assert DeltaTable(own.root, timestamp=moment).version == version
     if isinstance(moment, str) and moment.endswith("20.999Z"):
         assert DeltaTable(own.root + "@20231114221320999").version == version
 
 
 @pytest.mark.parametrize("moment", ["2023-11-14T22:13:19.999Z", "2999-01-01"])
-def test_a_moment_before_the_table_or_in_the_future_is_refused(own, moment):
+def test_a_timestamp_before_the_table_or_in_the_future_is_rejected(own, moment):
     with pytest.raises(TimestampOutOfRangeError):
         DeltaTable(own.root, timestamp=moment)
 
 
-def test_a_table_does_not_move(own):
+def test_a_table_object_stays_at_its_version(own):
     table = DeltaTable(own.root)
     put(own, remove("f1%20%2520.parquet"))
     assert (table.version, table.files().num_rows) == (3, 3)
@@ -219,7 +219,7 @@ def test_a_table_does_not_move(own):
     assert load(own).tombstones(["path"]).num_rows == 1
 
 
-def test_what_is_no_table_or_no_version_is_a_typed_error(own, tmp_path):
+def test_a_missing_table_or_version_raises_a_typed_error(own, tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file", tmp_path / "empty"):
@@ -231,7 +231,7 @@ def test_what_is_no_table_or_no_version_is_a_typed_error(own, tmp_path):
             DeltaTable(own.root, version=version)
 
 
-def test_a_damaged_log_is_a_typed_error(own, tmp_path):
+def test_a_damaged_log_raises_a_typed_error(own, tmp_path):
     gap = tmp_path / "gap"
     shutil.copytree(own.root, gap)
     (gap / commit_name(1)).unlink()
@@ -244,7 +244,7 @@ def test_a_damaged_log_is_a_typed_error(own, tmp_path):
     assert DeltaTable(own.root, version=2).to_arrow().num_rows == 2
 
 
-def test_a_data_file_that_is_gone_or_damaged_is_named(own):
+def test_the_error_names_a_missing_or_damaged_data_file(own):
     data = Path(own.root) / "f2 %20.parquet"
     data.write_bytes(data.read_bytes()[:-10])
     with pytest.raises(CorruptDataFileError, match="f2 %20"):
@@ -255,7 +255,7 @@ def test_a_data_file_that_is_gone_or_damaged_is_named(own):
     assert DeltaTable(own.root).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
 
 
-def test_partition_columns_are_found_whatever_their_case(tmp_path):
+def test_partition_columns_are_found_in_any_case(tmp_path):
     store = LocalLogStore(str(tmp_path))
     put(store, PROTOCOL, metadata(partition_columns=("DAY",)), read_version=-1)
     pq.write_table(pa.table({"id": [1]}), tmp_path / "f.parquet")

@@ -52,7 +52,7 @@ def test_a_summary_has_only_texts_and_numbers_that_airflow_can_encode(operation,
 
 
 @pytest.mark.parametrize("length", [1, 30])
-def test_a_poll_that_sees_nothing_is_two_requests_whatever_the_length_of_the_log(length):
+def test_an_empty_poll_takes_two_requests_for_a_log_of_any_length(length):
     store = appended(create(new_store()), length)
     write_checkpoint(load(store), now_ms=NOON_MS)
     place = position_at(store, length)
@@ -62,7 +62,7 @@ def test_a_poll_that_sees_nothing_is_two_requests_whatever_the_length_of_the_log
 
 
 @pytest.mark.parametrize("mark", [None, ""])
-def test_so_is_one_for_a_version_that_is_still_to_come_and_a_third_marks_it_when_it_has_come(mark):
+def test_an_empty_poll_for_a_future_version_takes_two_requests_and_one_more_once_the_version_exists(mark):
     store = appended(create(new_store()), 3)
     place = LogPosition(version=4, commit_digest=mark)
     requests = Requests(store)
@@ -78,7 +78,7 @@ def test_so_is_one_for_a_version_that_is_still_to_come_and_a_third_marks_it_when
     assert requests.seen == [commit_file(5), commit_file(4)]
 
 
-def test_a_table_that_was_made_again_after_the_version_that_was_to_come_is_waited_on_from_its_beginning():
+def test_a_poll_for_a_future_version_restarts_at_the_beginning_of_a_recreated_table():
     store = appended(create(new_store()), 3)
     place = poll(store, LogPosition(version=4, commit_digest=""), ANY).position
     appended(store, 1)
@@ -87,12 +87,12 @@ def test_a_table_that_was_made_again_after_the_version_that_was_to_come_is_waite
     assert poll(store, place, ANY).match.version == 0
 
 
-def test_a_version_that_is_given_is_marked_at_the_first_poll_that_sees_nothing_else():
+def test_the_first_empty_poll_adds_the_commit_digest_of_a_given_version():
     store = appended(create(new_store()), 3)
     assert poll(store, LogPosition(version=3), ANY).position == position_at(store, 3)
 
 
-def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
+def test_a_poll_reads_the_new_commits_up_to_the_first_match():
     store = appended(create(new_store()), 5)
     requests = Requests(store)
     found = poll(store, LogPosition(version=1), ANY)
@@ -104,7 +104,7 @@ def test_a_poll_reads_the_new_commits_up_to_the_first_that_counts():
     assert requests.seen[:5] == [commit_file(v) for v in (2, 3, 4, 5, 6)]
 
 
-def test_a_table_that_does_not_exist_yet_is_waited_for():
+def test_a_poll_of_a_missing_table_finds_nothing():
     store = new_store()
     requests = Requests(store)
     assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
@@ -127,7 +127,7 @@ def test_a_table_that_does_not_exist_yet_is_waited_for():
     ],
     ids=str,
 )
-def test_a_cleaned_log_is_waited_on_behind_what_is_gone(behind, hint):
+def test_a_poll_continues_after_the_cleaned_up_commits(behind, hint):
     store = appended(create(new_store()), 5)
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(4):
@@ -148,7 +148,7 @@ def made_again(store, versions):
 
 
 @pytest.mark.parametrize("versions", [0, 3, 5, 9], ids="up to version {}".format)
-def test_a_table_that_was_made_again_is_waited_on_from_its_beginning(versions):
+def test_a_poll_restarts_at_the_beginning_of_a_recreated_table(versions):
     store = appended(create(new_store()), 5)
     place = position_at(store, 5)
     made_again(store, versions)
@@ -169,7 +169,7 @@ def test_a_table_that_is_gone_is_waited_for_where_it_was():
     assert poll(store, place, ANY).match.version == 0
 
 
-def test_a_table_that_is_shorter_than_a_version_that_nobody_has_seen_was_not_made_again():
+def test_a_table_that_has_not_reached_an_unseen_version_is_not_a_recreated_table():
     store = appended(create(new_store()), 2)
     place = poll(store, LogPosition(version=5), ANY).position
     assert poll(store, place, ANY).match is None
@@ -177,14 +177,14 @@ def test_a_table_that_is_shorter_than_a_version_that_nobody_has_seen_was_not_mad
     assert poll(store, place, ANY).match.version == 6
 
 
-def test_a_corrupt_commit_is_an_error_and_not_silence():
+def test_a_corrupt_commit_raises_an_error():
     store = create(new_store())
     put_raw(store, 1, b'{"add"')
     with pytest.raises(CorruptLogError, match=f"{1:020d}.json"):
         poll(store, LogPosition(version=0), ANY)
 
 
-def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kept_once(monkeypatch):
+def test_a_large_commit_is_read_in_blocks_and_its_partitions_are_distinct(monkeypatch):
     monkeypatch.setattr(bounded_actions, "_CHUNK_BYTES", 500)
     monkeypatch.setattr(following, "_START_BYTES", 400)
     store = create(new_store())
@@ -195,7 +195,7 @@ def test_a_large_commit_is_looked_at_in_blocks_and_each_of_its_partitions_is_kep
     assert requests.seen == [commit_file(1), ("open", commit_file(1)[1]), commit_file(2)]
 
 
-def test_the_version_at_a_moment_is_the_newest_that_was_there():
+def test_the_version_at_a_timestamp_is_the_newest_before_it():
     store = appended(create(new_store()), 2)
     for version, modified_ms in enumerate([5000, 7000, 6000]):
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
@@ -249,7 +249,7 @@ COMMITS["no rows"] = NO_ROWS
     ],
     ids=lambda given: str(sorted(given) if isinstance(given, set) else given),
 )
-def test_all_that_is_given_must_hold(condition, holds_for):
+def test_all_parts_of_a_condition_must_hold(condition, holds_for):
     wanted = CommitCondition(**condition)
     held = set()
     for name, actions in COMMITS.items():
@@ -262,18 +262,18 @@ def test_all_that_is_given_must_hold(condition, holds_for):
 
 
 @pytest.mark.parametrize("made_by", [{}, {"day": "1"}])
-def test_only_what_a_commit_says_about_its_run_can_be_asked(made_by):
+def test_a_condition_may_name_only_the_run_details_of_a_commit(made_by):
     with pytest.raises(InvalidRequestError, match="made_by"):
         CommitCondition(made_by=made_by)
 
 
 @pytest.mark.parametrize("name", ["operations", "exclude_app_ids"])
-def test_one_text_is_not_a_list(name):
+def test_a_text_in_place_of_a_list_is_rejected(name):
     with pytest.raises(InvalidRequestError, match=f"{name} is the text 'WRITE'"):
         CommitCondition(**{name: "WRITE"})
 
 
-def test_a_table_is_told_by_its_own_id_and_so_is_a_commit_that_makes_it():
+def test_a_table_id_identifies_a_table_and_the_commit_that_creates_it():
     store = new_store()
     assert table_id(store) is None
     create(store)
@@ -284,13 +284,13 @@ def test_a_table_is_told_by_its_own_id_and_so_is_a_commit_that_makes_it():
 
 
 @pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])
-def test_a_commit_without_a_usable_time_or_provenance_is_a_commit(timestamp):
+def test_a_commit_without_a_usable_time_or_provenance_counts(timestamp):
     summary = summarize(3, [("commitInfo", {"timestamp": timestamp, "operation": "X"})])
     assert (summary.timestamp_ms, summary.operation) == (0, "X")
     assert summarize(3, []).operation is None
 
 
-def test_the_first_provenance_counts_and_a_file_of_changed_rows_is_no_change_of_the_data_by_itself():
+def test_the_first_provenance_counts_and_a_change_data_file_alone_is_not_a_data_change():
     recorded = to_json(AddCDCFile(path="c", partition_values={}, size_bytes=1, data_change=True))
     summary = summarize(3, [("commitInfo", {"operation": "A"}), ("cdc", recorded), ("commitInfo", {"operation": "B"})])
     assert (summary.operation, summary.data_changed) == ("A", False)

@@ -66,28 +66,28 @@ def line(kind, body):
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_everything_an_action_carries_survives_a_round_trip_known_or_not(kind):
+def test_known_and_unknown_keys_of_an_action_survive_a_round_trip(kind):
     body = BODIES[kind] | {"fromTheFuture": {"deep": [1, None, {"x": "y"}]}}
     (action,) = parse_commit(line(kind, body), "x.json")
     assert isinstance(action, CLASSES[kind])
     assert json.loads(commit_to_bytes([action])) == {kind: body}
 
 
-def test_provenance_is_free_form_and_kept_whole():
+def test_provenance_has_any_keys_and_keeps_them():
     body = {"timestamp": 1, "operationMetrics": {"a": "1"}, "nobodyKnows": [None]}
     (action,) = parse_commit(line("commitInfo", body), "x.json")
     assert action == CommitInfo(values=body)
     assert json.loads(commit_to_bytes([action])) == {"commitInfo": body}
 
 
-def test_a_commit_is_one_compact_line_an_action_in_the_order_given():
+def test_a_commit_has_one_compact_line_for_each_action_in_order():
     actions = [SetTransaction(app_id="a\nb", version=1), DomainMetadata(domain="d", configuration="ü", removed=True)]
     data = commit_to_bytes(actions)
     assert data.count(b"\n") == 2 and data.endswith(b"\n") and b'": ' not in data
     assert parse_commit(data, "x") == actions
 
 
-def test_unknown_actions_empty_lines_and_null_actions_are_passed_over():
+def test_unknown_actions_empty_lines_and_null_actions_are_ignored():
     data = b'{"sidecar": {"path": 5}}\r\n\n{"add": null, "txn": {"appId": "a", "version": 1}}\n   \n{"novelty": {}}'
     assert [a.action for a in parse_commit(data, "x")] == ["txn"]
     assert [kind for kind, _ in iter_raw_actions(data, "x")] == ["sidecar", "txn", "novelty"]
@@ -96,7 +96,7 @@ def test_unknown_actions_empty_lines_and_null_actions_are_passed_over():
 
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, keys in REQUIRED.items() for key in keys])
 @pytest.mark.parametrize("how", ["missing", "null", "wrong"])
-def test_a_required_key_must_be_there_and_of_its_type_and_the_error_names_file_and_key(kind, key, how):
+def test_the_error_names_the_file_and_a_missing_or_mistyped_key(kind, key, how):
     body = dict(BODIES[kind])
     if how == "missing":
         del body[key]
@@ -127,7 +127,7 @@ def test_a_required_key_must_be_there_and_of_its_type_and_the_error_names_file_a
         ("domainMetadata", {"removed": "no"}),
     ],
 )
-def test_a_value_of_another_type_is_refused(kind, change):
+def test_a_value_of_another_type_is_rejected(kind, change):
     with pytest.raises(CorruptLogError, match=f"f.json has a {kind} whose `{next(iter(change))}` is .* wrong type"):
         parse_commit(line(kind, BODIES[kind] | change), "f.json")
 
@@ -148,12 +148,12 @@ def test_a_value_of_another_type_is_refused(kind, change):
     ],
     ids=["cut", "second line", "array", "text", "number", "provenance", "of a checkpoint", "bytes", "deep", "trailing"],
 )
-def test_a_line_that_is_no_action_is_named_by_file_and_number(data, says):
+def test_the_error_names_the_file_and_the_number_of_an_invalid_line(data, says):
     with pytest.raises(CorruptLogError, match=says):
         parse_commit(data, "f.json")
 
 
 @pytest.mark.parametrize("value", ["5", '"x"', "[]", '[{"path": "a"}]', "true", "null", "{}"])
-def test_an_unknown_action_is_ignored_whatever_its_value_is(value):
+def test_an_unknown_action_is_ignored_with_any_value(value):
     data = b'{"some": %s}\n{"txn": {"appId": "a", "version": 1}, "more": %s}' % ((value.encode(),) * 2)
     assert parse_commit(data, "f.json") == [SetTransaction(app_id="a", version=1)]

@@ -25,7 +25,7 @@ ALL_TYPES = StructType(
 )  # fmt: skip
 
 
-def test_every_type_survives_the_way_to_arrow_and_back():
+def test_every_type_survives_the_conversion_to_arrow_and_back():
     assert schema_from_arrow(schema_to_arrow(ALL_TYPES)) == ALL_TYPES
 
 
@@ -64,7 +64,7 @@ def test_nullability_is_kept_at_every_depth():
     ],
     ids=str,
 )
-def test_other_spellings_of_a_type_are_understood(arrow, delta):
+def test_other_arrow_types_convert_to_the_same_delta_type(arrow, delta):
     assert type_from_arrow(arrow, "c") == delta
 
 
@@ -84,13 +84,13 @@ def test_other_spellings_of_a_type_are_understood(arrow, delta):
     ],
     ids=str,
 )
-def test_a_type_that_delta_cannot_store_is_refused_with_column_and_type(arrow):
+def test_the_error_names_the_column_and_a_type_that_delta_cannot_store(arrow):
     schema = pa.schema([("ok", pa.int64()), ("st", pa.struct([("list", pa.list_(arrow))]))])
     with pytest.raises(SchemaMismatchError) as refused:
         schema_from_arrow(schema)
     assert "'st.list.element'" in refused.value.problem and str(arrow) in refused.value.problem
 
 
-def test_two_columns_that_differ_in_case_alone_are_refused():
+def test_two_columns_that_differ_only_in_case_are_rejected():
     with pytest.raises(SchemaMismatchError, match=r"'st\.B'"):
         schema_from_arrow(pa.schema([("st", pa.struct([("b", pa.int64()), ("B", pa.int64())]))]))

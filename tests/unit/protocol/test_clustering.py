@@ -31,12 +31,12 @@ def test_columns_are_names_or_paths(columns):
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusteringColumns": 5}', '{"clusteringColumns": [[]]}',
                                   '{"clusteringColumns": [[1]]}', "[" * 9999])  # fmt: skip
-def test_a_domain_that_names_no_columns_is_an_error(text):
+def test_a_domain_without_columns_raises_an_error(text):
     with pytest.raises(CorruptLogError, match=r"delta\.clustering"):
         clustering_columns(domain(None, text))
 
 
-def test_a_new_schema_keeps_the_columns_by_their_names_in_files():
+def test_a_new_schema_keeps_the_clustering_columns_by_physical_name():
     check_keeps_clustering((("id",), ("s", "x")), TABLE)
     check_keeps_clustering((), TableSchema(logical=struct(a="long"), partition_columns=("a",)))
     for columns, words in (((("s",),), "s "), ((("s", "y"),), r"s\.y"), ((("ID",),), "ID")):
@@ -52,12 +52,12 @@ def test_a_new_schema_keeps_the_columns_by_their_names_in_files():
 
 
 @pytest.mark.parametrize("asked", [{"delta.dataSkippingNumIndexedCols": "1"}, {"delta.dataSkippingStatsColumns": "id"}])
-def test_clustering_columns_have_statistics_whatever_the_configuration_says(asked):
+def test_clustering_columns_have_statistics_with_any_configuration(asked):
     found = indexed_columns(TABLE, asked, always=(("s", "x"),))
     assert [path for path, _ in found.leaves] == [("id",), ("s", "x")]
 
 
-def test_statistics_of_a_mapped_table_are_asked_for_by_its_own_names_and_go_by_those_of_its_files():
+def test_the_configuration_names_logical_columns_and_statistics_have_physical_names():
     named = lambda name, kind: StructField(name, kind, metadata={"delta.columnMapping.physicalName": f"p_{name}"})
     inner = StructType((named("x", PrimitiveType("long")), named("y", PrimitiveType("long"))))
     fields = named("day", PrimitiveType("string")), named("a", PrimitiveType("long")), named("s", inner)
@@ -68,7 +68,7 @@ def test_statistics_of_a_mapped_table_are_asked_for_by_its_own_names_and_go_by_t
     assert paths({"delta.dataSkippingStatsColumns": "S.y"}) == [("p_s", "p_y")]
 
 
-def test_files_whose_statistics_may_be_missing_do_not_enter_beside_new_clustering_columns():
+def test_an_append_conflicts_with_new_clustering_columns():
     winner = Winner(version=5, actions=list(domain(["id"]).values()))
     for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), NoConflict)):
         found = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")

@@ -46,20 +46,20 @@ def as_table(made, mode=MappingMode.NAME):
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_every_field_at_every_depth_of_a_new_table_has_an_id_and_a_name_of_its_own(mode):
+def test_every_field_of_a_new_table_gets_a_unique_id_and_physical_name(mode):
     ids, names, highest, _ = given(NESTED, mode)
     assert sorted(ids.values()) == list(range(1, 9)) and highest == "8"
     assert len(set(names.values())) == 8 and None not in names.values()
     assert new_physical_name().startswith("col-") and new_physical_name() != new_physical_name()
 
 
-def test_without_mapping_nothing_is_given():
+def test_a_table_without_column_mapping_gets_no_ids():
     plain = metadata({}, schema=NESTED)
     assert with_column_ids(plain, None) is plain
     assert with_column_ids(plain, TableSchema(logical=NESTED)) is plain
 
 
-def test_new_columns_get_ids_beyond_the_highest_that_ever_was():
+def test_new_columns_get_ids_above_the_highest_id_ever_used():
     _, _, _, before = given(struct(a=LONG, s=struct(x=LONG)))
     kept = parse_schema(before.schema_string).fields
     inner = StructType((*kept[1].type.fields, StructField("z", TEXT)))
@@ -72,7 +72,7 @@ def test_new_columns_get_ids_beyond_the_highest_that_ever_was():
     assert with_column_ids(made, as_table(made)) is made
 
 
-def test_a_new_schema_keeps_what_a_field_of_the_same_path_and_type_had():
+def test_a_new_schema_keeps_the_ids_of_fields_with_the_same_path_and_type():
     _, _, _, before = given(struct(a=LONG, b=TEXT, s=struct(x=LONG, y=TEXT)))
     fresh = struct(A=LONG, b=LONG, s=struct(x=LONG), c=TEXT)
     ids, names, highest, _ = given(fresh, previous=as_table(before), first=6)  # though the highest id is not kept
@@ -80,7 +80,7 @@ def test_a_new_schema_keeps_what_a_field_of_the_same_path_and_type_had():
     assert names["A"] == "p1" and names["x"] == "p4"
 
 
-def test_a_table_whose_files_stay_maps_its_columns_to_their_own_names():
+def test_a_table_that_keeps_its_files_maps_columns_to_their_names():
     before = TableSchema(logical=struct(a=LONG, s=struct(x=LONG)))
     ids, names, _, _ = given(struct(a=LONG, s=struct(x=LONG), b=LONG), previous=before, keeps_files=True)
     assert names == {"a": "a", "s": "s", "x": "x", "b": "p1"} and sorted(ids.values()) == [1, 2, 3, 4]
@@ -88,19 +88,19 @@ def test_a_table_whose_files_stay_maps_its_columns_to_their_own_names():
     assert names == {"a": "p1"}
 
 
-def test_a_highest_id_that_is_no_number_is_an_error():
+def test_a_highest_id_that_is_not_a_number_raises_an_error():
     with pytest.raises(InvalidRequestError, match="maxColumnId"):
         given(struct(a=LONG), configuration={HIGHEST: "many"})
 
 
-def test_names_without_mapping_are_no_basis():
+def test_physical_names_of_an_unmapped_table_are_not_kept():
     stale = StructType((StructField("a", LONG, True, {PHYSICAL_NAME: "x"}),))
     with pytest.raises(InvalidRequestError, match="'a' has a physical name"):
         given(stale, previous=TableSchema(logical=stale), keeps_files=True)
 
 
 @pytest.mark.parametrize(("before", "after"), [("none", "id"), ("name", "none"), ("name", "id"), ("id", "name")])
-def test_a_table_changes_its_mode_only_from_none_to_name(before, after):
+def test_the_mapping_mode_changes_only_from_none_to_name(before, after):
     schema = struct(a=LONG)
     _, _, _, made = given(schema, "none" if before == "none" else before)
     with pytest.raises(InvalidRequestError, match=f"'{before}' in the table and '{after}'") as refused:

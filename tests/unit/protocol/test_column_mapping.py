@@ -37,7 +37,7 @@ def test_every_field_at_every_depth_has_its_physical_name_and_keeps_its_metadata
     assert field_id(TABLE.physical.fields[0].metadata) == 7
 
 
-def test_partition_values_are_kept_under_physical_names_and_are_in_no_file():
+def test_partition_values_have_physical_names_and_are_in_no_file():
     assert TABLE.partition_keys == {"col-Day": "col-Day"}
     assert TABLE.data.names == ("col-id", "col-place", "col-many", "col-by_key")
 
@@ -52,7 +52,7 @@ def test_partition_values_are_kept_under_physical_names_and_are_in_no_file():
         (("id", "x"), ("col-id", "x")),
     ],
 )
-def test_a_path_is_translated_as_far_as_the_schema_knows_it(logical, physical):
+def test_a_path_is_translated_as_far_as_the_schema_has_it(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 
@@ -73,26 +73,26 @@ def test_without_mapping_the_physical_schema_is_the_schema():
         ("name", False, MappingMode.NONE),
     ],
 )
-def test_a_mode_is_inert_without_its_feature(mode, supported, found):
+def test_a_mode_has_no_effect_without_its_feature(mode, supported, found):
     table = table_schema(metadata({"delta.columnMapping.mode": mode}), LOGICAL, mapped=supported)
     assert table.mode is found
 
 
-def test_a_mode_that_does_not_exist_is_refused():
+def test_an_unknown_mode_is_rejected():
     with pytest.raises(InvalidRequestError, match=r"delta\.columnMapping\.mode"):
         table_schema(metadata({"delta.columnMapping.mode": "magic"}), LOGICAL, mapped=True)
 
 
-def test_a_mapped_field_without_a_physical_name_is_a_corrupt_log():
+def test_a_mapped_field_without_a_physical_name_raises_a_corrupt_log_error():
     with pytest.raises(CorruptLogError, match="'id' has no physical name"):
         TableSchema(logical=SCHEMA, mode=MappingMode.NAME)
 
 
-def test_a_partition_column_that_does_not_exist_is_a_corrupt_log():
+def test_a_missing_partition_column_raises_a_corrupt_log_error():
     with pytest.raises(CorruptLogError, match="partitioned by 'country'"):
         TableSchema(logical=SCHEMA, partition_columns=("country",))
 
 
 @pytest.mark.parametrize("value", [None, True, "7", 7.0])
-def test_an_id_that_is_no_number_is_none(value):
+def test_an_id_that_is_not_a_number_is_none(value):
     assert field_id({"delta.columnMapping.id": value}) is None

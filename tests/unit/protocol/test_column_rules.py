@@ -25,7 +25,7 @@ def rules(protocol, *fields, configuration=None):
     return column_rules(protocol, metadata(configuration, schema=StructType((*SCHEMA.fields, *fields))))
 
 
-def test_rules_count_where_the_protocol_supports_them():
+def test_rules_apply_if_the_protocol_supports_them():
     marked = with_metadata(delta__invariants=INVARIANT, delta__generationExpression="id + 1", CURRENT_DEFAULT="7")
     said = lambda protocol: rules(protocol, marked, configuration=CONSTRAINTS)
     everything = said(named("invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"))
@@ -41,26 +41,26 @@ def test_rules_count_where_the_protocol_supports_them():
         assert len(said(protocol).conditions) == counted
 
 
-def test_an_invariant_inside_of_a_column_counts():
+def test_an_invariant_of_a_nested_field_applies():
     inner = StructType((with_metadata(delta__invariants=INVARIANT),))
     found = rules(legacy(1, 2), StructField("l", ArrayType(inner)))
     assert [r.expression for r in found.conditions] == ["a > 3"]
 
 
 @pytest.mark.parametrize("text", ["{}", "no json", "null", '{"expression": {"expression": ""}}', 5, "[" * 9999])
-def test_an_invariant_that_is_none_is_an_error_that_names_its_column(text):
+def test_the_error_names_the_column_of_a_malformed_invariant(text):
     with pytest.raises(CorruptLogError, match=r"'a' has an invalid delta\.invariants"):
         rules(legacy(1, 2), with_metadata(delta__invariants=text))
 
 
-def test_an_expression_that_is_no_text_is_an_error_that_names_its_column():
+def test_the_error_names_the_column_of_an_expression_that_is_not_a_text():
     with pytest.raises(CorruptLogError, match=r"'a' has an invalid CURRENT_DEFAULT"):
         rules(named("allowColumnDefaults"), with_metadata(CURRENT_DEFAULT=7))
     with pytest.raises(CorruptLogError, match=r"'a' has an invalid delta\.generationExpression"):
         rules(legacy(1, 4), with_metadata(delta__generationExpression=" "))
 
 
-def test_what_is_made_inside_of_another_column_is_refused():
+def test_a_generated_nested_field_is_rejected():
     inner = StructField("s", StructType((with_metadata(delta__generationExpression="id"),)))
     with pytest.raises(UnsupportedFeatureError, match=r"'a' has a delta\.generationExpression inside"):
         rules(legacy(1, 4), inner)

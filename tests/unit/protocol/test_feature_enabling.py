@@ -81,15 +81,15 @@ UPGRADES = [
 
 
 @pytest.mark.parametrize(("current", "table", "properties", "wanted"), UPGRADES)
-def test_a_protocol_grows_by_what_is_needed_and_drops_nothing(current, table, properties, wanted):
-    asked = requested_protocol(properties)
+def test_a_protocol_gains_the_needed_features_and_keeps_all_others(current, table, properties, wanted):
+    asked = asked_protocol(properties)
     made = protocol_for(table, current, asked)
     assert made == wanted
     assert supported_features(made) >= supported_features(current or legacy(1, 2)) | asked.features
     assert is_satisfied(made, asked) and protocol_for(table, made, asked) == made
 
 
-def test_what_is_not_there_yet_does_not_satisfy():
+def test_a_protocol_without_a_required_feature_does_not_satisfy():
     for properties in (
         {"delta.minWriterVersion": "3"},
         {"delta.minReaderVersion": "2"},
@@ -98,12 +98,12 @@ def test_what_is_not_there_yet_does_not_satisfy():
         assert not is_satisfied(legacy(1, 2), requested_protocol(properties))
 
 
-def test_an_upgrade_keeps_what_the_protocol_action_carries():
+def test_an_upgrade_keeps_unknown_keys_of_the_protocol_action():
     current = replace(named("domainMetadata"), unknown={"fromTheFuture": 1})
     assert protocol_for(NTZ, current).unknown == {"fromTheFuture": 1}
 
 
-def test_what_speaks_of_the_protocol_is_not_stored():
+def test_properties_that_request_protocol_features_are_not_stored():
     asked = {"delta.minReaderVersion": "1", "delta.minWriterVersion": "7", "delta.feature.clustering": "supported"}
     assert stored_properties({**asked, "delta.appendOnly": "true", "mine": "x"}) == {
         "delta.appendOnly": "true",
@@ -123,7 +123,7 @@ def test_what_speaks_of_the_protocol_is_not_stored():
         ({"delta.feature.clustering": "supported"}, "clustering columns"),
     ],
 )
-def test_a_request_that_means_nothing_is_refused_by_its_key(properties, words):
+def test_the_error_names_the_key_of_an_invalid_protocol_property(properties, words):
     with pytest.raises(InvalidRequestError, match=words) as refused:
         requested_protocol(properties)
     assert refused.value.remedy
@@ -137,9 +137,7 @@ def test_a_request_that_means_nothing_is_refused_by_its_key(properties, words):
         ("delta.enableTypeWidening", "true", "typeWidening"),
     ],
 )
-def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by_the_feature_s_name(
-    key, value, feature
-):
+def test_the_error_names_the_unwritable_feature_that_a_property_needs(key, value, feature):
     with pytest.raises(UnsupportedFeatureError, match=feature):
         protocol_for(metadata({key: value}))
     with pytest.raises(UnsupportedFeatureError, match=feature):
@@ -147,6 +145,6 @@ def test_a_property_that_asks_for_what_this_release_does_not_write_is_refused_by
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
 
 
-def test_a_schema_that_needs_what_this_release_does_not_write_is_refused_by_the_feature_s_name():
+def test_the_error_names_the_unwritable_feature_that_a_schema_needs():
     with pytest.raises(UnsupportedFeatureError, match="variantType"):
         protocol_for(with_field("variant"))

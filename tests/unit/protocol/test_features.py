@@ -102,7 +102,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("protocol", "table", "reading", "writing"), TABLE)
-def test_a_table_is_read_and_written_or_refused_by_name(protocol, table, reading, writing):
+def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(protocol, table, reading, writing):
     for check, refused in ((check_readable, reading), (check_writable, writing)):
         if refused is None:
             check(protocol, table)
@@ -126,7 +126,7 @@ def test_a_table_is_read_and_written_or_refused_by_name(protocol, table, reading
         (Protocol(min_reader_version=2, min_writer_version=7, writer_features=("columnMapping",)), {"columnMapping"}),
     ],
 )
-def test_a_protocol_supports_what_it_lists_or_what_its_numbers_imply(protocol, supported):
+def test_a_protocol_supports_its_listed_features_or_those_of_its_versions(protocol, supported):
     assert supported_features(protocol) == supported
 
 
@@ -140,5 +140,5 @@ def test_a_protocol_supports_what_it_lists_or_what_its_numbers_imply(protocol, s
         (named("appendOnly"), metadata({"delta.appendOnly": "TRUE"}), True),
     ],
 )
-def test_a_property_means_something_only_where_its_feature_is_supported(protocol, table, in_force):
+def test_a_property_takes_effect_only_if_its_feature_is_supported(protocol, table, in_force):
     assert is_in_force("appendOnly", protocol, table) is in_force

@@ -64,12 +64,12 @@ def test_every_kind_of_log_file_is_known_by_its_name(base, kind, version, more):
         "",
     ],
 )
-def test_anything_else_is_no_log_file(name):
+def test_any_other_name_is_not_a_log_file(name):
     assert parse_log_name(name) is None
 
 
 @given(version=st.integers(0, 10**20 - 1))
-def test_names_that_we_make_say_what_they_are(version):
+def test_created_names_parse_to_their_kind(version):
     for name, kind in (
         (commit_name(version), LogFileKind.COMMIT),
         (checkpoint_name(version), LogFileKind.CLASSIC_CHECKPOINT),
@@ -98,5 +98,5 @@ def test_the_order_of_names_is_the_order_of_versions(low, step):
         "..%2F..%2Fa%20b.parquet",
     ],
 )
-def test_a_sidecar_lies_in_the_table_s_own_folder_whatever_path_leads_to_it(path):
+def test_a_sidecar_is_read_from_the_folder_of_the_table_with_any_path(path):
     assert sidecar_name(path) == "_delta_log/_sidecars/a b.parquet"

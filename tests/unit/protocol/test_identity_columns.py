@@ -37,7 +37,7 @@ def said(kind="long", **about):
         (0, 1, 0, 1, 5),
     ],
 )
-def test_values_follow_the_series_beyond_the_highest_that_was_given(start, step, mark, first, fifth):
+def test_new_values_continue_the_series_above_the_high_water_mark(start, step, mark, first, fifth):
     column = IdentityColumn(name="n", start=start, step=step, high_water_mark=mark)
     assert (column.first, column.last(1), column.last(5)) == (first, first, fifth)
 
@@ -50,14 +50,14 @@ def test_a_series_ends_before_it_overflows(mark, step, fits):
         column.last(fits + 1)
 
 
-def test_a_mark_moves_in_the_metadata_of_its_column_and_nothing_else_does():
+def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
     (column,) = identity_columns(said(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
     assert column == IdentityColumn(name="n", start=5, step=5, high_water_mark=10, allows_explicit=True)
     moved = with_high_water_marks(said(start=5, step=5, highWaterMark=10), {"n": 25})
     assert moved == said(start=5, step=5, highWaterMark=25)
 
 
-def test_columns_count_where_the_protocol_supports_them():
+def test_identity_columns_apply_if_the_protocol_supports_them():
     counted = lambda protocol: len(column_rules(protocol, metadata(schema=said())).identities)
     assert [counted(p) for p in (legacy(1, 5), legacy(1, 6), named(), named("identityColumns"))] == [0, 1, 0, 1]
 
@@ -68,12 +68,12 @@ def test_columns_count_where_the_protocol_supports_them():
      {"allowExplicitInsert": None}, {"highWaterMark": "5"}, {"kind": "integer"}],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_identity_column_is_an_error_that_names_it(about):
+def test_the_error_names_a_column_with_malformed_identity_metadata(about):
     with pytest.raises(CorruptLogError, match="'n'"):
         identity_columns(said(**about))
 
 
-def test_values_that_others_have_got_are_no_news_to_who_needs_none():
+def test_a_winner_that_moves_a_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
     before, after = metadata(schema=said()), metadata(schema=said(highWaterMark=9))
     moved = Winner(version=5, actions=[after, add("w")])
     assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), NoConflict)

@@ -9,11 +9,11 @@ from tests.unit.protocol.interval_spellings import SPELLINGS
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [(t, ms) for t, ms in SPELLINGS.items() if ms is not None])
-def test_an_interval_has_the_length_that_spark_gives_it(text, milliseconds):
+def test_an_interval_has_the_length_that_spark_computes(text, milliseconds):
     assert parse_interval_ms(text) == milliseconds
 
 
 @pytest.mark.parametrize("text", [text for text, ms in SPELLINGS.items() if ms is None])
-def test_an_interval_without_a_fixed_positive_length_is_refused(text):
-    with pytest.raises(ValueError, match="not an interval"):
+def test_an_interval_without_a_fixed_positive_length_is_rejected(text):
+    with pytest.raises(ValueError, match="no interval"):
         parse_interval_ms(text)

@@ -76,7 +76,7 @@ def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
         ("9999-12-31 23:59:59 Europe/Berlin" * 2, "timestamp"), ("12000-01-01 00:00:00 Europe/Berlin", "timestamp"),
     ],
 )  # fmt: skip
-def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
+def test_the_error_names_the_text_and_the_type_that_it_does_not_fit(text, name):
     for reading in (parse_partition_value, partition_scalar):
         with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
             reading(text, kind(name))
@@ -87,8 +87,8 @@ def test_text_that_is_no_value_of_the_type_is_refused_by_both_names(text, name):
     [("128", "byte"), ("-32769", "short"), ("2147483648", "integer"), ("9223372036854775808", "long"),
      ("1.234", "decimal"), ("123456789.00", "decimal"), ("400000-01-01 00:00:00", "timestamp")],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_its_type_is_no_scalar(text, name):
-    with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
+def test_a_value_that_does_not_fit_its_type_has_no_scalar(text, name):
+    with pytest.raises(CorruptLogError, match=r"partition value '.*', which is no "):
         partition_scalar(text, kind(name))
 
 
@@ -102,7 +102,7 @@ def test_a_value_that_does_not_fit_its_type_is_no_scalar(text, name):
         ("0001-01-01T00:00:00+01:00", "timestamp"),
     ],
 )
-def test_years_that_python_does_not_have_are_refused_as_unsupported_and_not_as_corrupt(text, name):
+def test_years_beyond_the_calendar_of_python_are_unsupported_and_not_corrupt(text, name):
     with pytest.raises(UnsupportedFeatureError, match="years 1 to 9999"):
         parse_partition_value(text, kind(name))
     assert partition_scalar(text, kind(name)).is_valid
@@ -128,7 +128,7 @@ def test_years_that_python_does_not_have_are_refused_as_unsupported_and_not_as_c
         ("1969-12-31 23:59:59.9999999", "timestamp_ntz", -1),
     ],
 )
-def test_every_year_that_spark_writes_is_a_scalar(text, name, number):
+def test_every_year_that_spark_writes_has_a_scalar(text, name, number):
     """The numbers are those of numpy's proleptic calendar."""
     found = partition_scalar(text, kind(name))
     assert found.type == type_to_arrow(kind(name))
@@ -136,7 +136,7 @@ def test_every_year_that_spark_writes_is_a_scalar(text, name, number):
 
 
 @given(days=st.integers(-4_000_000, 4_000_000))
-def test_the_calendar_is_arrow_s(days):
+def test_the_calendar_is_that_of_arrow(days):
     day = pa.array([days], pa.date32())
     year, month, of_month = (part(day)[0].as_py() for part in (pc.year, pc.month, pc.day))
     text = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{of_month:02d}"
@@ -144,7 +144,7 @@ def test_the_calendar_is_arrow_s(days):
 
 
 @pytest.mark.parametrize("nested", [ArrayType(PrimitiveType("long")), StructType(()), PrimitiveType("void")])
-def test_nested_types_partition_nothing(nested):
+def test_nested_types_are_rejected_as_partition_types(nested):
     with pytest.raises(CorruptLogError):
         parse_partition_value("1", nested)
     with pytest.raises(CorruptLogError):
@@ -152,7 +152,7 @@ def test_nested_types_partition_nothing(nested):
 
 
 @given(moment=st.datetimes())
-def test_every_time_of_day_comes_back_from_spark_s_spelling(moment):
+def test_every_time_of_day_parses_from_the_spelling_of_spark(moment):
     text = f"{moment:%H:%M:%S}.{moment.microsecond:06d}".rstrip("0").rstrip(".")
     spelled = f"{moment.year:04d}-{moment:%m-%d} {text}"
     assert parse_partition_value(spelled, PrimitiveType("timestamp_ntz")) == moment
@@ -160,7 +160,7 @@ def test_every_time_of_day_comes_back_from_spark_s_spelling(moment):
     assert partition_scalar(spelled, PrimitiveType("timestamp_ntz")) == pa.scalar(moment, pa.timestamp("us"))
 
 
-def test_a_text_is_found_under_its_columns_name_or_another_case_of_it():
+def test_a_partition_value_is_found_under_its_column_name_in_any_case():
     assert partition_text({"day": "x", "Day": "y"}, "Day") == "y"
     assert partition_text({"day": "x"}, "Day") == "x"
     assert partition_text({"Day": None, "day": "x"}, "Day") is None

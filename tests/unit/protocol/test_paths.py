@@ -30,14 +30,14 @@ NAMES = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs
 
 @given(path=PATHS)
 @example(path="a:b/.x")
-def test_a_path_comes_back_from_the_log_as_it_was(path):
+def test_a_path_survives_encoding_and_decoding(path):
     encoded = encode_path(path)
     assert decode_path(encoded) == path
     assert encoded.isascii() and not set(encoded) & set(' "<>\\^`{|}#?[]')
 
 
 @given(values=st.dictionaries(NAMES, st.none() | NAMES.filter(lambda v: v != NULL)))
-def test_a_directory_spells_its_partition(values):
+def test_a_directory_name_parses_to_its_partition_values(values):
     escaped = [(quote(name, ""), NULL if value is None else quote(value, "")) for name, value in values.items()]
     directory = "/".join(map("=".join, escaped))
     assert partition_values_of_dir(directory) == values
@@ -45,7 +45,7 @@ def test_a_directory_spells_its_partition(values):
 
 
 @given(values=st.dictionaries(NAMES, st.none() | NAMES.filter(lambda v: v != NULL)))
-def test_a_directory_that_is_made_of_values_spells_them(values):
+def test_a_directory_that_is_built_from_values_parses_to_them(values):
     assert partition_values_of_dir(partition_dir(values)) == values
 
 
@@ -113,14 +113,14 @@ PARTS = st.sampled_from(
 @example("/lake/s3://d:a")
 @example("url=s3://a/x")
 @example("://a/x")
-def test_the_fast_tests_miss_no_path_that_differs_from_its_canonical_spelling(path):
+def test_the_fast_check_finds_every_path_that_is_not_canonical(path):
     if canonical_path(path) != path:
         assert re.search(NOT_CANONICAL, path) and not is_plain(path)
         assert pc.match_substring_regex(pa.array([path]), NOT_CANONICAL)[0].as_py()
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/day=1/a+b.parquet", "day=1/part-0.c000.snappy.parquet", "hdfs:/d/x"])
-def test_the_fast_tests_know_paths_that_are_as_usual(path):
+def test_the_fast_check_accepts_usual_paths(path):
     assert canonical_path(path) == path and not re.search(NOT_CANONICAL, path)
 
 
@@ -128,11 +128,11 @@ def test_the_fast_tests_know_paths_that_are_as_usual(path):
     ("path", "absolute"),
     [("a/b", False), ("p=a:b/f", False), ("/a", True), ("file:/a", True), ("s3://b/a", True), ("file:///a", True)],
 )
-def test_absolute_paths_name_a_place_of_their_own(path, absolute):
+def test_absolute_paths_are_recognized(path, absolute):
     assert is_absolute(path) is absolute
 
 
-def test_the_host_of_a_local_path_may_be_this_one():
+def test_the_host_of_a_local_path_may_be_localhost():
     assert decode_path("file://localhost/lake/a%20b") == "file:///lake/a b"
     assert canonical_path("file://localhost/lake/a%20b") == canonical_path("/lake/a b") == "/lake/a b"
     assert is_absolute(decode_path("file://localhost/lake/x"))

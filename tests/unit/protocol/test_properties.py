@@ -30,7 +30,7 @@ DAY = 86_400_000
         (props.ISOLATION_LEVEL, "Serializable", "writeserializable", "WriteSerializable"),
     ],
 )
-def test_a_property_is_its_text_or_its_default(prop, default, text, value):
+def test_a_property_has_the_value_of_its_text_or_its_default(prop, default, text, value):
     assert prop.of({}) == default
     assert prop.of({prop.key: text, "other": "x"}) == value
 
@@ -60,17 +60,17 @@ def test_a_property_is_its_text_or_its_default(prop, default, text, value):
         ("delta.appendOnly", True),
     ],
 )
-def test_a_new_property_that_cannot_be_read_is_refused_by_its_key(key, text):
+def test_the_error_names_the_key_of_an_unreadable_new_property(key, text):
     with pytest.raises(InvalidRequestError, match=key) as caught:
         props.check_new_properties({"fine": "x", key: text})
     assert caught.value.remedy
 
 
-def test_properties_of_the_user_s_own_are_the_user_s_business():
+def test_properties_of_the_user_are_not_checked():
     props.check_new_properties({"team": "lake", "deltalike": "x", "delta.appendOnly": "true"})
 
 
-def test_new_properties_that_are_kept_here_or_by_other_engines_may_be_set():
+def test_properties_that_this_library_or_other_engines_use_may_be_set():
     props.check_new_properties(
         {
             "delta.isolationLevel": "WriteSerializable",

@@ -58,14 +58,14 @@ def test_added_and_widened_columns_are_bridged_at_any_depth(older, newer):
 
 
 @pytest.mark.parametrize(("older", "newer", "reason"), DIFFERENT)
-def test_what_cannot_be_bridged_is_named_at_any_depth(older, newer, reason):
-    assert reason.format("") in incompatibility(table(*older), table(*newer))
+def test_the_error_names_an_incompatible_field_at_any_depth(older, newer, reason):
+    assert reason.format("") in difference(table(*older), table(*newer))
     paths = ("s.", "s.element.", "s.key.", "s.value.")
     for a, b, path in zip(nested(*older), nested(*newer), paths, strict=True):
         assert reason.format(path) in incompatibility(table(a), table(b))
 
 
-def test_elements_and_values_that_may_no_longer_be_null_are_named():
+def test_the_error_names_elements_and_values_that_became_not_null():
     for kind, what in ((lambda null: ArrayType(LONG, null), "elements"), (lambda n: MapType(LONG, LONG, n), "values")):
         assert incompatibility(table(column("a", kind(False))), table(column("a", kind(True)))) is None
         assert f"the {what} of the column 'a'" in incompatibility(
@@ -73,7 +73,7 @@ def test_elements_and_values_that_may_no_longer_be_null_are_named():
         )
 
 
-def test_another_partitioning_is_a_difference_and_another_case_is_not():
+def test_another_partitioning_is_a_difference_and_another_case_of_a_name_is_none():
     parted = table(column("a"), column("b"), partition_columns=("a",))
     assert "changed from (a) to ()" in incompatibility(parted, table(column("a"), column("b")))
     assert "changed from (a) to (b)" in incompatibility(
@@ -82,7 +82,7 @@ def test_another_partitioning_is_a_difference_and_another_case_is_not():
     assert incompatibility(parted, table(column("a"), column("b"), partition_columns=("A",))) is None
 
 
-def test_under_column_mapping_columns_are_the_same_by_their_physical_names():
+def test_column_mapping_identifies_columns_by_physical_name():
     name = MappingMode.NAME
     older = table(column("a", physical="p"), mode=name)
     assert incompatibility(older, table(column("b", physical="q"), column("a", physical="p"), mode=name)) is None
@@ -91,7 +91,7 @@ def test_under_column_mapping_columns_are_the_same_by_their_physical_names():
     assert incompatibility(older, table(column("a", physical="q"), mode=name)) == "the column 'a' was dropped"
 
 
-def test_column_mapping_may_be_turned_on_and_not_changed_after_that():
+def test_column_mapping_may_be_enabled_once_and_not_changed():
     plain, named = table(column("a")), table(column("a", physical="a"), mode=MappingMode.NAME)
     by_id = table(column("a", physical="a"), mode=MappingMode.ID)
     assert incompatibility(plain, named) is None

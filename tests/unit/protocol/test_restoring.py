@@ -57,7 +57,7 @@ def mark_of(restored):
     return parse_schema(restored.metadata.schema_string).fields[1].metadata.get("delta.identity.highWaterMark")
 
 
-def test_schema_partitioning_and_properties_are_those_of_the_older_version_and_the_id_is_not():
+def test_schema_partitioning_and_properties_return_to_the_older_version_and_the_table_id_stays():
     now = rules(configuration={"new": "1"}, id="now", partition_columns=("id",), description="new")
     then = rules(configuration={"old": "1"}, id="then", schema=struct(a="string"), description="old", name="n")
     restored = restored_rules(now, then).metadata
@@ -75,7 +75,7 @@ def test_schema_partitioning_and_properties_are_those_of_the_older_version_and_t
         ((2, 5, None, None), (3, 7, ("v2Checkpoint",), ("v2Checkpoint",))),
     ],
 )
-def test_the_protocol_supports_all_that_it_does_now_and_all_that_the_older_files_need(now, then):
+def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_files(now, then):
     both = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
             for r, w, a, b in (now, then)]  # fmt: skip
     found = restored_rules(rules(both[0]), rules(both[1])).protocol
@@ -87,7 +87,7 @@ def test_the_protocol_supports_all_that_it_does_now_and_all_that_the_older_files
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_a_feature_that_is_not_written_is_refused_whichever_version_has_it(older):
+def test_an_unwritable_feature_of_either_version_is_rejected(older):
     unknown = rules(Protocol(min_reader_version=1, min_writer_version=7, writer_features=("quantum",)))
     with pytest.raises(UnsupportedFeatureError, match="quantum"):
         restored_rules(*((rules(), unknown) if older else (unknown, rules())))
@@ -96,11 +96,11 @@ def test_a_feature_that_is_not_written_is_refused_whichever_version_has_it(older
 @pytest.mark.parametrize(("step", "now", "then", "expected"), [
     (1, 9, 4, 9), (1, 4, 9, 9), (-1, -9, -4, -9), (1, None, 4, 4), (1, 9, None, 9), (1, None, None, None),
 ])  # fmt: skip
-def test_an_identity_column_gives_no_value_twice(step, now, then, expected):
+def test_an_identity_column_generates_no_value_twice(step, now, then, expected):
     assert mark_of(restored_rules(identity(mark=now, step=step), identity(mark=then, step=step))) == expected
 
 
-def test_an_identity_column_is_known_by_its_name_in_files():
+def test_an_identity_column_is_identified_by_its_physical_name():
     mapped = {"delta.columnMapping.physicalName": "p", "delta.columnMapping.id": 2}
     assert mark_of(restored_rules(identity("renamed", 9, **mapped), identity("n", 4, **mapped))) == 9
     assert mark_of(restored_rules(identity("other", 9), identity("n", 4))) == 4
@@ -116,12 +116,12 @@ def test_the_highest_id_of_a_column_is_never_lowered(now, then, expected):
 
 
 @pytest.mark.parametrize(("now", "then", "expected"), [(9, 1, "9"), (9, None, "9"), (None, 1, None)])
-def test_commits_carry_their_time_since_when_they_do_so_without_a_gap(now, then, expected):
+def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_series(now, then, expected):
     found = restored_rules(timed(now), timed(then)).metadata.configuration
     assert (found.get(ICT[0]), found.get(ICT[1])) == (expected, None if expected is None else f"{expected}000")
 
 
-def test_a_restore_with_which_commits_begin_to_carry_their_time_again_says_so():
+def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablement():
     store = new_store()
     put(store, TIMED, timed().metadata, read_version=-1)
     put(store, metadata({"delta.enableInCommitTimestamps": "false"}, struct(id="long")))
@@ -132,7 +132,7 @@ def test_a_restore_with_which_commits_begin_to_carry_their_time_again_says_so():
     assert load(store).configuration[ICT[0]] == str(version) == "2"
 
 
-def test_clustering_goes_back_with_the_schema():
+def test_clustering_returns_to_the_older_version():
     assert restored_rules(clustered_by(("id",)), clustered_by(("id",))).domains == ()
     (back,) = restored_rules(clustered_by(("id",)), clustered_by(("a", "b"))).domains
     assert clustering_columns({back.domain: back}) == (("a", "b"),)
@@ -142,7 +142,7 @@ def test_clustering_goes_back_with_the_schema():
     assert clustering_columns({again.domain: again}) == (("id",),)
 
 
-def test_domains_of_others_stay_as_they_are():
+def test_domains_of_other_engines_stay_unchanged():
     mine = DomainMetadata(domain="mine", configuration="1", removed=False)
     assert restored_rules(rules(CLUSTERED, [mine]), rules(CLUSTERED)).domains == ()
     assert restored_rules(rules(CLUSTERED), rules(CLUSTERED, [mine])).domains == ()

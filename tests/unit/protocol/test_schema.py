@@ -59,13 +59,13 @@ TYPES = st.recursive(
 
 
 @given(schema=structs(TYPES))
-def test_a_schema_comes_back_from_its_json_with_all_its_metadata(schema):
+def test_a_schema_survives_json_with_all_its_metadata(schema):
     text = schema_to_json(schema)
     assert parse_schema(text) == schema
     assert schema_to_json(parse_schema(text)) == text
 
 
-def test_spark_s_own_json_is_kept_to_the_letter():
+def test_json_of_spark_survives_unchanged():
     text = json.dumps(
         {
             "type": "struct",
@@ -88,18 +88,18 @@ def test_spark_s_own_json_is_kept_to_the_letter():
     ("value", "kind"),
     [("decimal(5, 2)", DecimalType(5, 2)), ("decimal", DecimalType(10, 0)), ("integer", PrimitiveType("integer"))],
 )
-def test_other_spellings_of_a_type_are_understood(value, kind):
+def test_other_spellings_of_a_type_parse_to_the_type(value, kind):
     assert parse_type(value) == kind
     assert parse_type(type_to_json(kind)) == kind
 
 
-def test_what_a_field_leaves_out_has_a_default():
+def test_a_missing_key_of_a_field_has_a_default():
     (field,) = parse_schema('{"type": "struct", "fields": [{"name": "a", "type": "long"}]}')
     assert field == StructField("a", PrimitiveType("long"), nullable=True, metadata={})
 
 
 @pytest.mark.parametrize("name", ["interval day", "geometry(OGC:CRS84)", "timestamp_ns", "char(x)"])
-def test_a_type_of_another_release_is_refused_by_name(name):
+def test_the_error_names_an_unknown_type(name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         parse_schema(json.dumps({"type": "struct", "fields": [{"name": "a", "type": name}]}))
     assert f"'{name}'" in str(caught.value)
@@ -130,12 +130,12 @@ FIELD = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
     ],
     ids=lambda value: (value if isinstance(value, str) else json.dumps(value))[:60],
 )  # fmt: skip
-def test_a_malformed_schema_is_a_corrupt_log(value):
+def test_a_malformed_schema_raises_a_corrupt_log_error(value):
     with pytest.raises(CorruptLogError, match="schema"):
         parse_schema(value if isinstance(value, str) else json.dumps(value))
 
 
-def test_a_user_defined_type_is_the_type_that_it_is_kept_as():
+def test_a_user_defined_type_is_read_as_its_sql_type():
     vector = {
         "type": "udt",
         "class": "org.apache.spark.ml.linalg.VectorUDT",
@@ -155,7 +155,7 @@ NESTED = StructType(
 )
 
 
-def test_leaves_go_through_structs_and_stop_at_arrays_and_maps():
+def test_leaves_descend_into_structs_and_stop_at_arrays_and_maps():
     assert [path for path, _ in leaves(NESTED)] == [("A", "x"), ("list",), ("map",), ("d",)]
 
 
@@ -166,7 +166,7 @@ def test_a_type_is_found_at_every_depth(name, there):
     assert contains_type(NESTED, name) is there
 
 
-def test_columns_are_found_whatever_their_case():
+def test_columns_are_found_in_any_case():
     assert NESTED.find("a") is NESTED.fields[0] and NESTED.find("LIST") is NESTED.fields[1]
     assert NESTED.find("b") is None
     assert NESTED.names == ("A", "list", "map", "d")
@@ -187,7 +187,7 @@ class Counted(str):
         return super().lower()
 
 
-def test_making_a_wide_schema_and_finding_each_column_takes_a_few_steps_a_column():
+def test_a_wide_schema_finds_each_column_in_a_few_steps():
     names = [Counted(f"C{n}") for n in range(500)]
     Counted.steps = 0
     schema = StructType(tuple(StructField(name, PrimitiveType("long")) for name in names))
@@ -195,7 +195,7 @@ def test_making_a_wide_schema_and_finding_each_column_takes_a_few_steps_a_column
     assert len(names) <= Counted.steps < 5 * len(names)
 
 
-def test_a_schema_is_its_fields_alone():
+def test_schemas_with_equal_fields_are_equal():
     again = StructType(NESTED.fields)
     assert again == NESTED and pickle.loads(pickle.dumps(NESTED)) == NESTED
     assert repr(again) == f"StructType(fields={NESTED.fields!r})"
@@ -208,11 +208,11 @@ def test_a_schema_is_its_fields_alone():
     ("text", "name"),
     [("null", "void"), ("timestamp_ltz", "timestamp"), ("char(3)", "string"), ("varchar( 7 )", "string")],
 )
-def test_other_names_of_types_are_those_that_spark_reads(text, name):
+def test_type_aliases_are_those_of_spark(text, name):
     assert parse_type(text) == PrimitiveType(name)
 
 
-def test_the_length_of_a_text_is_kept_where_spark_keeps_it():
+def test_the_length_of_a_text_is_stored_where_spark_stores_it():
     lists = {"type": "array", "containsNull": True, "elementType": "varchar(5)"}
     maps = {"type": "map", "keyType": "char(2)", "valueType": "long", "valueContainsNull": True}
     inner = {"type": "struct", "fields": [{"name": "x", "type": "char(1)", "nullable": True, "metadata": {}}]}

@@ -47,7 +47,7 @@ ENTERS = {
 
 
 @pytest.mark.parametrize("want", NAMES)
-def test_a_type_enters_another_only_where_every_value_stays_itself(want):
+def test_a_type_is_accepted_only_if_every_value_stays_the_same(want):
     entering = {have for have in NAMES if fits(kind(have), kind(want))}
     assert entering == ENTERS[want] | {want}
     assert fits(VOID, kind(want))
@@ -65,7 +65,7 @@ def test_a_type_enters_another_only_where_every_value_stays_itself(want):
     ],
 )
 @pytest.mark.parametrize("merge_schema", [True, False])
-def test_a_type_that_would_lose_values_is_refused_at_every_depth(have, want, wrap, column, merge_schema):
+def test_a_type_that_would_lose_values_is_rejected_at_every_depth(have, want, wrap, column, merge_schema):
     with pytest.raises(SchemaMismatchError) as caught:
         evolved_schema(one(wrap(kind(want))), one(wrap(kind(have))), merge_schema=merge_schema)
     message = str(caught.value)
@@ -73,7 +73,7 @@ def test_a_type_that_would_lose_values_is_refused_at_every_depth(have, want, wra
         assert part in message
 
 
-def test_a_type_of_another_shape_is_refused():
+def test_a_type_of_another_structure_is_rejected():
     for have, want in [(kind("long"), one(kind("long"))), (ArrayType(kind("long")), kind("string"))]:
         with pytest.raises(SchemaMismatchError, match="'c' is"):
             evolved_schema(one(want), one(have), merge_schema=True)
@@ -88,7 +88,7 @@ def test_a_type_of_another_shape_is_refused():
         ("1", "CAST(`1` AS int)"),
     ],
 )
-def test_the_cast_that_is_offered_is_sql(name, cast):
+def test_the_suggested_cast_is_valid_sql(name, cast):
     with pytest.raises(SchemaMismatchError) as caught:
         evolved_schema(one(kind("integer"), name), one(kind("string"), name), merge_schema=False)
     assert cast in caught.value.remedy
@@ -103,7 +103,7 @@ def test_the_cast_that_is_offered_is_sql(name, cast):
         (kind("integer"), one(kind("integer")), "Convert it to int in `query`"),
     ],
 )
-def test_no_cast_is_offered_where_it_would_not_do(want, have, advice):
+def test_no_cast_is_suggested_if_a_cast_does_not_help(want, have, advice):
     with pytest.raises(SchemaMismatchError) as caught:
         evolved_schema(one(want, "a.b"), one(have, "a.b"), merge_schema=False)
     assert advice in caught.value.remedy and "CAST" not in caught.value.remedy
@@ -129,7 +129,7 @@ def test_the_table_keeps_its_order_spelling_nullability_and_metadata():
     assert evolved_schema(TABLE, data, merge_schema=True) == TABLE
 
 
-def test_new_columns_go_to_the_end_at_every_depth_where_merging_is_asked_for():
+def test_merge_schema_appends_new_columns_at_every_depth():
     inner = StructType((StructField("extra", kind("date"), nullable=False), StructField("name", kind("string"))))
     element = StructType((StructField("n", kind("long")), StructField("m", kind("short"))))
     data = StructType(
@@ -159,18 +159,18 @@ def test_new_columns_go_to_the_end_at_every_depth_where_merging_is_asked_for():
         ),
     ],
 )
-def test_an_unknown_column_is_refused_with_the_parameter_that_allows_it(data, column):
+def test_the_error_names_the_parameter_that_allows_an_unknown_column(data, column):
     with pytest.raises(SchemaMismatchError, match=rf"does not have: {column}.*merge_schema=True"):
         evolved_schema(TABLE, data, merge_schema=False)
 
 
-def test_a_not_null_column_must_be_there_and_others_may_be_missing():
+def test_a_missing_column_is_accepted_unless_it_is_not_null():
     with pytest.raises(SchemaMismatchError, match=r"'Id' \(bigint\) is NOT NULL"):
         evolved_schema(TABLE, one(kind("string"), "info").__class__(()), merge_schema=False)
     assert evolved_schema(TABLE, one(kind("long"), "id"), merge_schema=False) == TABLE
 
 
-def test_a_column_without_a_type_enters_every_column_and_makes_none():
+def test_a_void_column_is_accepted_for_every_column_and_adds_none():
     assert evolved_schema(one(kind("date")), one(VOID), merge_schema=False) == one(kind("date"))
     with pytest.raises(SchemaMismatchError, match=r"'x' has the type void"):
         new_table_schema(one(VOID, "x"))
@@ -181,7 +181,7 @@ def test_a_column_without_a_type_enters_every_column_and_makes_none():
         evolved_schema(TABLE, nested, merge_schema=True)
 
 
-def test_a_new_table_takes_columns_as_nullable_and_leaves_out_what_bound_them_to_another_table():
+def test_a_new_table_has_nullable_columns_without_the_metadata_of_another_table():
     given = one(
         MapType(kind("string"), one(kind("long"), "n", nullable=False), value_contains_null=False),
         nullable=False,
@@ -191,7 +191,7 @@ def test_a_new_table_takes_columns_as_nullable_and_leaves_out_what_bound_them_to
     assert new_table_schema(given) == wanted
 
 
-def test_columns_that_the_writer_makes_may_be_missing_and_keep_their_places():
+def test_columns_that_the_writer_generates_may_be_missing_and_keep_their_positions():
     table = StructType(
         (
             StructField("a", kind("long"), False, {"CURRENT_DEFAULT": "1"}),

@@ -25,7 +25,7 @@ MAY = {"country": "DE", "day": "2026-05-01"}
 JUNE = {"country": "DE", "day": "2026-06-01"}
 
 
-def test_names_have_the_order_of_the_partition_columns_and_do_not_repeat():
+def test_names_are_distinct_and_have_the_order_of_the_partition_columns():
     files = [add("a", partition_values=JUNE), add("b", partition_values=MAY), remove("c", partition_values=MAY)]
     assert changed_partitions(BY_DAY, files) == ("day=2026-05-01/country=DE", "day=2026-06-01/country=DE")
 
@@ -46,7 +46,7 @@ def test_a_table_without_partitions_has_no_names():
         ({"day": "2026-05-01", "country": "a/b=c d"}, "day=2026-05-01/country=a%2Fb%3Dc d"),
     ],
 )
-def test_a_name_can_be_read_back(values, name):
+def test_a_name_parses_to_its_values(values, name):
     assert partition_names(BY_DAY, [values]) == (name,)
     assert partition_values_of_name(name) == {column: value or None for column, value in values.items()}
 
@@ -62,14 +62,14 @@ def test_the_number_of_names_is_bounded():
     assert partition_names(BY_DAY, values) is None
 
 
-def test_a_name_that_is_too_long_for_airflow_leaves_all_names_out():
+def test_a_name_that_is_too_long_for_airflow_drops_all_names():
     longest = LONGEST_NAME - len("day=2026-05-01/country=")
     assert partition_names(BY_DAY, [MAY | {"country": "x" * longest}]) is not None
     assert partition_names(BY_DAY, [MAY, MAY | {"country": "x" * (longest + 1)}]) is None
 
 
 @pytest.mark.parametrize("values", [None, {"day": "2026-05-01"}, MAY | {"other": "x"}])
-def test_values_that_are_not_those_of_the_partition_columns_leave_all_names_out(values):
+def test_values_that_do_not_match_the_partition_columns_drop_all_names(values):
     assert partition_names(BY_DAY, [MAY, values]) is None
 
 
@@ -88,7 +88,7 @@ def test_the_result_of_an_earlier_commit_names_its_partitions():
     assert result_of_version(store, 1, "mine").partitions is None
 
 
-def test_the_result_of_a_commit_that_changes_the_partitioning_names_those_of_its_own_metadata():
+def test_the_result_of_a_commit_that_changes_the_partitioning_uses_its_new_metadata():
     store = create(new_store(), schema=SCHEMA)
     put(store, replace(BY_DAY, id="t"), add("a", partition_values=MAY), txn("mine"))
     assert find_run(store, RunIdentity(app_id="mine")).partitions == ("day=2026-05-01/country=DE",)

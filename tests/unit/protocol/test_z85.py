@@ -20,12 +20,12 @@ def test_the_uuid_of_the_protocol_s_example_is_decoded():
     assert UUID(bytes=z85.decode("^-aqEH.-t@S}K{vb[*k^")) == UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
 
 
-def test_no_text_is_no_bytes():
+def test_an_empty_text_decodes_to_no_bytes():
     assert z85.decode("") == b""
 
 
 @given(st.binary(max_size=40).map(lambda data: data[: len(data) // 4 * 4]))
-def test_all_bytes_come_back(data):
+def test_all_bytes_survive_encoding_and_decoding(data):
     assert z85.decode(encode(data)) == data
 
 
@@ -41,10 +41,10 @@ def test_all_bytes_come_back(data):
         ("%nSc1", "more than four bytes"),
     ],
 )
-def test_text_that_no_encoder_writes_is_refused_with_the_reason(text, reason):
+def test_an_invalid_text_is_rejected_with_the_reason(text, reason):
     with pytest.raises(ValueError, match=reason):
         z85.decode(text)
 
 
-def test_the_greatest_group_is_four_full_bytes():
+def test_the_greatest_group_decodes_to_four_full_bytes():
     assert z85.decode("%nSc0") == b"\xff\xff\xff\xff"

@@ -33,7 +33,7 @@ def test_the_first_put_wins_and_the_second_changes_nothing(store, tmp_path):
     assert everything_in(tmp_path) == [NAME]
 
 
-def test_write_replaces_and_delete_forgets(store, tmp_path):
+def test_write_replaces_a_file_and_delete_removes_it(store, tmp_path):
     store.write("a/b", b"1")
     store.write("a/b", b"2")
     assert store.read("a/b") == b"2"
@@ -43,7 +43,7 @@ def test_write_replaces_and_delete_forgets(store, tmp_path):
     assert everything_in(tmp_path) == []
 
 
-def test_a_listing_is_sorted_begins_at_the_name_and_shows_files_alone(store, tmp_path):
+def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store, tmp_path):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/.2.tmp", "2"):
         store.write(name, b"xy")
     os.utime(tmp_path / "_delta_log/10", ns=(0, 1_700_000_000_123_999_999))
@@ -55,7 +55,7 @@ def test_a_listing_is_sorted_begins_at_the_name_and_shows_files_alone(store, tmp
     assert list(store.list_from("nowhere/1")) == []
 
 
-def test_a_file_in_the_place_of_the_table_is_an_empty_table(tmp_path):
+def test_a_file_in_place_of_the_folder_is_an_empty_table(tmp_path):
     (tmp_path / "file").write_text("x")
     store = LocalLogStore(str(tmp_path / "file"))
     assert list(store.list_from(NAME)) == [] and store.read(NAME) is None is store.read_start(NAME, 9)
@@ -64,7 +64,7 @@ def test_a_file_in_the_place_of_the_table_is_an_empty_table(tmp_path):
 
 
 @pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
-def test_absolute_names_are_passed_through(store, tmp_path, spelled):
+def test_absolute_names_are_used_unchanged(store, tmp_path, spelled):
     other = tmp_path / "other" / "f"
     other.parent.mkdir()
     other.write_bytes(b"x")
@@ -83,7 +83,7 @@ def put_numbers(root, gate, mine):
     Path(root, f"won-{mine}").write_text(" ".join(map(str, won)))
 
 
-def test_of_two_processes_exactly_one_wins_each_name_and_nothing_is_left_behind(tmp_path):
+def test_exactly_one_of_two_processes_wins_each_name_and_no_temporary_file_remains(tmp_path):
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     gate = context.Barrier(2)
     workers = [context.Process(target=put_numbers, args=(str(tmp_path), gate, mine)) for mine in "ab"]
@@ -109,7 +109,7 @@ def test_of_two_processes_exactly_one_wins_each_name_and_nothing_is_left_behind(
         (errno.EACCES, StoragePermissionError),
     ],
 )
-def test_a_file_system_without_links_is_refused_and_other_faults_keep_their_class(
+def test_a_file_system_without_links_is_rejected_and_other_errors_keep_their_class(
     store, tmp_path, monkeypatch, code, error
 ):
     def refused(*_names):
@@ -159,7 +159,7 @@ print(store.read("_delta_log/00000000000000000000.json").decode())
 """
 
 
-def test_a_folder_without_write_permission_is_a_permission_error_and_can_still_be_read(store, tmp_path):
+def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_error_on_write(store, tmp_path):
     if not str(tmp_path).startswith("/tmp"):
         pytest.skip("another user cannot reach this folder")
     store.write_if_absent(NAME, b"readable")
@@ -184,7 +184,7 @@ def test_a_folder_without_write_permission_is_a_permission_error_and_can_still_b
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "readable", "")
 
 
-def test_a_put_that_was_sent_twice_and_refused_by_its_own_first_try_has_won(store, tmp_path, monkeypatch):
+def test_a_put_that_a_retry_sent_twice_has_won(store, tmp_path, monkeypatch):
     link = os.link
 
     def resent(source, target):

@@ -47,7 +47,7 @@ def test_an_address_has_one_canonical_location(address, scheme, path):
         "s3://b/k?v=1", "s3://b/k#f", "/lake/{{ ds }}", "{% if x %}",
     ],
 )  # fmt: skip
-def test_what_cannot_be_an_address_is_refused_with_an_example(address):
+def test_an_invalid_address_is_rejected_with_an_example(address):
     with pytest.raises(InvalidTableAddressError) as caught:
         parse_location(address)
     assert repr(address) in str(caught.value) and caught.value.remedy
@@ -65,8 +65,8 @@ def test_what_cannot_be_an_address_is_refused_with_an_example(address):
         ("hdfs:///lake/t", "/x", "hdfs:///x"),
     ],
 )
-def test_a_path_of_the_log_is_below_the_table_or_a_place_of_its_own(root, path, expected):
-    assert resolve_path(root, path) == expected
+def test_a_path_of_the_log_is_relative_to_the_table_or_absolute(root, path, expected):
+    assert resolved(root, path) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_a_path_of_the_log_is_below_the_table_or_a_place_of_its_own(root, path, 
         ("hdfs://nn/t", "/t", False),
     ],
 )
-def test_one_storage_may_have_several_schemes(one, other, same):
-    assert is_same_table(one, other) is same
+def test_several_schemes_may_name_one_storage(one, other, same):
+    assert is_same_place(one, other) is same
 
 
-def test_only_storage_that_something_here_reads_is_opened(tmp_path):
+def test_storage_without_a_client_is_rejected(tmp_path):
     assert open_store(f"file://{tmp_path}/").root == str(tmp_path)
     with pytest.raises(UnsupportedStorageError, match=r"'gs'.*airflow-provider-deltalite\[gcs\]"):
         open_store("gs://lake/orders")
@@ -107,11 +107,11 @@ def test_only_storage_that_something_here_reads_is_opened(tmp_path):
         ("s3://user@b/t@v7", VersionedPath(path="s3://user@b/t", version=7)),
     ],
 )
-def test_a_version_or_a_time_stands_behind_the_last_at_sign(address, expected):
+def test_a_version_or_a_time_follows_the_last_at_sign(address, expected):
     assert parse_versioned_path(address) == expected
 
 
-def test_digits_that_are_no_time_are_refused():
+def test_digits_that_are_not_a_valid_time_are_rejected():
     with pytest.raises(InvalidRequestError, match="Invalid time"):
         parse_versioned_path("/t@20261301000000000")
 
@@ -120,7 +120,7 @@ def test_digits_that_are_no_time_are_refused():
     ("address", "version", "timestamp"),
     [("/t@v3", 4, None), ("/t@v3", None, "2026-01-01"), ("/t@20260101000000123", 1, None), ("/t", 1, "2026-01-01")],
 )
-def test_two_answers_to_which_version_are_refused(address, version, timestamp):
+def test_an_address_and_a_parameter_that_both_name_a_version_are_rejected(address, version, timestamp):
     with pytest.raises(InvalidRequestError, match="more than one"):
         resolve_version(address, version, timestamp)
 
@@ -133,7 +133,7 @@ def test_two_answers_to_which_version_are_refused(address, version, timestamp):
         datetime(2026, 1, 1, 1, 0, 0, 123_000, timezone(timedelta(hours=1))),
     ],
 )  # fmt: skip
-def test_a_time_without_a_zone_is_utc_and_what_is_below_a_millisecond_is_cut(moment):
+def test_a_time_without_a_zone_is_utc_and_is_truncated_to_milliseconds(moment):
     assert resolve_version("/t", None, moment).timestamp_ms == 1767225600123
 
 
@@ -147,41 +147,41 @@ def test_a_time_without_a_zone_is_utc_and_what_is_below_a_millisecond_is_cut(mom
         (None, date(2026, 1, 1), r"timestamp is datetime.date\(2026, 1, 1\).*datetime"),
     ],
 )
-def test_a_version_or_time_of_another_type_is_refused(version, timestamp, named):
+def test_a_version_or_time_of_another_type_is_rejected(version, timestamp, named):
     with pytest.raises(InvalidRequestError, match=named):
         resolve_version("/t", version, timestamp)
 
 
-def test_text_that_is_no_time_is_refused():
+def test_a_text_that_is_not_a_time_is_rejected():
     with pytest.raises(InvalidRequestError, match="'soon'"):
         resolve_version("/t", None, "soon")
 
 
 @given(milliseconds=st.integers(0, 4_102_444_800_000))
 @example(milliseconds=269105823409)  # as a float of seconds it falls short of itself
-def test_the_time_that_history_shows_travels_back_to_the_same_millisecond(milliseconds):
+def test_a_time_of_the_history_parses_to_the_same_millisecond(milliseconds):
     assert parse_moment_ms(datetime.fromtimestamp(milliseconds / 1000, tz=UTC)) == milliseconds
 
 
 @pytest.mark.parametrize("path", ["s3://b/x.parquet", "abfss://c@a/x.parquet"])
-def test_a_file_of_the_log_on_another_storage_is_no_missing_file(tmp_path, path):
+def test_a_path_on_another_storage_is_not_a_missing_file(tmp_path, path):
     with pytest.raises(UnsupportedStorageError, match=path):
         LocalLogStore(str(tmp_path)).open(path)
 
 
 @pytest.mark.parametrize("address", [None, 5, b"/lake"])
-def test_an_address_is_a_text(address):
+def test_an_address_that_is_not_a_text_is_rejected(address):
     with pytest.raises(InvalidTableAddressError, match="not text"):
         parse_versioned_path(address)
 
 
 @pytest.mark.parametrize("address", ["s3://key:planted-secret@bucket/t", "hdfs://u:planted-secret@nn/t"])
-def test_an_address_with_a_password_is_refused_without_repeating_it(address):
-    with pytest.raises(InvalidTableAddressError, match="contains a password") as caught:
+def test_an_address_with_a_password_is_rejected_and_the_error_hides_it(address):
+    with pytest.raises(InvalidTableAddressError, match="holds a password") as caught:
         parse_location(address)
     assert "planted" not in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["abfss://container@lake.dfs.core.windows.net/t", "s3://bucket/a:b@c/t", "/a:b@c"])
-def test_an_at_sign_alone_is_no_password(address):
+def test_an_at_sign_alone_is_not_a_password(address):
     assert parse_location(address).path == address
