@@ -106,7 +106,7 @@ def test_what_is_not_there_is_none_and_an_empty_folder(store):
         pass
 
 
-def test_write_replaces_and_delete_forgets(store):
+def test_write_replaces_a_file_and_delete_removes_it(store):
     store.write("a/b", b"1")
     store.write("a/b", b"2")
     assert store.read("a/b") == b"2"
@@ -116,7 +116,7 @@ def test_write_replaces_and_delete_forgets(store):
     assert [f.name for f in store.list_from("a/")] == []
 
 
-def test_a_listing_is_sorted_begins_at_the_name_and_shows_files_alone(store):
+def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/a b%20ü=+", "2"):
         store.write(name, b"xy")
     found = list(store.list_from("_delta_log/10"))

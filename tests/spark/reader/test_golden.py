@@ -81,7 +81,7 @@ def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(spark, golden, 
 
 
 @pytest.mark.parametrize("name", names("must-refuse"))
-def test_a_table_of_another_protocol_is_refused_by_name(spark, golden, name):
+def test_the_error_names_the_unsupported_protocol_feature(spark, golden, name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         rows_of_table(spark, golden, name)
     assert any(
@@ -90,14 +90,14 @@ def test_a_table_of_another_protocol_is_refused_by_name(spark, golden, name):
 
 
 @pytest.mark.parametrize("name", names("log-only"))
-def test_a_table_without_its_data_files_is_never_read_as_fewer_rows(spark, golden, name):
+def test_missing_data_files_never_give_fewer_rows(spark, golden, name):
     if meta_of(golden, name)["num_files"]:
         with pytest.raises(CorruptDataFileError):
             rows_of_table(spark, golden, name)
 
 
 @pytest.mark.parametrize("name", names("either", "read-count-only"))
-def test_a_table_that_readers_differ_on_gives_the_stated_rows_or_an_error(spark, golden, name):
+def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(spark, golden, name):
     try:
         rows = rows_of_table(spark, golden, name)
     except DeltaLiteError:

@@ -65,7 +65,7 @@ def refused(capsys):
     return failed
 
 
-def test_history_is_newest_first_with_what_the_commits_say(sound, people, lines):
+def test_history_lists_the_facts_of_commits_newest_first(sound, people, lines):
     entries = lines("history", sound.root)
     assert [e["version"] for e in entries] == [5, 4, 3, 2, 1, 0]
     assert {"operation", "operationParameters", "engineInfo", "timestamp"} <= entries[0].keys()
@@ -102,9 +102,7 @@ WRITERS = [  # commitInfo, what people read, what programs read
 
 
 @pytest.mark.parametrize(("info", "text", "run"), WRITERS)
-def test_history_names_the_task_behind_a_commit_or_the_user_and_engine_of_others(
-    tmp_path, people, lines, info, text, run
-):
+def test_history_names_the_task_or_the_user_and_engine_of_a_commit(tmp_path, people, lines, info, text, run):
     create(LocalLogStore(str(tmp_path)))
     (commit,) = (tmp_path / "_delta_log").glob("*0.json")
     _, *others = commit.read_text("utf-8").splitlines()
@@ -117,7 +115,7 @@ def test_history_names_the_task_behind_a_commit_or_the_user_and_engine_of_others
     assert newest.split("WRITE", 1)[1].split() == text.split()
 
 
-def test_people_get_a_bounded_number_of_lines_and_programs_all(tmp_path, people, lines):
+def test_text_output_is_limited_and_json_output_is_complete(tmp_path, people, lines):
     store = LocalLogStore(str(tmp_path))
     put(store, PROTOCOL, metadata(), read_version=-1)
     for version in range(1, 25):
@@ -127,7 +125,7 @@ def test_people_get_a_bounded_number_of_lines_and_programs_all(tmp_path, people,
     assert len(people("history", tmp_path, "--limit", 0)) == 2
 
 
-def test_detail_has_sparks_names(sound, people, lines):
+def test_detail_has_the_field_names_of_spark(sound, people, lines):
     [detail] = lines("detail", sound.root)
     assert {"version": 5, "format": "delta", "name": "orders", "numFiles": 2}.items() <= detail.items()
     assert (detail["partitionColumns"], detail["location"]) == (["day"], sound.root)
@@ -137,7 +135,7 @@ def test_detail_has_sparks_names(sound, people, lines):
     assert "numFiles          2" in shown and "partitionColumns  day" in shown
 
 
-def test_schema_shows_members_of_structs_and_rules(tmp_path, people, lines):
+def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, lines):
     members = StructType((StructField("city", PrimitiveType("string")),))
     schema = StructType(
         (
@@ -186,14 +184,14 @@ def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, people,
     assert people("head", sound.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
 
 
-def test_head_is_short_for_programs_too(tmp_path, lines):
+def test_head_is_limited_in_json_too(tmp_path, lines):
     pq.write_table(pa.table({"id": range(50)}), tmp_path / "f.parquet")
     put(LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=struct(id="long")), add("f.parquet"), read_version=-1)
     assert len(lines("head", tmp_path)) == 20
     assert len(lines("head", tmp_path, "-n", 30)) == 30
 
 
-def test_changes_are_rows_of_the_change_data_feed(golden, lines, people):
+def test_changes_shows_rows_of_the_change_data_feed(golden, lines, people):
     table = golden / "tables" / "delta-rs" / "cdf-table"
     rows = lines("changes", table, 1)
     assert {row["_change_type"] for row in rows} <= {"insert", "update_preimage", "update_postimage", "delete"}
@@ -202,7 +200,7 @@ def test_changes_are_rows_of_the_change_data_feed(golden, lines, people):
     assert len(people("changes", table, 0, "-n", 3)) == 2 + 3 + 2
 
 
-def test_diff_says_what_differs_between_two_versions(sound, people, lines):
+def test_diff_shows_the_differences_between_two_versions(sound, people, lines):
     [found] = lines("diff", sound.root, 1, 4, "--files")
     files = found["files"]
     assert (files["added"], files["removed"], files["kept"], files["deletionVectorsChanged"]) == (2, 2, 0, 1)
@@ -238,7 +236,7 @@ def every_type():
     )
 
 
-def test_values_of_every_type_are_lossless_json_and_harmless_text(tmp_path, people, lines):
+def test_values_of_every_type_are_lossless_in_json_and_harmless_in_text(tmp_path, people, lines):
     values = every_type()
     pq.write_table(values, tmp_path / "f.parquet")
     kinds = {"moment": "timestamp", "wall": "timestamp_ntz", "late": "timestamp", "nothing": "string"}
@@ -271,7 +269,7 @@ def test_values_of_every_type_are_lossless_json_and_harmless_text(tmp_path, peop
     assert "\x1b" not in shown and "\\u001b[31m" in shown
 
 
-def test_what_a_terminal_would_act_upon_is_escaped():
+def test_control_characters_are_escaped():
     assert printable("ü \x1b[31m\r\u202e[b]x[/b]") == "ü \\x1b[31m\\r\\u202e[b]x[/b]"
     assert (cell(None), cell("a\x1bb")) == ("null", "a\\x1bb")
     assert cell({"a": Decimal("1.50")}) == '{"a": "1.50"}'
@@ -315,16 +313,16 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
-def test_a_condition_is_read_by_the_type_of_its_column(sound, lines, condition, ids):
+def test_a_condition_is_parsed_by_the_type_of_its_column(sound, lines, condition, ids):
     assert sorted(row["id"] for row in lines("head", sound.root, "--where", condition)) == ids
 
 
-def test_halves_of_characters_are_escaped_in_json():
+def test_lone_surrogates_are_escaped_in_json():
     assert json_text({"ü": "\ud800"}) == '{"\\u00fc": "\\ud800"}'
     assert json_text({"ü": 1}) == '{"ü": 1}' and json_text({"ü": 1}, "ascii") == '{"\\u00fc": 1}'
 
 
-def test_quotes_are_doubled_inside_of_quotes_and_an_empty_text_is_a_value():
+def test_quotes_within_quotes_are_doubled_and_an_empty_text_is_a_value():
     schema = struct(name="string")
     assert parse_where(["name in ('it''s, so', \"b\", c d)"], schema) == [("name", "in", ["it's, so", "b", "c d"])]
     assert parse_where(["name != 'it''s'", "name = ''"], schema) == [("name", "!=", "it's"), ("name", "=", "")]
@@ -339,12 +337,12 @@ def test_quotes_are_doubled_inside_of_quotes_and_an_empty_text_is_a_value():
         ("day = 2026-13-01", "of type date"), ("id in (4, 'x)", "Invalid list"), ("1 = 1 or id = 4", "no column '1'"),
     ],
 )  # fmt: skip
-def test_a_condition_that_cannot_be_read_is_refused_by_name(sound, refused, condition, said):
+def test_the_error_names_an_invalid_condition(sound, refused, condition, said):
     code, line = refused("head", sound.root, "--where", condition)
     assert code == InvalidRequestError.exit_code and said in line
 
 
-def test_tables_on_any_storage_of_fsspec_are_looked_at(sound, lines):
+def test_tables_on_any_fsspec_storage_are_readable(sound, lines):
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     memory.put(sound.root, "/bucket/orders", recursive=True)
@@ -360,7 +358,7 @@ def test_tables_on_any_storage_of_fsspec_are_looked_at(sound, lines):
         memory.rm("/bucket", recursive=True)
 
 
-def test_every_command_has_help_that_says_what_it_shows(capsys):
+def test_every_command_has_a_help_text(capsys):
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out
     for command in COMMANDS:
@@ -369,7 +367,7 @@ def test_every_command_has_help_that_says_what_it_shows(capsys):
         assert "--json" in capsys.readouterr().out
 
 
-def test_times_of_commits_are_those_of_time_travel(sound, lines):
+def test_times_of_commits_are_the_times_of_time_travel(sound, lines):
     when = {e["version"]: e["timestamp"] for e in lines("history", sound.root)}
     [detail] = lines("detail", sound.root, "--timestamp", when[2])
     assert detail["version"] == 2

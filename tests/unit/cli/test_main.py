@@ -29,13 +29,13 @@ def table(tmp_path_factory):
     return sound_table(tmp_path_factory.mktemp("sound") / "t").root
 
 
-def test_a_wrong_usage_ends_with_2_and_says_what_is_right(capsys):
+def test_wrong_usage_exits_with_2_and_shows_the_usage(capsys):
     assert main(["nosuch"]) == 2
     assert "nosuch" in capsys.readouterr().err
     assert main([]) == 2 and main(["diff", "/t", "one", "two"]) == 2
 
 
-def test_what_verify_finds_has_a_code_that_no_error_has():
+def test_the_exit_code_for_findings_differs_from_those_of_errors():
     assert error_class_for(FOUND_ERRORS) is None and FOUND_ERRORS not in (0, 1, 2)
     assert (INTERRUPTED, BROKEN_PIPE) == (130, 141)
 
@@ -57,13 +57,13 @@ def test_every_error_class_is_in_the_documented_range_of_exit_codes():
     assert [code for code, _ in EXIT_CODES if code.isdigit() and error_class_for(int(code))] == []
 
 
-def test_an_interrupt_ends_quietly(table, monkeypatch, capsys):
+def test_an_interrupt_ends_without_a_traceback(table, monkeypatch, capsys):
     monkeypatch.setattr(DeltaTable, "history", raising(KeyboardInterrupt()))
     assert main(["history", table]) == 130
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_error_that_nobody_foresaw_is_a_line_too_and_its_traceback_is_asked_for(table, monkeypatch, capsys):
+def test_an_unexpected_error_is_one_line_and_an_option_shows_its_traceback(table, monkeypatch, capsys):
     monkeypatch.setattr(DeltaTable, "history", raising(ZeroDivisionError("what")))
     monkeypatch.delenv("DELTALITE_TRACEBACK", raising=False)
     assert main(["history", table]) == 1
@@ -74,7 +74,7 @@ def test_an_error_that_nobody_foresaw_is_a_line_too_and_its_traceback_is_asked_f
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_an_error_of_several_lines_is_one_line(table, monkeypatch, capsys):
+def test_an_error_of_several_lines_is_printed_as_one_line(table, monkeypatch, capsys):
     monkeypatch.setattr(DeltaTable, "history", raising(DeltaLiteError("one\ntwo\x1b[0m.", remedy="Three.")))
     assert main(["history", table]) == DeltaLiteError.exit_code
     assert capsys.readouterr().err == "deltalite: DeltaLiteError: one\\ntwo\\x1b[0m. Three.\n"
@@ -100,7 +100,7 @@ def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_
     assert failed.stderr.startswith("deltalite: TableNotFoundError: ")
 
 
-def test_where_output_is_no_unicode_json_is_escaped_and_text_is_readable(tmp_path):
+def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
     table = sound_table(tmp_path / "ü").root
     said = run("detail", table, "--json", PYTHONIOENCODING="ascii")
     assert (said.returncode, json.loads(said.stdout)["location"]) == (0, table)
@@ -110,7 +110,7 @@ def test_where_output_is_no_unicode_json_is_escaped_and_text_is_readable(tmp_pat
     assert failed.returncode == 31 and "\\xf6" in failed.stderr
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(table):
+def test_a_closed_pipe_ends_the_command_without_an_error(table):
     read, write = os.pipe()
     os.close(read)
     process = subprocess.Popen([SCRIPT, "files", table, "--json"], stdout=write, stderr=subprocess.PIPE)
@@ -119,7 +119,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(table):
     assert (process.returncode, err) == (128 + signal.SIGPIPE, b"")
 
 
-def test_neither_spark_nor_airflow_is_loaded():
+def test_the_cli_imports_neither_spark_nor_airflow():
     code = "import sys, deltalite.cli.main; print({'pyspark', 'py4j', 'airflow', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
@@ -130,7 +130,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown_on_a_terminal_only():
+def test_progress_is_shown_only_on_a_terminal():
     no_terminal = io.StringIO()
     with shown_progress(no_terminal) as report:
         report("commits", 1, 2)

@@ -29,7 +29,7 @@ def table(tmp_path):
     return table
 
 
-def test_people_see_files_folders_and_sums(table, capsys):
+def test_text_output_has_files_folders_and_sums(table, capsys):
     before = everything(table)
     assert main(["vacuum", str(table), "--dry-run"]) == 0
     shown = capsys.readouterr().out
@@ -37,7 +37,7 @@ def test_people_see_files_folders_and_sums(table, capsys):
     assert everything(table) == before
 
 
-def test_programs_get_a_line_a_file_and_the_sums(table, capsys):
+def test_json_output_has_a_line_for_each_file_and_the_sums(table, capsys):
     asked = ["vacuum", str(table), "--dry-run", "--json"]
     assert main(asked) == 0
     *files, sums = map(json.loads, capsys.readouterr().out.splitlines())
@@ -52,7 +52,7 @@ def test_programs_get_a_line_a_file_and_the_sums(table, capsys):
         assert json.loads(capsys.readouterr().out.splitlines()[-1])["numFilesToDelete"] == count
 
 
-def test_what_is_refused_ends_with_the_code_of_its_error(table, tmp_path, capsys):
+def test_a_rejected_vacuum_exits_with_the_code_of_its_error(table, tmp_path, capsys):
     assert main(["vacuum", str(table), "--dry-run", "--retention-hours", "1"]) == InvalidRequestError.exit_code
     assert "confirm_short_retention='orders'" in capsys.readouterr().err
     assert main(["vacuum", str(tmp_path / "none"), "--dry-run"]) == TableNotFoundError.exit_code

@@ -55,7 +55,7 @@ def found(report):
     return {(f["kind"], f["file"], format_ranges(f["versions"])) for f in report["findings"]}
 
 
-def test_a_sound_table_has_no_findings_and_all_versions_can_be_read(sound, capsys):
+def test_a_valid_table_has_no_findings_and_all_versions_are_readable(sound, capsys):
     code, report = verified(capsys, sound)
     assert (code, report["ok"], report["findings"]) == (0, True, [])
     assert report["readable"] == report["rebuildable"] == [[0, 5]]
@@ -185,7 +185,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("kind", "damage", "files", "versions"), DAMAGES)
-def test_a_damage_is_found_as_what_it_is_with_its_file_and_versions(sound, capsys, kind, damage, files, versions):
+def test_a_damage_has_its_kind_of_finding_with_file_and_versions(sound, capsys, kind, damage, files, versions):
     damage(sound)
     code, report = verified(capsys, sound)
     of_kind = [f for f in report["findings"] if f["kind"] == kind]
@@ -198,12 +198,12 @@ def test_a_damage_is_found_as_what_it_is_with_its_file_and_versions(sound, capsy
     assert code == 3 or severity is Severity.WARNING
 
 
-def test_every_kind_of_finding_has_a_damage_that_shows_it():
+def test_every_kind_of_finding_has_a_damage_that_causes_it():
     elsewhere = {FindingKind.COMMIT_TIME, FindingKind.UNCHECKED_FILES}
     assert {FindingKind(kind) for kind, *_ in DAMAGES} | elsewhere == set(FindingKind)
 
 
-def test_what_only_older_versions_miss_was_vacuumed_and_is_no_finding(sound, capsys):
+def test_missing_files_of_older_versions_only_are_no_findings(sound, capsys):
     path_of(sound, A).unlink()
     code, report = verified(capsys, sound)
     assert (code, report["findings"]) == (0, [])
@@ -212,19 +212,19 @@ def test_what_only_older_versions_miss_was_vacuumed_and_is_no_finding(sound, cap
     assert "2-5 (the log can rebuild 0-5)" in out
 
 
-def test_a_missing_file_of_the_newest_version_takes_from_the_readable_versions_those_that_have_it(sound, capsys):
+def test_versions_with_a_missing_file_are_not_readable(sound, capsys):
     path_of(sound, C).unlink()
     _, report = verified(capsys, sound)
     assert report["readable"] == [[0, 3]]
 
 
-def test_a_cleaned_log_is_sound_and_begins_at_its_checkpoint(sound, capsys):
+def test_a_cleaned_up_log_is_valid_from_its_checkpoint_on(sound, capsys):
     drop(commit_name(0), checksum_name(0))(sound)
     code, report = verified(capsys, sound)
     assert (code, report["findings"], report["rebuildable"]) == (0, [], [[1, 5]])
 
 
-def test_beyond_a_gap_a_checkpoint_begins_anew(sound, capsys):
+def test_a_checkpoint_after_a_gap_starts_the_readable_versions(sound, capsys):
     write_checkpoint(load(sound, 4), now_ms=NOON_MS)
     drop(commit_name(2), commit_name(3), compaction_name(2, 4))(sound)
     code, report = verified(capsys, sound)
@@ -232,7 +232,7 @@ def test_beyond_a_gap_a_checkpoint_begins_anew(sound, capsys):
     assert (code, report["readable"]) == (3, [[0, 1], [4, 5]])
 
 
-def test_a_wrong_checkpoint_is_one_finding_and_what_follows_is_held_against_it(sound, capsys):
+def test_a_wrong_checkpoint_is_one_finding_and_later_versions_are_compared_with_it(sound, capsys):
     other_checkpoint(drop_an_add)(sound)
     for name in log_files(sound, ".crc"):
         path_of(sound, name).unlink()
@@ -244,7 +244,7 @@ def test_a_wrong_checkpoint_is_one_finding_and_what_follows_is_held_against_it(s
     assert found(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
 
 
-def test_without_footers_files_are_looked_for_and_not_opened(sound, capsys):
+def test_without_footers_files_are_checked_for_existence_and_not_opened(sound, capsys):
     stats(4, lambda s: s.update(numRecords=3))(sound)
     drop(B)(sound)
     code, report = verified(capsys, sound, "--no-footers")
@@ -267,13 +267,13 @@ def with_times(store, *times):
     ("times", "wrong"),
     [((10, 20, 30, 40, 50, 60), set()), ((10, 20, 20, 40, 35, 60), {"2", "4"}), ((10, None, 30, 40, 50, 60), {"1"})],
 )
-def test_commits_must_carry_later_and_later_times_where_the_table_keeps_them_there(sound, capsys, times, wrong):
+def test_in_commit_timestamps_must_increase(sound, capsys, times, wrong):
     with_times(sound, *times)
     _, report = verified(capsys, sound)
     assert found(report) == {("commit-time", commit_name(int(version)), version) for version in wrong}
 
 
-def test_files_on_a_storage_that_is_not_reached_are_said_to_be_unchecked(sound, capsys):
+def test_files_on_unreachable_storage_are_reported_as_unchecked(sound, capsys):
     edit_commit(sound, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
     drop(compaction_name(2, 4))(sound)
     code, report = verified(capsys, sound)
@@ -285,7 +285,7 @@ def wide(name, nulls):
     return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
 
 
-def test_with_wide_bounds_a_count_of_nulls_is_wrong_only_where_it_denies_them(sound, capsys):
+def test_with_wide_bounds_a_null_count_is_wrong_only_if_it_denies_nulls(sound, capsys):
     for name in (*log_files(sound, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
         path_of(sound, name).unlink()
     stats(4, wide("name", 1))(sound)
@@ -296,7 +296,7 @@ def test_with_wide_bounds_a_count_of_nulls_is_wrong_only_where_it_denies_them(so
     assert "count 0 nulls in column 'name', the file has 1" in report["findings"][0]["message"]
 
 
-def test_a_file_that_is_removed_and_added_again_in_one_commit_stays(sound, capsys):
+def test_a_file_that_is_removed_and_added_in_one_commit_stays(sound, capsys):
     rewrite(sound, commit_name(5), lambda text: text + added_again(sound))
     for name in (checksum_name(5), C):
         path_of(sound, name).unlink()
@@ -312,7 +312,7 @@ def added_again(store):
     return f"{json.dumps({'remove': gone})}\n{line}\n"
 
 
-def test_a_vector_that_marks_rows_beyond_its_file_is_found(sound, capsys):
+def test_a_vector_with_rows_beyond_its_file_is_found(sound, capsys):
     [beyond] = write_vectors(sound, [pa.array([3], pa.int64())])
     edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=beyond))
     path_of(sound, compaction_name(2, 4)).unlink()
@@ -329,7 +329,7 @@ def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
     assert "1 errors, 0 warnings" in out
 
 
-def test_a_table_that_is_no_table_or_needs_more_than_this_release_is_an_error_of_the_tree(sound, tmp_path, capsys):
+def test_a_missing_or_unsupported_table_raises_a_typed_error(sound, tmp_path, capsys):
     code, out, err = run(capsys, "verify", str(tmp_path / "nowhere"))
     assert (code, out) == (TableNotFoundError.exit_code, "") and "TableNotFoundError" in err
     edit_commit(sound, 0, "protocol", lambda body: body["readerFeatures"].append("laterFeature"))
@@ -338,7 +338,7 @@ def test_a_table_that_is_no_table_or_needs_more_than_this_release_is_an_error_of
     assert code == UnsupportedFeatureError.exit_code and "laterFeature" in err
 
 
-def test_storage_that_fails_ends_it_and_is_no_finding(sound, monkeypatch):
+def test_a_storage_failure_raises_an_error_and_is_no_finding(sound, monkeypatch):
     read = LocalLogStore.read
 
     def fail(self, name):
@@ -351,7 +351,7 @@ def test_storage_that_fails_ends_it_and_is_no_finding(sound, monkeypatch):
         verify(sound)
 
 
-def test_progress_is_told_step_by_step(sound):
+def test_progress_is_reported_for_each_step(sound):
     steps = {}
     verify(sound, progress=lambda step, done, of: steps.setdefault(step, []).append((done, of)))
     assert steps["commits"] == [(n, 6) for n in range(6)]
@@ -359,15 +359,15 @@ def test_progress_is_told_step_by_step(sound):
     assert steps["data files"][-1] == (4, None)
 
 
-def test_so_many_findings_of_a_kind_are_kept_and_all_are_counted(monkeypatch):
-    monkeypatch.setattr(findings_module, "MAX_OF_A_KIND", 2)
+def test_a_limited_number_of_findings_of_a_kind_is_kept_and_all_are_counted(monkeypatch):
+    monkeypatch.setattr(findings_module, "MOST_OF_A_KIND", 2)
     kept = Findings()
     for number in range(5):
         kept.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
     assert [f.message for f in kept.kept] == ["0", "1"] and kept.counts == {FindingKind.WRONG_SIZE: 5}
 
 
-def test_ranges_of_versions():
+def test_version_numbers_are_shown_as_ranges():
     assert ranges_of([3, 0, 1, 5, 4]) == ((0, 1), (3, 5))
     assert union([(4, 6), (0, 1), (2, 2), (5, 9)]) == ((0, 2), (4, 9))
     assert without([(0, 9)], [(0, 0), (3, 4), (9, 12)]) == ((1, 2), (5, 8))

@@ -46,12 +46,12 @@ def leaves(texts):
 
 @given(stored=TEXTS, leaf=leaves(TEXTS))
 @example(stored="ab", leaf=Comparison(column=("c",), operator=Operator.GT, literal="ab\t"))
-def test_a_stored_text_that_matches_when_it_is_filled_is_not_excluded(stored, leaf):
+def test_a_stored_text_that_matches_after_padding_is_not_excluded(stored, leaf):
     if is_true(leaf, stored.ljust(LENGTH)):
         assert is_true(on_stored_texts(leaf), stored)
 
 
-def test_the_predicate_on_stored_texts_still_excludes_others_and_is_never_certain():
+def test_the_predicate_on_stored_texts_excludes_other_texts_and_is_never_certain():
     found = on_stored_texts(Comparison(column=("c",), operator=Operator.EQ, literal="ab   "))
     assert found == And((In(("c",), ("ab", "ab ", "ab  ", "ab   ")), Unknown(frozenset({("c",)}))))
     many = In(("c",), tuple(f"{n:<250}" for n in range(1_000)))

@@ -38,7 +38,7 @@ def descriptor(**changes):
     return {key: value for key, value in (own | changes).items() if value != "absent"}
 
 
-def test_a_vector_in_a_file_of_its_own_is_read():
+def test_a_vector_in_a_separate_file_is_read():
     assert deleted_rows(stored(vector_file(vector(ROWS))[0]), descriptor()).to_pylist() == ROWS
 
 
@@ -72,7 +72,7 @@ def test_a_prefix_before_the_uuid_is_a_folder():
 
 
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
-def test_an_absolute_path_is_decoded_as_paths_of_data_files_are(tmp_path, scheme):
+def test_an_absolute_path_is_decoded_like_the_path_of_a_data_file(tmp_path, scheme):
     place = tmp_path / "a b%20.bin"
     place.write_bytes(vector_file(vector(ROWS))[0])
     path = f"{scheme}{tmp_path}/a%20b%2520.bin"
@@ -91,7 +91,7 @@ def test_an_empty_vector_deletes_nothing():
     assert deleted_rows(MemoryLogStore(), inline([])).to_pylist() == []
 
 
-def test_an_absent_offset_is_the_first_vector_of_the_file():
+def test_an_absent_offset_means_the_first_vector_of_the_file():
     content, _ = vector_file(vector(ROWS), vector([1]))
     for absent in ("absent", None):
         assert deleted_rows(stored(content), descriptor(offset=absent)).to_pylist() == ROWS
@@ -135,23 +135,23 @@ GOOD, _ = vector_file(vector(ROWS))
         (GOOD, {"sizeInBytes": 0, "cardinality": 0}, "the log says 0"),
     ],
 )
-def test_what_is_not_as_the_log_says_is_refused_with_both(content, changes, reason):
+def test_the_error_names_the_expected_and_the_actual_value(content, changes, reason):
     with pytest.raises(CorruptDataFileError, match=reason) as caught:
         deleted_rows(stored(content), descriptor(**changes))
     assert caught.value.remedy
 
 
-def test_a_damaged_vector_is_named_with_its_file_and_place():
+def test_the_error_names_the_file_and_offset_of_a_damaged_vector():
     with pytest.raises(CorruptDataFileError, match=f"at byte 1 of '{NAME}' of the table memory://table"):
         deleted_rows(stored(GOOD[:-1] + b"\0"), descriptor())
 
 
-def test_a_missing_file_is_named():
+def test_the_error_names_a_missing_file():
     with pytest.raises(CorruptDataFileError, match=f"'{NAME}' of the table memory://table does not exist"):
         deleted_rows(MemoryLogStore(), descriptor())
 
 
-def test_storage_that_fails_is_no_damage():
+def test_a_storage_failure_is_not_reported_as_damage():
     def fail(_operation, _name):
         raise OSError(5, "Input/output error")
 
@@ -163,7 +163,7 @@ def test_storage_that_fails_is_no_damage():
 
 @settings(max_examples=300, deadline=None)
 @given(at=st.integers(0, len(GOOD) - 1), change=st.one_of(st.just("cut"), st.integers(1, 255)))
-def test_no_damage_to_a_file_changes_the_rows(at, change):
+def test_a_damaged_file_never_gives_other_rows(at, change):
     damaged = GOOD[:at] if change == "cut" else GOOD[:at] + bytes([GOOD[at] ^ change]) + GOOD[at + 1 :]
     with pytest.raises(CorruptDataFileError):
         deleted_rows(stored(damaged), descriptor())
@@ -211,7 +211,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_vectors_of_other_engines_hold_the_rows_that_their_logs_state(golden, name):
+def test_vectors_of_other_engines_have_the_cardinality_of_their_logs(golden, name):
     table = golden / "tables" / name
     vectors = vectors_of(table)
     assert vectors

@@ -37,7 +37,7 @@ JULIAN_DAYS = [
 
 
 @pytest.mark.parametrize("metadata", [footer("2.4.5"), footer("3.2.1", "legacyDateTime")], ids=str)
-def test_dates_of_the_julian_calendar_keep_their_names(lake, metadata):
+def test_dates_of_the_julian_calendar_keep_year_month_and_day(lake, metadata):
     stored = pa.table({"d": pa.array([day for day, _ in JULIAN_DAYS], pa.int32()).cast(pa.date32())})
     lake.add(stored.replace_schema_metadata(metadata))
     found = lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist()
@@ -47,7 +47,7 @@ def test_dates_of_the_julian_calendar_keep_their_names(lake, metadata):
 
 
 @pytest.mark.parametrize("metadata", [None, footer("3.2.1"), footer("4.0.0"), footer("odd", "legacyDateTime")], ids=str)
-def test_dates_of_other_writers_are_as_they_stand(lake, metadata):
+def test_dates_of_other_writers_are_not_converted(lake, metadata):
     lake.add(pa.table({"d": pa.array([-141_428], pa.int32()).cast(pa.date32())}).replace_schema_metadata(metadata))
     assert lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist() == [-141_428]
 
@@ -66,7 +66,7 @@ OLD_INSTANTS = [-141_428 * DAY_US, -719_164 * DAY_US + 5, -171_595 * DAY_US - 1,
     ],
     ids=str,
 )
-def test_timestamps_of_the_julian_calendar_keep_their_names_in_utc(lake, metadata, options):
+def test_timestamps_of_the_julian_calendar_keep_date_and_time_in_utc(lake, metadata, options):
     kind = pa.timestamp("us") if options else pa.timestamp("us", "UTC")
     lake.add(pa.table({"t": pa.array(OLD_INSTANTS, kind)}).replace_schema_metadata(metadata), **options)
     found = lake.read(struct_of(t=PrimitiveType("timestamp")))["t"].cast(pa.int64()).to_pylist()
@@ -74,7 +74,7 @@ def test_timestamps_of_the_julian_calendar_keep_their_names_in_utc(lake, metadat
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", None])
-def test_old_timestamps_of_another_zone_are_refused_and_modern_ones_are_read(lake, zone):
+def test_old_timestamps_of_another_zone_are_rejected_and_modern_ones_are_read(lake, zone):
     stored = pa.table(
         {
             "t": pa.array(OLD_INSTANTS, pa.timestamp("us", "UTC")),

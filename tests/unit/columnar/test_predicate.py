@@ -77,7 +77,7 @@ ID_IS_1, NAME_IS_X = compare("id", "=", 1), compare("Name", "=", "x")
         ([["id", "=", 1]], ID_IS_1),
     ],
 )  # fmt: skip
-def test_filters_mean(filters, predicate):
+def test_filters_become_a_predicate(filters, predicate):
     assert from_filters(filters, SCHEMA) == predicate
 
 
@@ -111,7 +111,7 @@ def test_a_dotted_name_is_a_column_first_and_then_a_path_into_a_struct():
         ([1], "malformed"),
     ],
 )
-def test_a_wrong_filter_is_refused_with_the_part_that_is_wrong(filters, named):
+def test_the_error_names_the_invalid_part_of_a_filter(filters, named):
     with pytest.raises(InvalidRequestError, match=named):
         from_filters(filters, SCHEMA)
 
@@ -122,7 +122,7 @@ def test_the_remedy_for_an_unknown_column_lists_the_columns():
     assert "id, Name, day" in refused.value.remedy
 
 
-def test_a_python_type_of_every_column_type_is_named_in_the_remedy():
+def test_the_remedy_names_the_python_type_for_every_column_type():
     for f in SCHEMA:
         if not isinstance(f.type, ArrayType | StructType):
             with pytest.raises(InvalidRequestError, match=r"Give (a|bytes)"):
@@ -130,7 +130,7 @@ def test_a_python_type_of_every_column_type_is_named_in_the_remedy():
 
 
 @pytest.mark.parametrize("name", ["void", "variant"])
-def test_a_column_whose_values_have_no_order_is_not_compared(name):
+def test_a_column_without_an_order_is_not_compared(name):
     schema = StructType((StructField("v", PrimitiveType(name)),))
     assert from_filters([("v", "is null")], schema) == IsNull(("v",))
     with pytest.raises(InvalidRequestError, match=f"'v' has the type {name}"):
@@ -140,12 +140,12 @@ def test_a_column_whose_values_have_no_order_is_not_compared(name):
 TREE = And((ID_IS_1, Or((IsNull(("a", "b")), Not(Unknown(frozenset({("day",)})))))))
 
 
-def test_the_columns_of_a_tree_are_those_of_all_its_parts():
+def test_the_columns_of_a_predicate_are_those_of_all_its_parts():
     assert columns_of(TREE) == {("id",), ("a", "b"), ("day",)}
     assert columns_of(EVERYTHING) == frozenset()
 
 
-def test_conjuncts_are_flat_and_conjunction_puts_them_together_again():
+def test_conjuncts_flattens_a_predicate_and_conjunction_combines_it_again():
     parts = (ID_IS_1, Not(NAME_IS_X), IsNull(("id",)))
     assert conjuncts(And((And(parts[:2]), EVERYTHING, parts[2]))) == parts
     assert conjuncts(conjunction(parts)) == parts
@@ -167,7 +167,7 @@ def test_binding_spells_columns_as_the_schema_does():
         compare(("id", "below"), "=", 1),
     ],
 )
-def test_binding_makes_unknown_what_the_schema_gives_no_meaning(leaf):
+def test_binding_makes_leaves_without_a_meaning_in_the_schema_unknown(leaf):
     bound = bind(And((leaf, ID_IS_1)), SCHEMA)
     assert isinstance(bound.children[0], Unknown) and bound.children[1] == ID_IS_1
 

@@ -40,7 +40,7 @@ def lake(tmp_path):
     return Lake(tmp_path)
 
 
-def test_rows_come_in_the_order_of_the_files_with_the_table_s_schema(lake):
+def test_rows_have_the_order_of_the_files_and_the_schema_of_the_table(lake):
     lake.add(pa.table({"a": [1, 2], "b": ["x", None]}), "1.parquet").add(pa.table({"b": ["y"], "a": [3]}), "2.parquet")
     schema = struct_of(a=LONG, b=PrimitiveType("string"))
     assert lake.read(schema).to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": None}, {"a": 3, "b": "y"}]
@@ -51,7 +51,7 @@ def test_no_files_give_no_batches(lake):
     assert lake.read(struct_of(a=LONG)) is None
 
 
-def test_batches_have_no_more_rows_than_asked_for(lake):
+def test_batches_have_at_most_the_requested_number_of_rows(lake):
     lake.add(pa.table({"a": list(range(10))}), row_group_size=7)
     sizes = [b.num_rows for b in lake.batches(struct_of(a=LONG), batch_size=4)]
     assert sum(sizes) == 10 and max(sizes) <= 4
@@ -65,24 +65,24 @@ def test_only_one_file_is_open_at_a_time_and_none_before_the_first_batch(lake):
         next(batches)
 
 
-def test_columns_are_chosen_without_case_and_in_the_order_asked_for(lake):
+def test_columns_are_selected_in_any_case_and_in_the_requested_order(lake):
     lake.add(pa.table({"a": [1], "b": [2], "c": [3]}))
     chosen = lake.read(struct_of(a=LONG, b=LONG, C=LONG), columns=["c", "A"])
     assert chosen.column_names == ["C", "a"] and chosen.to_pylist() == [{"C": 3, "a": 1}]
 
 
-def test_an_unknown_column_is_refused_at_once_with_the_list_of_columns(lake):
+def test_an_unknown_column_is_rejected_at_once_with_the_list_of_columns(lake):
     with pytest.raises(InvalidRequestError, match=r"'nope'.*a, b"):
         lake.batches(struct_of(a=LONG, b=LONG), columns=["a", "nope"])
 
 
-def test_no_columns_still_count_the_rows(lake):
+def test_a_read_without_columns_has_the_number_of_rows(lake):
     lake.add(pa.table({"a": [1, 2, 3]}))
     batches = list(lake.batches(struct_of(a=LONG), columns=[]))
     assert [(b.num_rows, b.num_columns) for b in batches] == [(3, 0)]
 
 
-def test_names_with_dots_spaces_and_unicode_are_columns_like_others(lake):
+def test_column_names_may_have_dots_spaces_and_unicode(lake):
     table = pa.table({"a.b": [1], "a": [{"b": 2, "c d": 3}], "x y": [4], "größe": [5]})
     lake.add(table, "tag=a%20b ü/x y.parquet")
     assert lake.read(table.schema).to_pylist() == table.to_pylist()
@@ -102,7 +102,7 @@ PARTITIONED = struct_of(
 )
 
 
-def test_partition_values_come_from_the_log_with_their_types(lake):
+def test_partition_values_come_from_the_log_and_have_their_types(lake):
     values = {
         "s": "ä/=%",
         "d": "2026-01-01",
@@ -127,18 +127,18 @@ def test_a_null_or_empty_or_absent_partition_value_is_null(lake):
 
 
 @pytest.mark.parametrize(("column", "text"), [("y", "300"), ("d", "soon"), ("m", "1.234")])
-def test_a_partition_value_that_does_not_fit_its_column_is_a_corrupt_log(lake, column, text):
+def test_a_partition_value_that_does_not_fit_its_column_raises_a_corrupt_log_error(lake, column, text):
     lake.add(pa.table({"a": [1]}), partition_values={column: text})
     with pytest.raises(CorruptLogError, match=text):
         lake.read(PARTITIONED, [column])
 
 
-def test_a_column_that_the_file_does_not_have_is_null(lake):
+def test_a_column_that_is_missing_in_the_file_is_null(lake):
     lake.add(pa.table({"a": [1]}))
     assert lake.read(struct_of(a=LONG, new=PrimitiveType("string"))).to_pylist() == [{"a": 1, "new": None}]
 
 
-def test_columns_are_found_in_the_file_without_case(lake):
+def test_columns_of_the_file_are_found_in_any_case(lake):
     lake.add(pa.table({"ID": [1], "St": [{"X": 1}]}))
     schema = struct_of(id=LONG, st=struct_of(x=LONG))
     assert lake.read(schema).to_pylist() == [{"id": 1, "st": {"x": 1}}]
@@ -174,7 +174,7 @@ INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )  # fmt: skip
-def test_a_file_of_other_types_is_cast_when_nothing_is_lost(lake, stored, options, wanted):
+def test_a_file_of_other_types_is_cast_if_no_value_changes(lake, stored, options, wanted):
     lake.add(pa.table({"c": stored}), **options)
     found = lake.read(schema_from_arrow(pa.schema([("c", wanted.type)])))
     assert found["c"].combine_chunks().equals(wanted)
@@ -223,7 +223,7 @@ def test_a_slice_of_a_nested_column_is_cast_like_a_whole_one(narrow, wide):
     ],
     ids=str,
 )
-def test_a_cast_that_could_lose_something_is_refused_with_file_column_and_both_types(lake, stored, wanted):
+def test_a_lossy_cast_is_rejected_with_file_column_and_both_types(lake, stored, wanted):
     lake.add(pa.table({"c": stored}), "day=1/f.parquet")
     wanted_type = PrimitiveType(wanted)
     with pytest.raises(CorruptDataFileError) as refused:
@@ -235,13 +235,13 @@ def test_a_cast_that_could_lose_something_is_refused_with_file_column_and_both_t
     )
 
 
-def test_a_file_that_is_no_parquet_is_named(lake):
+def test_the_error_names_a_file_that_is_not_parquet(lake):
     (lake.folder / "bad file.parquet").write_bytes(b"not parquet at all, but long enough")
     with pytest.raises(CorruptDataFileError, match=r"'bad file\.parquet'"):
         lake.name("bad%20file.parquet").read(struct_of(a=LONG))
 
 
-def test_a_file_whose_pages_are_damaged_is_named(lake):
+def test_the_error_names_a_file_with_damaged_pages(lake):
     lake.add(pa.table({"a": list(range(10_000))}), compression="zstd", use_dictionary=False)
     path = lake.folder / "f.parquet"
     content = bytearray(path.read_bytes())
@@ -251,7 +251,7 @@ def test_a_file_whose_pages_are_damaged_is_named(lake):
         lake.read(struct_of(a=LONG))
 
 
-def test_footers_come_in_the_order_of_their_names(lake):
+def test_footers_have_the_order_of_the_file_names(lake):
     for number in range(12):
         lake.add(pa.table({"a": list(range(number))}), f"{number}.parquet")
     assert [footer.num_rows for footer in read_footers(lake.store, [f"{n}.parquet" for n in range(12)])] == [*range(12)]
@@ -321,7 +321,7 @@ ROWS = pa.table(
     ],
     ids=str,
 )
-def test_only_rows_for_which_the_predicate_is_true_pass(lake, predicate, kept):
+def test_only_rows_with_a_true_predicate_are_returned(lake, predicate, kept):
     schema = StructType((*schema_from_arrow(ROWS.schema).fields, StructField("p", PrimitiveType("string"))))
     lake.add(ROWS, partition_values={"p": "a"})
     found = lake.read(schema, ["p"], predicate=predicate, columns=["n"])
@@ -331,7 +331,7 @@ def test_only_rows_for_which_the_predicate_is_true_pass(lake, predicate, kept):
     assert batch.filter(truths(batch, bind(predicate, schema)))["n"].to_pylist() == kept
 
 
-def test_a_float_column_is_compared_as_the_double_it_is(lake):
+def test_a_float_column_is_compared_as_a_double(lake):
     lake.add(pa.table({"f": pa.array([0.1], pa.float32())}))
     schema = struct_of(f=PrimitiveType("float"))
     assert lake.read(schema, predicate=compared("f", "=", 0.1)) is None
@@ -341,6 +341,6 @@ def test_a_float_column_is_compared_as_the_double_it_is(lake):
 @pytest.mark.parametrize(
     "predicate", [Unknown(frozenset({("a",)})), compared("a", "=", "1"), Not(compared("nope", "=", 1))], ids=str
 )
-def test_a_predicate_that_cannot_be_evaluated_is_refused_at_once(lake, predicate):
+def test_a_predicate_that_cannot_be_evaluated_is_rejected_at_once(lake, predicate):
     with pytest.raises(InvalidRequestError, match=r"on (a|nope)"):
         lake.batches(struct_of(a=LONG), predicate=predicate)

@@ -63,14 +63,14 @@ def test_a_path_gives_the_struct_with_the_chosen_members_in_the_table_s_order(la
     assert lake.rows_of(PEOPLE.schema, columns=columns)[:2] == [first, second]
 
 
-def test_a_predicate_on_a_member_that_is_not_chosen_does_not_widen_the_result(lake):
+def test_a_predicate_on_an_unselected_member_does_not_add_the_member(lake):
     lake.add(PEOPLE)
     where = Comparison(column=("address", "zip"), operator=Operator.EQ, literal=3)
     assert lake.rows_of(PEOPLE.schema, columns=["address.city"], predicate=where) == [{"address": {"city": None}}]
 
 
 @pytest.mark.parametrize(("columns", "leaves"), [(["address.city"], {"address.city"}), (["a.b"], {"a.b"}), ([], set())])
-def test_only_the_leaves_that_are_needed_are_read(lake, monkeypatch, columns, leaves):
+def test_only_the_needed_leaves_are_read(lake, monkeypatch, columns, leaves):
     lake.add(PEOPLE)
     read = []
 
@@ -96,12 +96,12 @@ def test_only_the_leaves_that_are_needed_are_read(lake, monkeypatch, columns, le
 
 
 @pytest.mark.parametrize("columns", [["address.nope"], ["id.x"], [None], "id", ["a.b.c"]])
-def test_a_path_to_nothing_is_refused_at_once(lake, columns):
+def test_an_unknown_path_is_rejected_at_once(lake, columns):
     with pytest.raises(InvalidRequestError):
         lake.batches(PEOPLE.schema, columns=columns)
 
 
-def test_a_struct_without_any_wanted_member_in_the_file_is_null_where_it_is_null(lake):
+def test_a_struct_without_any_selected_member_in_the_file_keeps_its_nulls(lake):
     lake.add(pa.table({"s": [{"old": 1}, None, {"old": None}]}))
     schema = struct_of(s=struct_of(old=LONG, new=STRING))
     assert lake.rows_of(schema, columns=["s.new"]) == [{"s": {"new": None}}, {"s": None}, {"s": {"new": None}}]
@@ -165,7 +165,7 @@ def test_mapped_columns_are_found_at_every_depth_and_renamed(lake, mode):
 
 
 @pytest.mark.parametrize(("mode", "by_id"), [(MappingMode.NAME, False), (MappingMode.ID, True)])
-def test_members_that_exchanged_their_names_are_not_taken_for_each_other(lake, mode, by_id):
+def test_members_that_swapped_their_names_are_not_confused(lake, mode, by_id):
     """The file's struct has the very type of the table's, member by member, and means the opposite."""
     swapped = StructType((field_with("a", LONG, physical="b", id=2), field_with("b", LONG, physical="a", id=1)))
     kind = pa.struct([with_id("a", pa.int64(), 1), with_id("b", pa.int64(), 2)]) if by_id else pa.struct(
@@ -177,14 +177,14 @@ def test_members_that_exchanged_their_names_are_not_taken_for_each_other(lake, m
     assert lake.rows_of(table) == [{"s": {"a": 2, "b": 1}}]
 
 
-def test_in_mode_id_a_name_means_nothing_and_an_unknown_id_is_null(lake):
+def test_mode_id_ignores_names_and_reads_an_unknown_id_as_null(lake):
     file = pa.Table.from_arrays([pa.array([1])], schema=pa.schema([with_id("p-id", pa.int64(), 77)]))
     table = TableSchema(logical=StructType(MAPPED.fields[:1]), mode=MappingMode.ID)
     lake.add(file)
     assert lake.rows_of(table) == [{"id": None}]
 
 
-def test_in_mode_id_a_file_without_ids_is_refused_but_its_rows_can_be_counted(lake):
+def test_mode_id_rejects_a_file_without_ids_but_counts_its_rows(lake):
     lake.add(pa.table({"p-id": [1]}))
     table = TableSchema(logical=StructType(MAPPED.fields[:1]), mode=MappingMode.ID)
     with pytest.raises(CorruptDataFileError, match="has no ids"):
@@ -192,7 +192,7 @@ def test_in_mode_id_a_file_without_ids_is_refused_but_its_rows_can_be_counted(la
     assert lake.read(table, columns=[]).num_rows == 1
 
 
-def test_in_mode_id_a_column_without_an_id_is_found_by_its_physical_name(lake):
+def test_mode_id_finds_a_column_without_an_id_by_its_physical_name(lake):
     file = pa.schema([with_id("any", pa.int64(), 1), ("_change_type", pa.string())])
     lake.add(pa.Table.from_arrays([pa.array([1]), pa.array(["insert"])], schema=file))
     extra = field_with("_change_type", STRING, physical="_change_type")
@@ -200,14 +200,14 @@ def test_in_mode_id_a_column_without_an_id_is_found_by_its_physical_name(lake):
     assert lake.rows_of(table) == [{"id": 1, "_change_type": "insert"}]
 
 
-def test_two_columns_that_could_be_the_same_are_refused_and_the_exact_spelling_is_not(lake):
+def test_ambiguous_columns_are_rejected_unless_one_has_the_exact_spelling(lake):
     lake.add(pa.table({"ID": [1], "Id": [2]}))
     with pytest.raises(CorruptDataFileError, match=r"could be 'id': 'ID', 'Id'"):
         lake.read(struct_of(id=LONG))
     assert lake.rows_of(struct_of(Id=LONG)) == [{"Id": 2}]
 
 
-def test_a_wrong_type_is_named_by_the_logical_column(lake):
+def test_the_error_for_a_wrong_type_names_the_logical_column(lake):
     lake.add(pa.table({"p-id": ["x"]}))
     table = TableSchema(logical=StructType(MAPPED.fields[:1]), mode=MappingMode.NAME)
     with pytest.raises(CorruptDataFileError, match="Column 'id' of"):
@@ -223,7 +223,7 @@ def test_a_partition_column_that_the_file_also_has_comes_from_the_log(lake):
 
 
 @pytest.mark.parametrize("text", ["-9999-01-01", "0000-01-01", "+10000-01-01"])
-def test_partition_dates_beyond_python_s_years_are_read(lake, text):
+def test_partition_dates_beyond_the_calendar_of_python_are_read(lake, text):
     lake.add(pa.table({"a": [1]}), partition_values={"d": text})
     days = lake.read(struct_of(a=LONG, d=PrimitiveType("date")), ["d"])["d"].cast(pa.int32()).to_pylist()
     assert days == [{"-9999-01-01": -4371587, "0000-01-01": -719528, "+10000-01-01": 2932897}[text]]
@@ -290,17 +290,17 @@ def schema_of(struct):
     ],
     ids=str,
 )
-def test_a_value_without_a_place_in_the_wider_type_is_never_approximated(value, target):
+def test_a_value_that_does_not_fit_the_wider_type_is_never_approximated(value, target):
     with pytest.raises(LossyCastError):
         fit(value, target)
 
 
-def test_an_integer_fits_a_decimal_by_its_value_not_by_its_type():
+def test_the_value_and_not_the_type_of_an_integer_decides_whether_it_fits_a_decimal():
     fitted = fit(pa.array([12, -999, None], pa.int32()), pa.decimal128(5, 2))
     assert fitted.to_pylist() == [Decimal("12.00"), Decimal("-999.00"), None] and fitted.type == pa.decimal128(5, 2)
 
 
-def test_a_void_column_is_null_whatever_a_file_says(lake):
+def test_a_void_column_is_null_for_every_file(lake):
     lake.add(pa.table({"a": [1, 2], "v": ["x", None], "s": [{"w": 1, "x": 2}] * 2}))
     found = lake.read(struct_of(a=LONG, v=VOID, s=struct_of(w=VOID, x=LONG)))
     assert found["v"].type == pa.null()
@@ -317,7 +317,7 @@ def variant_file(*members):
     )
 
 
-def test_a_variant_is_its_two_binaries_by_name(lake):
+def test_the_two_binaries_of_a_variant_are_found_by_name(lake):
     lake.add(variant_file("value", "metadata"))
     schema = struct_of(id=LONG, v=VARIANT, n=struct_of(v=VARIANT))
     value = {"metadata": b"\1\0\0", "value": b"\x0c\1"}
@@ -325,14 +325,14 @@ def test_a_variant_is_its_two_binaries_by_name(lake):
 
 
 # What the reader knows of a row.
-def test_facts_about_rows_stand_where_they_are_asked_for(lake):
+def test_metadata_columns_have_the_requested_positions(lake):
     lake.add(pa.table({"a": [5, 6, 7]}), "x y.parquet", row_group_size=2)
     found = lake.read(struct_of(a=LONG), columns=["_FILE", "a", MetadataColumn.ROW_INDEX])
     assert found.column_names == ["_file", "a", "_row_index"]
     assert found.to_pylist() == [{"_file": "x y.parquet", "a": a, "_row_index": i} for i, a in enumerate([5, 6, 7])]
 
 
-def test_a_column_of_the_table_goes_before_a_fact_of_its_name_and_the_enum_means_the_fact(lake):
+def test_a_table_column_hides_a_metadata_column_of_its_name_unless_the_enum_is_used(lake):
     lake.add(pa.table({"_row_index": ["own"]}))
     schema = struct_of(_row_index=STRING)
     assert lake.rows_of(schema, columns=["_row_index"]) == [{"_row_index": "own"}]
@@ -341,7 +341,7 @@ def test_a_column_of_the_table_goes_before_a_fact_of_its_name_and_the_enum_means
         lake.batches(schema, columns=["_row_index", MetadataColumn.ROW_INDEX])
 
 
-def test_the_schema_of_a_projection_is_known_without_files():
+def test_a_projection_has_a_schema_without_files():
     schema = struct_of(a=LONG, s=struct_of(x=LONG, y=STRING))
     found = project(["s.y", "_is_deleted", "A"], schema).arrow
     assert found == pa.schema(
@@ -349,7 +349,7 @@ def test_the_schema_of_a_projection_is_known_without_files():
     )
 
 
-def test_columns_of_one_name_are_told_apart_by_their_ids(lake):
+def test_ids_distinguish_columns_of_one_name(lake):
     fields = [with_id("x", pa.int64(), 7), with_id("y", pa.string(), 9), with_id("x", pa.int64(), 8)]
     lake.add(pa.Table.from_arrays([pa.array([1]), pa.array(["s"]), pa.array([2])], schema=pa.schema(fields)))
     table = TableSchema(
@@ -379,7 +379,7 @@ class Counted(str):
 
 @pytest.mark.parametrize("spell", [str, str.upper])
 @pytest.mark.parametrize("nested", [False, True])
-def test_finding_all_columns_takes_a_few_steps_a_column(spell, nested):
+def test_finding_all_columns_takes_a_few_steps_for_each_column(spell, nested):
     count = 500
     names = [f"c{n}" for n in range(count)]
     stored = pa.schema([(spell(name), pa.int64()) for name in names])
@@ -394,7 +394,7 @@ def test_finding_all_columns_takes_a_few_steps_a_column(spell, nested):
     assert count <= Counted.steps < 10 * count
 
 
-def test_files_of_one_schema_are_searched_for_columns_once_and_others_by_their_own(lake, monkeypatch):
+def test_columns_are_searched_once_for_each_file_schema(lake, monkeypatch):
     searched = []
 
     def counted(schema):
@@ -413,7 +413,7 @@ def test_files_of_one_schema_are_searched_for_columns_once_and_others_by_their_o
     assert searched == [["a", "b"], ["x", "b", "a"], ["b", "a"]]
 
 
-def test_files_that_differ_in_field_ids_alone_are_searched_apart(lake):
+def test_files_that_differ_only_in_field_ids_are_searched_separately(lake):
     for number, ids in enumerate(((1, 2), (2, 1))):
         schema = pa.schema([with_id(name, pa.int64(), own) for name, own in zip("xy", ids, strict=True)])
         lake.add(pa.table([[10], [20]], schema=schema), f"{number}.parquet")

@@ -196,7 +196,7 @@ def files(draw):
     batch_size=st.integers(1, 7),
     part_bytes=st.none() | st.integers(50, 3_000),
 )
-def test_the_reader_gives_the_rows_of_the_model(tables, columns, predicate, keys, batch_size, part_bytes):
+def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, keys, batch_size, part_bytes):
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(Path(folder))
         parts, expected = [], []

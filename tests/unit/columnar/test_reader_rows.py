@@ -60,24 +60,24 @@ def compared(column, operator, literal):
 # By position.
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 100])
 @pytest.mark.parametrize("deleted", [[0], [9], [2, 3, 4], [0, 1, 2, 5], range(10), []])
-def test_rows_of_a_deletion_vector_are_left_out(lake, deleted, batch_size):
+def test_rows_of_a_deletion_vector_are_not_read(lake, deleted, batch_size):
     numbers(lake, deletion_vector=inline(deleted))
     assert values(lake, batch_size=batch_size) == [n for n in range(10) if n not in deleted]
 
 
-def test_rows_of_a_deletion_vector_are_counted_out_without_any_column(lake):
+def test_a_read_without_columns_does_not_count_rows_of_a_deletion_vector(lake):
     numbers(lake, deletion_vector=inline([1, 8]))
     assert lake.read(NUMBERS, columns=[]).num_rows == 8
 
 
-def test_only_the_rows_that_are_asked_for_are_read_and_deleted_ones_still_go(lake):
+def test_only_selected_rows_that_are_not_deleted_are_read(lake):
     numbers(lake)
     assert values(lake, files=lake.parts(only=inline([1, 5, 6]))) == [1, 5, 6]
     assert values(lake, files=lake.parts(only=inline([1, 5, 6]), deletion_vector=inline([5, 9]))) == [1, 6]
     assert values(lake, files=lake.parts(only=inline([]))) == []
 
 
-def test_deleted_rows_can_be_kept_and_marked(lake):
+def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
     numbers(lake, 4, deletion_vector=inline([1]))
     keys = EqualityDeletes(columns=("a",), keys=pa.table({"a": [2]}))
     columns = ["a", MetadataColumn.IS_DELETED, MetadataColumn.ROW_INDEX]
@@ -86,26 +86,26 @@ def test_deleted_rows_can_be_kept_and_marked(lake):
     assert [row["a"] for row in lake.rows_of(NUMBERS, columns=columns, files=lake.parts(only=inline([1, 3])))] == [1, 3]
 
 
-def test_a_vector_that_marks_rows_beyond_the_file_is_refused(lake):
+def test_a_vector_with_rows_beyond_the_file_is_rejected(lake):
     numbers(lake, deletion_vector=inline([10]))
     with pytest.raises(CorruptDataFileError, match=r"selects the row 10 .*f\.parquet', which has 10 rows"):
         lake.read(NUMBERS)
 
 
-def test_a_vector_that_is_missing_is_refused_and_gives_no_rows(lake):
+def test_a_missing_vector_raises_an_error_and_no_row_is_read(lake):
     gone = {**inline([1]), "storageType": "p", "pathOrInlineDv": "file:///nowhere/dv.bin", "offset": 1}
     numbers(lake, deletion_vector=gone)
     with pytest.raises(CorruptDataFileError, match=r"nowhere/dv\.bin"):
         lake.read(NUMBERS)
 
 
-def test_row_groups_that_are_deleted_as_a_whole_are_read_where_deleted_rows_are_wanted(lake, read_groups):
+def test_completely_deleted_row_groups_are_read_if_deleted_rows_are_requested(lake, read_groups):
     numbers(lake, deletion_vector=inline(range(6)))
     found = lake.read(NUMBERS, columns=["_is_deleted"])["_is_deleted"].to_pylist()
     assert found == [True] * 6 + [False] * 4 and read_groups == [0, 1, 2, 3]
 
 
-def test_row_groups_without_a_row_to_read_are_not_read(lake, read_groups):
+def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
     numbers(lake, deletion_vector=inline([0, 1, 2, 4]))
     assert values(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
     read_groups.clear()
@@ -124,7 +124,7 @@ def test_ranges_that_tile_a_file_read_each_row_once(lake, part_bytes, claimed):
     assert [part.start for part in parts] == sorted(part.start for part in parts) and parts[-1].length is None
 
 
-def test_a_range_reads_the_row_groups_whose_middle_lies_in_it_with_true_positions(lake):
+def test_a_range_reads_the_row_groups_whose_middle_it_contains_with_true_positions(lake):
     numbers(lake, 40, 10)
     footer = pq.read_metadata(lake.folder / "f.parquet")
     begin = [footer.row_group(g).column(0).dictionary_page_offset for g in range(4)]
@@ -143,12 +143,12 @@ def test_a_range_reads_the_row_groups_whose_middle_lies_in_it_with_true_position
 
 
 @pytest.mark.parametrize("wrong", [{"start": -1}, {"length": -1}])
-def test_a_range_that_cannot_be_is_refused(wrong):
+def test_an_invalid_range_is_rejected(wrong):
     with pytest.raises(InvalidRequestError, match="range of bytes"):
         DataFile(path="x", **wrong)
 
 
-def test_a_batch_size_that_cannot_be_is_refused(lake):
+def test_an_invalid_batch_size_is_rejected(lake):
     with pytest.raises(InvalidRequestError, match="batch_size is 0"):
         lake.batches(NUMBERS, batch_size=0)
 
@@ -177,7 +177,7 @@ TEXTS = [str(n % 10) * 2_000 for n in range(3_000)]
     ],
     ids=["texts", "members", "lists of texts", "numbers", "lists of numbers", "fixed length"],
 )
-def test_what_repeats_in_a_file_does_not_make_batches_large(lake, monkeypatch, column, group, dictionary):
+def test_repeated_values_in_a_file_do_not_make_batches_large(lake, monkeypatch, column, group, dictionary):
     monkeypatch.setattr(reader, "_BATCH_BYTES", 300_000)
     table = pa.table({"a": column})
     lake.add(table, row_group_size=group, use_dictionary=dictionary, store_schema=False)
@@ -188,7 +188,7 @@ def test_what_repeats_in_a_file_does_not_make_batches_large(lake, monkeypatch, c
     assert len(batches) < 12 + 2 * column.nbytes / 300_000
 
 
-def test_texts_that_become_longer_make_one_large_batch_at_most(lake, monkeypatch):
+def test_growing_texts_make_at_most_one_large_batch(lake, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH_BYTES", 300_000)
     texts = ["x"] * 5_000 + TEXTS + ["y"] * 5_000
     lake.add(pa.table({"s": texts}))
@@ -198,7 +198,7 @@ def test_texts_that_become_longer_make_one_large_batch_at_most(lake, monkeypatch
     assert batches[-1].num_rows > 500
 
 
-def test_batches_of_short_texts_grow_to_what_was_asked_for(lake):
+def test_batches_of_short_texts_grow_to_the_requested_size(lake):
     lake.add(pa.table({"s": [f"{n} text" for n in range(100_000)]}), row_group_size=30_000)
     sizes = [batch.num_rows for batch in lake.batches(struct_of(s=STRING), batch_size=20_000)]
     assert sum(sizes) == 100_000 and max(sizes) == 20_000 and len(sizes) < 10
@@ -209,7 +209,7 @@ def test_a_small_file_of_texts_is_one_batch(lake):
     assert [batch.num_rows for batch in lake.batches(struct_of(s=STRING))] == [500]
 
 
-def test_columns_that_are_not_in_the_file_count_too(lake, monkeypatch):
+def test_columns_that_are_missing_in_the_file_count_towards_the_batch_size(lake, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH_BYTES", 300_000)
     lake.add(pa.table({"a": pa.nulls(10_000, pa.int64())}), partition_values={"p": "x" * 500})
     schema = struct_of(a=LONG, p=STRING, **{f"new{n}": LONG for n in range(50)})
@@ -266,13 +266,13 @@ MIXED = pa.table(
     ids=lambda given: str({k: pa.array(v).to_pylist() for k, v in given.items()} if isinstance(given, dict) else given),
 )
 @pytest.mark.parametrize("batch_size", [2, 100])
-def test_a_row_goes_when_its_whole_key_is_deleted(lake, keys, left, batch_size):
+def test_a_row_is_removed_if_its_complete_key_is_deleted(lake, keys, left, batch_size):
     lake.add(MIXED)
     options = {"columns": ["_row_index"], "batch_size": batch_size, "equality_deletes": deleted_by(**keys)}
     assert lake.read(MIXED.schema, **options)["_row_index"].to_pylist() == left
 
 
-def test_keys_of_several_deletes_add_up_and_read_constants_and_missing_columns_too(lake):
+def test_several_equality_deletes_combine_and_may_name_constant_and_missing_columns(lake):
     lake.add(pa.table({"a": [1, 2, 3]}), partition_values={"day": "x"})
     schema = struct_of(a=LONG, day=STRING, new=STRING)
     both = (
@@ -302,12 +302,12 @@ def test_a_key_of_many_columns_does_not_overflow(lake):
         (("a",), {"a": [1.5]}),
     ],
 )
-def test_keys_that_no_column_has_are_refused_at_once(lake, columns, keys):
+def test_keys_of_unknown_columns_are_rejected_at_once(lake, columns, keys):
     with pytest.raises(InvalidRequestError):
         lake.batches(NUMBERS, equality_deletes=[EqualityDeletes(columns=columns, keys=pa.table(keys))])
 
 
-def test_a_list_is_no_key(lake):
+def test_a_list_column_is_rejected_as_a_key(lake):
     keys = EqualityDeletes(columns=("l",), keys=pa.table({"l": [[1]]}))
     with pytest.raises(InvalidRequestError, match="column 'l' of type array"):
         lake.batches(struct_of(l=ArrayType(LONG)), equality_deletes=[keys])
@@ -367,9 +367,7 @@ SKIPPING = [
 @pytest.mark.parametrize(
     ("column", "kind", "predicate", "rows", "groups"), SKIPPING, ids=lambda value: f"{value!s:.60}"
 )
-def test_row_groups_are_passed_over_only_where_no_row_can_match(
-    lake, read_groups, column, kind, predicate, rows, groups
-):
+def test_row_groups_are_skipped_only_if_no_row_can_match(lake, read_groups, column, kind, predicate, rows, groups):
     lake.add(pa.table({"c": column}), partition_values={"p": "a"}, row_group_size=1)
     schema = struct_of(c=kind, p=STRING, missing=LONG)
     found = lake.rows_of(schema, ["p"], predicate=predicate, columns=["_row_index"])
@@ -394,14 +392,14 @@ def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
     assert lake.rows_of(schema, predicate=compared("t", ">", INSTANT)) == [] and read_groups == [0, 1]
 
 
-def test_a_time_between_two_microseconds_is_not_passed_over_but_refused(lake):
+def test_a_time_between_two_microseconds_is_rejected_and_not_skipped(lake):
     lake.add(pa.table({"t": pa.array([5_500], pa.timestamp("ns"))}))
     above = compared("t", ">", datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=UTC))
     with pytest.raises(CorruptDataFileError, match="would lose data"):
         lake.read(struct_of(t=PrimitiveType("timestamp")), predicate=above)
 
 
-def test_row_groups_of_mapped_columns_are_passed_over_by_their_own_bounds(lake, read_groups):
+def test_row_groups_of_mapped_columns_are_skipped_by_their_bounds(lake, read_groups):
     lake.add(pa.table({"a": [1, 9], "b": [9, 1]}), row_group_size=1)
     table = TableSchema(
         logical=StructType((field_with("a", LONG, physical="b", id=2), field_with("b", LONG, physical="a", id=1))),
@@ -410,14 +408,14 @@ def test_row_groups_of_mapped_columns_are_passed_over_by_their_own_bounds(lake, 
     assert lake.rows_of(table, predicate=compared("a", ">", 5)) == [{"a": 9, "b": 1}] and read_groups == [0]
 
 
-def test_positions_and_vectors_hold_when_row_groups_are_passed_over(lake, read_groups):
+def test_positions_and_vectors_stay_correct_if_row_groups_are_skipped(lake, read_groups):
     numbers(lake, 12, 3, deletion_vector=inline([1, 7, 10]))
     found = lake.rows_of(NUMBERS, predicate=compared("a", ">=", 6), columns=["_row_index", "a"])
     assert [tuple(row.values()) for row in found] == [(n, n) for n in (6, 8, 9, 11)] and read_groups == [2, 3]
 
 
 # A whole table.
-def test_a_table_is_the_rows_of_its_files_in_their_order(lake):
+def test_a_table_has_the_rows_of_its_files_in_order(lake):
     for number in range(7):
         numbers(lake, 5 + number, 2, name=f"{number}.parquet", deletion_vector=inline([number]))
     table = TableSchema(logical=NUMBERS)
@@ -427,7 +425,7 @@ def test_a_table_is_the_rows_of_its_files_in_their_order(lake):
     assert (nothing.num_rows, nothing.column_names) == (0, ["_file", "a"])
 
 
-def test_an_error_in_one_file_is_the_error_of_the_table(lake):
+def test_an_error_in_one_file_fails_the_read_of_the_table(lake):
     for number in range(20):
         numbers(lake, 5, 2, name=f"{number}.parquet")
     (lake.folder / "13.parquet").unlink()
@@ -435,7 +433,7 @@ def test_an_error_in_one_file_is_the_error_of_the_table(lake):
         read_table(lake.store, data_files(lake.files), TableSchema(logical=NUMBERS))
 
 
-def test_a_file_outside_the_table_is_read_where_it_is(lake, tmp_path_factory):
+def test_a_file_outside_the_table_folder_is_read(lake, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "x y.parquet"
     pq.write_table(pa.table({"a": [1]}), elsewhere)
     for path in (f"file://{elsewhere}", f"file:{elsewhere}", str(elsewhere)):
@@ -443,7 +441,7 @@ def test_a_file_outside_the_table_is_read_where_it_is(lake, tmp_path_factory):
         assert lake.rows_of(NUMBERS, files=files, columns=["a", "_file"]) == [{"a": 1, "_file": path}]
 
 
-def test_a_partition_value_that_does_not_fit_names_column_and_file(lake):
+def test_the_error_names_column_and_file_of_a_wrong_partition_value(lake):
     lake.add(pa.table({"a": [1]}), name="f 1.parquet", partition_values={"p": "x"})
     with pytest.raises(CorruptLogError, match=r"'x'.*column 'p' of the file 'f%201\.parquet'"):
         lake.read(StructType((StructField("a", LONG), StructField("p", LONG))), ["p"])

@@ -57,7 +57,7 @@ def bitmaps64(draw):
 
 @settings(max_examples=80, deadline=None)
 @given(bitmaps64())
-def test_what_the_reference_implementation_writes_is_decoded(bitmap):
+def test_bitmaps_of_the_reference_implementation_are_decoded(bitmap):
     found = decode(portable(bitmap), len(bitmap))
     assert found.type == pa.int64()
     assert found.null_count == 0
@@ -66,7 +66,7 @@ def test_what_the_reference_implementation_writes_is_decoded(bitmap):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(some_values(), max_size=3))
-def test_the_layout_before_the_standard_is_decoded_too(parts):
+def test_the_layout_before_the_standard_is_decoded(parts):
     expected = [(key << 32) + value for key, values in enumerate(parts) for value in sorted(values)]
     assert decode(native(*map(BitMap, parts)), len(expected)).to_pylist() == expected
 
@@ -79,7 +79,7 @@ def test_runs_are_found_with_and_without_a_table_of_offsets(count):
 
 
 @pytest.mark.parametrize("size", [1, 4096, 4097, CONTAINER])
-def test_a_container_at_the_border_of_its_kind_is_decoded(size):
+def test_a_container_at_the_size_limit_of_its_kind_is_decoded(size):
     values = range(size) if size == CONTAINER else range(0, 2 * size, 2) if 2 * size <= CONTAINER else range(size)
     assert decode(portable(BitMap64(values)), size).to_pylist() == list(values)
 
@@ -94,7 +94,7 @@ def test_a_bitmap_without_values_gives_no_positions():
         assert decode(empty, 0).to_pylist() == []
 
 
-def test_bytes_behind_the_last_bitmap_are_ignored():
+def test_bytes_after_the_last_bitmap_are_ignored():
     assert decode(portable(BitMap64([5])) + b"behind", 1).to_pylist() == [5]
 
 
@@ -129,12 +129,12 @@ ONE_RUN_HEADER = struct.pack("<I", 12347) + b"\x01"
          + b"".join(struct.pack("<I", key) + BitMap([1]).serialize() for key in (3, 2)), 2, "increasing"),
     ],
 )  # fmt: skip
-def test_bytes_that_break_the_format_are_refused_with_the_reason(data, cardinality, reason):
+def test_bytes_that_break_the_format_are_rejected_with_the_reason(data, cardinality, reason):
     with pytest.raises(MalformedBitmapError, match=reason):
         decode(data, cardinality)
 
 
-def test_a_run_that_claims_more_than_its_header_makes_no_values():
+def test_a_run_that_claims_more_values_than_its_header_is_not_expanded():
     """65,535 runs of 65,536 values would need 32 GiB."""
     runs = struct.pack("<HH", 0, 65535) * 65535
     lie = bits32(ONE_RUN_HEADER + struct.pack("<HHH", 0, 65535, 65535) + runs)
@@ -142,7 +142,7 @@ def test_a_run_that_claims_more_than_its_header_makes_no_values():
         decode(lie, 65536)
 
 
-def test_a_billion_claimed_rows_are_refused_before_any_is_made():
+def test_a_billion_claimed_rows_are_rejected_before_memory_is_allocated():
     full = struct.pack("<HH", 0, 65535)
     containers = 20_000
     header = struct.pack("<I", 12347 | (containers - 1) << 16) + b"\xff" * (containers // 8)
@@ -169,7 +169,7 @@ SMALL[2].run_optimize()
     where=st.floats(0, 1, exclude_max=True),
     change=st.one_of(st.just("cut"), st.integers(1, 255)),
 )
-def test_damaged_bytes_are_refused_or_give_as_many_values_in_order(bitmap, old, where, change):
+def test_damaged_bytes_are_rejected_or_give_the_stated_number_of_sorted_values(bitmap, old, where, change):
     values = [value for value in bitmap if value < 2**32]
     data = native(BitMap(values)) if old else portable(bitmap)
     cardinality = len(values) if old else len(bitmap)

@@ -36,7 +36,7 @@ def shredded(*rows, typed=NUMBER, **others):
     return pa.table({"id": list(range(len(rows))), "v": pa.array(values, kind), "n": nested})
 
 
-def test_a_shredded_variant_is_rebuilt_wherever_it_stands(lake):
+def test_a_shredded_variant_is_rebuilt_at_any_depth(lake):
     lake.add(shredded((None, 5), (b"\x00", None), None, (None, None)))
     found = lake.rows_of(struct_of(v=VARIANT, n=struct_of(v=VARIANT)))
     values = [b"\x0c\x05", b"\x00", None, b"\x00"]
@@ -44,7 +44,7 @@ def test_a_shredded_variant_is_rebuilt_wherever_it_stands(lake):
     assert [row["n"]["v"] and row["n"]["v"]["value"] for row in found] == values
 
 
-def test_a_member_that_is_missing_is_not_one_that_is_null(lake):
+def test_a_missing_member_is_not_a_null_member(lake):
     members = [{"typed_value": 7}, {"value": b"\x00"}, {}]
     lake.add(shredded(*((None, {"a": member}) for member in members), (OBJECT_OF_A, None), typed=OF_A))
     found = [row["v"]["value"] for row in lake.rows_of(struct_of(v=VARIANT))]
@@ -73,7 +73,7 @@ def test_a_member_that_is_missing_is_not_one_that_is_null(lake):
         (shredded((None, [1]), typed=pa.list_(pa.int64())), "part 'element' has other columns"),
     ],
 )
-def test_a_shredded_variant_that_is_none_is_an_error_that_names_file_and_column(lake, table, problem):
+def test_the_error_names_file_and_column_of_a_malformed_shredded_variant(lake, table, problem):
     lake.add(table)
     with pytest.raises(CorruptDataFileError, match=rf"(?s)f\.parquet.*{problem}|'v'.*f\.parquet.*{problem}"):
         lake.rows_of(struct_of(v=VARIANT))
@@ -81,6 +81,6 @@ def test_a_shredded_variant_that_is_none_is_an_error_that_names_file_and_column(
 
 
 @given(value=st.binary(max_size=24), metadata=st.binary(max_size=16))
-def test_no_bytes_of_a_partly_shredded_object_end_in_another_error(value, metadata):
+def test_any_bytes_of_a_partly_shredded_object_are_read_or_raise_a_typed_error(value, metadata):
     with contextlib.suppress(BrokenVariantError):
         dict(members_of(value, names_of(b"\x01" + metadata)))

@@ -132,12 +132,12 @@ def test_a_file_that_cannot_match_is_skipped(predicate, stats):
         (compared("p", "<=>", None), '{"numRecords":0}'),
     ],
 )  # fmt: skip
-def test_a_file_whose_statistics_prove_nothing_is_kept(predicate, stats):
+def test_a_file_with_inconclusive_statistics_is_kept(predicate, stats):
     assert file_test(predicate).may_match(NO_PARTITION, stats)
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
-def test_a_32_bit_float_that_was_printed_short_is_compared_as_the_float_it_is(kind):
+def test_a_32_bit_float_in_short_notation_is_compared_as_that_float(kind):
     schema = StructType((StructField("f", PrimitiveType(kind)),))
     for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
         assert FileTest(compared("f", "=", stored), TableSchema(logical=schema)).may_match(
@@ -176,7 +176,7 @@ def test_a_partition_of_32_bit_floats_has_the_value_of_the_float():
         ("\ufffd", "\U0001f600"),
     ],
 )
-def test_a_maximum_that_was_cut_at_any_length_bounds_all_values_with_its_prefix(high, value):
+def test_a_truncated_maximum_bounds_all_values_with_its_prefix(high, value):
     for predicate in (compared("s", "=", value), compared("s", ">=", value), StartsWith(("s",), value)):
         assert file_test(predicate).may_match(NO_PARTITION, stats_with("s", "a", high))
     if high != "\ufffd":
@@ -185,7 +185,7 @@ def test_a_maximum_that_was_cut_at_any_length_bounds_all_values_with_its_prefix(
 
 
 @pytest.mark.parametrize("tight", [True, False])
-def test_a_count_of_nulls_decides_only_when_it_is_none_or_all(tight):
+def test_a_null_count_decides_only_if_it_is_zero_or_the_number_of_rows(tight):
     def outcome(nulls, low=None):
         stats = json.loads(stats_with("i", low, low, nulls=nulls, records=3)) | {"tightBounds": tight}
         test = file_test(IsNull(("i",)))
@@ -254,13 +254,13 @@ def test_statistics_and_partition_values_are_found_by_physical_names(predicate, 
 
 
 @pytest.mark.parametrize("number", ["1E9999999", "-1E9999999", "NaN", "-Infinity", "1" * 5000])
-def test_a_number_beyond_all_measure_is_no_bound(number):
+def test_a_number_outside_the_type_is_not_a_bound(number):
     stats = '{"minValues":{"m":%s,"d":%s},"maxValues":{"m":%s,"d":%s}}' % ((number,) * 4)
     for predicate in (compared("m", "=", Decimal(0)), compared("d", "=", 0.0)):
         assert file_test(predicate).may_match(NO_PARTITION, stats)
 
 
-def test_a_decimal_that_was_forced_into_64_bits_is_no_bound():
+def test_a_decimal_that_was_clamped_to_64_bits_is_not_a_bound():
     beyond = compared("m", "=", Decimal("999999999999999999.00") * 100)
     assert file_test(beyond).may_match(NO_PARTITION, stats_with("m", 0, 2**63 - 1))
     assert file_test(compared("m", "<", -(10**19))).may_match(NO_PARTITION, stats_with("m", -(2**63), 0))
@@ -305,11 +305,11 @@ def test_pruning_keeps_the_files_that_may_match_in_their_order(predicate, kept):
     assert prune(FILES, predicate, TABLE)["path"].to_pylist() == kept.split()
 
 
-def test_pruning_with_a_predicate_that_is_always_true_hands_back_the_same_table():
+def test_pruning_with_a_true_predicate_returns_the_same_table():
     assert prune(FILES, Constant(True), TABLE) is FILES
 
 
-def test_pruning_no_files_gives_no_files():
+def test_pruning_no_files_returns_no_files():
     assert prune(FILES.slice(0, 0), compared("p", "=", "a"), TABLE).num_rows == 0
 
 
@@ -358,7 +358,7 @@ USUAL = [
 
 
 @pytest.mark.parametrize(("kind", "predicate", "low", "high", "kept"), USUAL)
-def test_usual_statistics_are_asked_for_all_files_at_once(monkeypatch, kind, predicate, low, high, kept):
+def test_usual_statistics_of_all_files_are_evaluated_together(monkeypatch, kind, predicate, low, high, kept):
     def one_by_one(*_arguments):
         pytest.fail("a file was asked alone")
 
@@ -370,7 +370,7 @@ def test_usual_statistics_are_asked_for_all_files_at_once(monkeypatch, kind, pre
     ]
 
 
-def test_unusual_statistics_of_a_file_leave_the_answers_for_other_files_as_they_are():
+def test_unusual_statistics_of_a_file_do_not_change_the_answers_for_other_files():
     usual = [({}, stats_with("i", number, number)) for number in range(300)]
     unusual = [
         ({}, "not json"),
@@ -393,7 +393,7 @@ def test_unusual_statistics_of_a_file_leave_the_answers_for_other_files_as_they_
 
 
 @pytest.mark.parametrize("kind", [DecimalType(12, 2), DecimalType(38, 10)])
-def test_decimals_are_asked_for_all_files_at_once_and_never_too_narrowly(monkeypatch, kind):
+def test_decimals_of_all_files_are_evaluated_together_and_keep_every_matching_file(monkeypatch, kind):
     table = TableSchema(logical=StructType((StructField("c", kind),)))
     bounds = ((1, 4.25), (4.26, 5), (-3, 2**63 - 1), (-(2**63), -1))
     files = files_table(*(({}, stats_with("c", low, high)) for low, high in bounds))
@@ -410,7 +410,7 @@ TRUTH_OF = {TRUE: True, FALSE: False, NULL: None}
 
 
 @pytest.mark.parametrize("both", [And, Or])
-def test_sets_of_truths_combine_as_their_truths_do(both):
+def test_sets_of_truth_values_combine_like_their_members(both):
     left, right = IsNull(("left",)), IsNull(("right",))
     for sets in itertools.product(SETS, SETS):
         pairs = itertools.product(*([truth for mask, truth in TRUTH_OF.items() if mask & each] for each in sets))

@@ -258,7 +258,7 @@ def partitioned_by(kind):
 
 
 @pytest.mark.parametrize("name", KINDS | WIDENED)
-def test_a_file_with_a_selected_row_is_kept_whatever_its_column_s_type_and_writer(name):
+def test_a_file_with_a_selected_row_is_kept_for_every_type_and_writer(name):
     @examples(20)
     @given(cases(foreign_stats, of_one_kind((KINDS | WIDENED)[name])))
     def holds(case):
@@ -268,7 +268,7 @@ def test_a_file_with_a_selected_row_is_kept_whatever_its_column_s_type_and_write
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_file_with_a_selected_row_is_kept_by_our_own_statistics(name):
+def test_a_file_with_a_selected_row_is_kept_with_statistics_of_this_library(name):
     @examples(10)
     @given(cases(own_stats, of_one_kind(KINDS[name])))
     def holds(case):
@@ -278,7 +278,7 @@ def test_a_file_with_a_selected_row_is_kept_by_our_own_statistics(name):
 
 
 @pytest.mark.parametrize("name", PARTITION_KINDS)
-def test_a_file_with_a_selected_row_is_kept_however_its_partition_value_is_spelled(name):
+def test_a_file_with_a_selected_row_is_kept_for_every_spelling_of_its_partition_value(name):
     @examples(10)
     @given(cases(foreign_stats, partitioned_by(PARTITION_KINDS[name])))
     def holds(case):
@@ -310,7 +310,7 @@ def nested_of_one_kind(kind):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.compares])
-def test_a_file_with_a_value_of_a_list_or_of_its_negation_is_kept(name):
+def test_a_file_with_a_value_of_an_in_list_or_its_negation_is_kept(name):
     kind = KINDS[name]
     places = [of_one_kind(kind), nested_of_one_kind(kind), *([partitioned_by(kind)] if kind.texts else [])]
 
@@ -323,7 +323,7 @@ def test_a_file_with_a_value_of_a_list_or_of_its_negation_is_kept(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_row_groups_are_passed_over_only_without_a_selected_row(name):
+def test_row_groups_are_skipped_only_without_a_selected_row(name):
     @examples(10)
     @given(cases(no_stats, of_one_kind(KINDS[name])).filter(lambda case: case[0].table.mode is not MappingMode.ID))
     def holds(case):
@@ -345,7 +345,7 @@ def test_row_groups_are_passed_over_only_without_a_selected_row(name):
     holds()
 
 
-def test_a_row_group_whose_bounds_leave_nan_out_is_read_for_what_is_greater():
+def test_a_row_group_whose_bounds_omit_nan_is_read_for_a_greater_predicate():
     rows = [{("a",): value} for value in (1.0, math.nan, 2.0, 3.0)]
     shape = Shape(
         table=TableSchema(logical=StructType((StructField("a", KINDS["double"].type),))),

@@ -61,7 +61,7 @@ def one_column(values, arrow_type, **options):
     ],
     ids=str,
 )  # fmt: skip
-def test_bounds_stand_as_spark_writes_them(values, arrow_type, low, high):
+def test_bounds_have_the_spelling_of_spark(values, arrow_type, low, high):
     found = one_column(values, arrow_type)
     assert found["minValues"]["c"] == low and found["maxValues"]["c"] == high
     assert found["numRecords"] == len(values) and found["nullCount"]["c"] == values.count(None)
@@ -90,13 +90,13 @@ def test_decimals_are_numbers_with_all_their_digits(as_integer):
     ],
     ids=str,
 )
-def test_what_has_no_place_in_statistics_has_only_a_null_count(values, arrow_type):
+def test_a_type_without_bounds_has_only_a_null_count(values, arrow_type):
     found = one_column(values, arrow_type)
     assert set(found["nullCount"]) == {"c"}
     assert not (found["minValues"] and found["maxValues"])
 
 
-def test_a_not_a_number_in_the_footer_takes_both_bounds_out():
+def test_a_nan_in_the_footer_removes_both_bounds():
     footer = FakeFooter([(1.0, math.nan, 0), (2.0, 3.0, 0)])
     assert json.loads(statistics_json(footer, ONE_DOUBLE)) == {
         "numRecords": 20, "minValues": {}, "maxValues": {}, "nullCount": {"c": 0},
@@ -108,7 +108,7 @@ def test_an_int96_timestamp_has_no_bounds():
     assert found["minValues"] == found["maxValues"] == {}
 
 
-def test_row_groups_count_together():
+def test_statistics_combine_all_row_groups():
     found = one_column([5, None, 9, 1, None, None], pa.int64(), row_group_size=2)
     assert found == {"numRecords": 6, "minValues": {"c": 1}, "maxValues": {"c": 9}, "nullCount": {"c": 3}}
 
@@ -140,11 +140,11 @@ class FakeFooter:
 ONE_DOUBLE = indexed_columns(TableSchema(logical=StructType((StructField("c", PrimitiveType("double")),))), {})
 
 
-def test_one_row_group_without_statistics_takes_the_column_out():
+def test_one_row_group_without_statistics_removes_the_column():
     assert json.loads(statistics_json(FakeFooter([(1.0, 2.0, 0), None]), ONE_DOUBLE))["nullCount"] == {}
 
 
-def test_one_row_group_without_bounds_takes_the_bounds_out_unless_it_is_all_null():
+def test_one_row_group_without_bounds_removes_the_bounds_unless_it_is_all_null():
     without = json.loads(statistics_json(FakeFooter([(1.0, 2.0, 0), (None, None, 3)]), ONE_DOUBLE))
     assert without["minValues"] == {} and without["nullCount"] == {"c": 3}
     all_null = json.loads(statistics_json(FakeFooter([(1.0, 2.0, 0), (None, None, 10)]), ONE_DOUBLE))
@@ -173,7 +173,7 @@ NESTED = pa.table(
 )
 
 
-def test_structs_nest_and_dotted_names_are_no_paths_and_elements_are_not_counted():
+def test_structs_nest_and_dotted_names_are_not_paths_and_elements_are_not_counted():
     assert stats(NESTED) == {
         "numRecords": 2,
         "minValues": {"st.a": 7, "st": {"a": 1, "in": {"b c": "x"}}, "last": 3},
@@ -182,7 +182,7 @@ def test_structs_nest_and_dotted_names_are_no_paths_and_elements_are_not_counted
     }
 
 
-def test_columns_are_found_without_case_and_named_as_the_table_names_them():
+def test_columns_are_found_in_any_case_and_have_the_names_of_the_table():
     found = stats(pa.table({"ID": [1]}), schema=StructType((StructField("id", LONG), StructField("absent", LONG))))
     assert found["minValues"] == {"id": 1} and found["nullCount"] == {"id": 0}
 
@@ -201,7 +201,7 @@ WIDE = pa.table({f"c{number}": [number] for number in range(40)})
         ({"delta.dataSkippingStatsColumns": ""}, 0),
     ],
 )
-def test_the_configuration_says_which_leaves_are_indexed_and_partition_columns_do_not_count(configuration, count):
+def test_the_configuration_selects_the_indexed_leaves_without_partition_columns(configuration, count):
     found = stats(WIDE, partition_columns=["c0", "C1"], configuration=configuration)
     assert len(found["minValues"]) == len(found["nullCount"]) == count
     assert "c0" not in found["nullCount"]
@@ -213,7 +213,7 @@ def test_a_struct_counts_its_leaves_and_a_named_struct_means_all_of_them():
     assert named["minValues"] == {"st.a": 7, "st": {"in": {"b c": "x"}}}
 
 
-def test_a_stats_column_that_does_not_exist_is_refused_by_name():
+def test_the_error_names_an_unknown_stats_column():
     with pytest.raises(InvalidRequestError, match="nope"):
         indexed_columns(
             TableSchema(logical=schema_from_arrow(WIDE.schema)), {"delta.dataSkippingStatsColumns": "c1,nope"}
@@ -233,7 +233,7 @@ def test_a_list_of_columns_is_read_with_backticks(text, columns):
 
 
 @pytest.mark.parametrize("text", ["a,,b", "a.", "`a", "a b`c", "``", "`a`b", ",a"])
-def test_a_malformed_list_of_columns_is_refused(text):
+def test_a_malformed_list_of_columns_is_rejected(text):
     with pytest.raises(InvalidRequestError):
         parse_column_list(text)
 
@@ -253,7 +253,7 @@ def test_a_malformed_list_of_columns_is_refused(text):
         ("x" + "\U0001f600" * 20, "x" + "\U0001f600" * 16, "x" + "\U0001f600" * 16 + "\U0010ffff"),
     ],
 )
-def test_long_strings_are_cut_as_delta_cuts_them(text, low, high):
+def test_long_strings_are_truncated_by_the_rule_of_delta(text, low, high):
     assert cut_min(text, 32) == low
     assert cut_max(text, 32) == high
 
@@ -262,7 +262,7 @@ strings = st.text(alphabet=st.sampled_from("a\x7f\x80\uffff\U00010000\U0010ffff"
 
 
 @given(texts=st.lists(strings, min_size=1), length=st.integers(1, 6))
-def test_cut_bounds_hold_for_all_strings_and_stay_short(texts, length):
+def test_truncated_bounds_hold_for_all_strings_and_are_short(texts, length):
     low, high = cut_min(min(texts), length), cut_max(max(texts), length)
     assert all(low.encode() <= text.encode() for text in texts)
     assert high is None or all(text.encode() <= high.encode() for text in texts)

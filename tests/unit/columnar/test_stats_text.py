@@ -30,7 +30,7 @@ DIGITS = "1234567890123456789012345678.0123456789"
         ('{"a\\"b":-1.50E+2,"numRecords":3}', '{"a\\"b":-1.50E+2,"numRecords":7,"tightBounds":false}'),
     ],
 )  # fmt: skip
-def test_values_stay_as_they_were_written(stats, expected):
+def test_values_keep_their_text(stats, expected):
     assert with_wide_bounds(stats, 7) == expected
 
 

@@ -35,5 +35,5 @@ UNCERTAIN = Unknown(frozenset({("x",)}))
         (And((TRUE, X)), False),
     ],
 )
-def test_whether_a_predicate_is_true_for_every_row(predicate: Predicate, expected: bool) -> None:
+def test_a_predicate_is_true_for_every_row_or_not(predicate: Predicate, expected: bool) -> None:
     assert is_always_true(predicate, SCHEMA) is expected

@@ -47,7 +47,7 @@ def stored(store):
     return sorted(store.files)
 
 
-def test_a_file_comes_back_with_all_its_marks_and_all_that_is_said_of_it(store):
+def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
         found = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
@@ -73,7 +73,7 @@ def written(store, name, count):
     store.write(name, sink.getvalue().to_pybytes())
 
 
-def test_a_file_that_loses_its_last_row_only_leaves(store):
+def test_a_file_that_loses_its_last_row_is_only_removed(store):
     table = files(("1.parquet", 3, [1]), ("2.parquet", 2, []))
     written(store, "1.parquet", 3)
     written(store, "2.parquet", 2)
@@ -83,7 +83,7 @@ def test_a_file_that_loses_its_last_row_only_leaves(store):
     assert (found.rows, found.vectors_added, found.vectors_removed) == (4, 0, 1)
 
 
-def test_a_file_that_does_not_say_how_many_rows_it_has_is_asked(store):
+def test_the_footer_gives_a_row_count_that_the_statistics_lack(store):
     written(store, "a b.parquet", 3)
     table = files(("a%20b.parquet", None, []))
     with VectorFiles(store) as vectors:
@@ -94,7 +94,7 @@ def test_a_file_that_does_not_say_how_many_rows_it_has_is_asked(store):
             vectors.delete_rows(files(("gone.parquet", None, [])), [(0, positions(1))])
 
 
-def test_a_file_whose_statistics_miscount_loses_no_other_row(store):
+def test_a_wrong_row_count_in_the_statistics_loses_no_other_row(store):
     written(store, "1.parquet", 3)
     with VectorFiles(store) as vectors:
         (add,) = vectors.delete_rows(files(("1.parquet", 2, [])), [(0, positions(0, 1))]).adds
@@ -103,7 +103,7 @@ def test_a_file_whose_statistics_miscount_loses_no_other_row(store):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
-def test_a_file_of_vectors_has_no_more_than_its_share(store, monkeypatch, size):
+def test_the_size_of_a_file_of_vectors_is_limited(store, monkeypatch, size):
     monkeypatch.setattr(module, "_POSITIONS_IN_A_FILE", size)
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
     marks = [(n, positions(n, n + 1)) for n in range(5)]
@@ -116,7 +116,7 @@ def test_a_file_of_vectors_has_no_more_than_its_share(store, monkeypatch, size):
     assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]
 
 
-def test_vectors_that_are_not_committed_are_removed_and_others_stay(store):
+def test_uncommitted_vectors_are_removed_and_committed_vectors_stay(store):
     table = files(("1.parquet", 10, []))
     with VectorFiles(store) as vectors:
         vectors.delete_rows(table, [(0, positions(1))])
@@ -128,7 +128,7 @@ def test_vectors_that_are_not_committed_are_removed_and_others_stay(store):
     assert len(vectors_in(store)) == 1
 
 
-def test_a_vector_that_cannot_be_removed_is_left_to_a_vacuum(store, monkeypatch):
+def test_a_vector_that_cannot_be_removed_is_left_for_a_vacuum(store, monkeypatch):
     def refuse(_name):
         raise StorageError("no", remedy="none")
 

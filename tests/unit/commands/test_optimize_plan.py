@@ -52,20 +52,20 @@ def test_small_files_fill_bins_of_their_partition_oldest_first():
     assert pack(file(0, 40), file(1, 70), file(2, 40)) == [[0, 2]], "a later file takes the room that another left"
 
 
-def test_a_file_that_is_large_enough_or_alone_stays():
+def test_a_large_or_single_file_is_not_rewritten():
     assert pack(file(0, 75), file(1, 75), file(2, 10)) == []
     assert pack(file(0, 74), file(1, 10)) == [[0, 1]]
     assert pack(file(0, 10), file(1, 10, "q")) == []
 
 
-def test_a_file_with_too_many_deleted_rows_is_written_again_also_alone_and_whatever_its_size():
+def test_a_file_with_too_many_deleted_rows_is_rewritten_at_any_size():
     assert pack(file(0, 500, deleted=6)) == [[0]]
     assert pack(file(0, 500, deleted=5)) == []
     assert pack(file(0, 500, deleted=1), ratio=0) == [[0]]
     assert pack(file(0, 500, records=None, deleted=1)) == [[0]], "nobody says how many rows it has"
 
 
-def test_deleted_rows_take_no_room():
+def test_deleted_rows_do_not_count_towards_the_size_of_a_bin():
     assert pack(file(0, 70, deleted=50), file(1, 60)) == [[0, 1]]
 
 
@@ -74,14 +74,14 @@ def test_a_file_without_rows_is_in_no_bin():
     assert file(0, 10, deleted=100).is_empty and not file(0, 10, records=None).is_empty
 
 
-def test_what_was_packed_to_the_same_size_waits_for_others_to_join_it():
+def test_files_that_were_packed_to_the_target_size_are_not_packed_alone_again():
     old = [file(0, 30, **{TARGET_SIZE_TAG: "100"}), file(1, 30, **{TARGET_SIZE_TAG: "100"})]
     assert pack(*old) == []
     assert pack(*old, file(2, 10)) == [[0, 1, 2]]
     assert pack(*old, target=200, smallest=150) == [[0, 1]], "another size is asked for"
 
 
-def test_a_file_that_came_while_others_were_packed_joins_them_where_they_had_room():
+def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
     """Its time is before that of the packed files, as that of a file is for which there was no room."""
     (own,) = packed([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
     assert own.room == 40
@@ -93,13 +93,13 @@ def test_a_file_that_came_while_others_were_packed_joins_them_where_they_had_roo
         assert pack(file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: odd}), file(3, 40, at=5)) == []
 
 
-def test_a_bin_that_nothing_more_was_put_into_has_no_room(monkeypatch):
+def test_a_closed_bin_has_no_room(monkeypatch):
     monkeypatch.setattr(optimize_plan, "_OPEN_BINS", 1)
     bins = packed([file(0, 60), file(1, 20), file(2, 50), file(3, 30)], target=100, smallest=75, ratio=0)
     assert [(numbers([own]), own.room) for own in bins] == [([[0, 1]], 0), ([[2, 3]], 20)]
 
 
-def test_a_file_that_was_left_where_it_lies_did_not_come_later(monkeypatch):
+def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
     """It was put into a bin of its own, or beside packed files, and not into one that has room for it."""
 
     def again(*files):
@@ -116,7 +116,7 @@ def test_a_file_that_was_left_where_it_lies_did_not_come_later(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_second_run_finds_nothing_whatever_becomes_of_the_sizes(seed):
+def test_a_second_run_rewrites_nothing_for_any_new_sizes(seed):
     """Rows that were packed take less room, by an amount that nobody knows before."""
     chance = random.Random(seed)
     files = [file(n, chance.randint(1, 110), chance.choice("pq")) for n in range(200)]
@@ -136,7 +136,7 @@ def test_a_second_run_finds_nothing_whatever_becomes_of_the_sizes(seed):
     assert pack(*left, *made) == []
 
 
-def test_a_plan_is_the_same_for_the_same_files():
+def test_the_same_files_give_the_same_plan():
     files = [file(n, n % 60 + 1, "pq"[n % 2], at=n // 7) for n in range(100)]
     shuffled = random.Random(1).sample(files, len(files))
     assert numbers(packed(files, target=100, smallest=75, ratio=1)) == numbers(
@@ -144,13 +144,13 @@ def test_a_plan_is_the_same_for_the_same_files():
     )
 
 
-def test_all_files_of_a_partition_are_clustered_into_as_many_as_the_target_says():
+def test_the_files_of_a_partition_are_clustered_into_files_of_the_target_size():
     (own,) = cluster(file(0, 150), file(1, 150))
     assert (numbers([own]), own.outputs) == ([[0, 1]], 3)
     assert [own.outputs for own in cluster(file(0, 10), file(1, 30, "q"))] == [1, 1]
 
 
-def test_a_clustered_partition_is_left_alone_until_a_file_joins_it():
+def test_a_clustered_partition_is_not_rewritten_until_it_gets_a_file():
     old = [in_cube(0, 100, "x"), in_cube(1, 100, "x")]
     assert cluster(*old) == []
     assert cluster(*old, in_cube(2, 100, "y")) == []
@@ -159,17 +159,17 @@ def test_a_clustered_partition_is_left_alone_until_a_file_joins_it():
     assert numbers(cluster(*other)) == [[0]], "ordered by other columns"
 
 
-def test_full_cubes_stay_when_files_come():
+def test_full_cubes_are_not_rewritten_for_new_files():
     old = [in_cube(0, 250, "x"), in_cube(1, 250, "x"), in_cube(2, 200, "y")]
     assert numbers(cluster(*old, file(3, 10))) == [[2, 3]]
 
 
-def test_a_clustered_file_with_too_many_deleted_rows_is_ordered_again():
+def test_a_clustered_file_with_too_many_deleted_rows_is_clustered_again():
     old = [in_cube(0, 500, "x"), in_cube(1, 500, "x", deleted=50)]
     assert numbers(cluster(*old)) == [[1]]
 
 
-def test_a_commit_names_so_many_files_and_so_many_deleted_rows_at_most(monkeypatch):
+def test_the_files_and_deleted_rows_of_a_commit_are_limited(monkeypatch):
     monkeypatch.setattr(optimize_plan, "_MOST_FILES", 3)
     monkeypatch.setattr(optimize_plan, "_MOST_DELETED", 50)
     bins = [Bin(files=(file(n, 1, deleted=n), file(n + 1, 1))) for n in (0, 10)]
@@ -178,12 +178,12 @@ def test_a_commit_names_so_many_files_and_so_many_deleted_rows_at_most(monkeypat
     assert [numbers(own.bins) for own in batches(bins, [], most_bytes=1000)] == [[[20], [30]], [[1]]]
 
 
-def test_a_cube_becomes_no_more_files_than_a_job_can_write():
+def test_a_cube_has_at_most_the_files_that_a_job_can_write():
     (cube,) = cluster(file(0, 10**6), target=1, cube_bytes=10**7)
     assert cube.outputs == 10_000
 
 
-def test_commits_are_cut_between_bins():
+def test_a_bin_is_never_split_between_commits():
     bins = [Bin(files=(file(n, size),)) for n, size in enumerate([60, 50, 200, 10, 10])]
     empty = [file(9, 5, records=0)]
     made = batches(bins, empty, most_bytes=110)
@@ -201,11 +201,11 @@ def test_commits_are_cut_between_bins():
         ({"min_file_size": 10**19}, "min_file_size is 1"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(given, problem):
+def test_invalid_options_are_rejected(given, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         OptimizeRequest(table="/t", **given)
 
 
-def test_a_target_beyond_any_file_is_no_property():
+def test_an_excessive_target_size_property_is_rejected():
     with pytest.raises(InvalidRequestError, match=r"delta\.targetFileSize"):
         check_new_properties({"delta.targetFileSize": "9999999p"})

@@ -50,18 +50,18 @@ class Attempts:
 
 
 @pytest.mark.parametrize("error", CONTRADICTIONS)
-def test_a_contradicted_attempt_is_followed_by_another(error, caplog):
+def test_a_conflict_is_followed_by_another_attempt(error, caplog):
     attempts = Attempts(error, error)
     assert attempts.run() == "done" and attempts.count == 3
     assert caplog.text.count("Replanning from the beginning after a conflict") == 2
 
 
-def test_what_nobody_contradicted_is_not_planned_twice():
+def test_an_attempt_without_a_conflict_is_not_repeated():
     assert (Attempts().run(), Attempts().run(retries=0)) == ("done", "done")
 
 
 @pytest.mark.parametrize("error", [ConcurrentTransactionException, ConcurrentWriteException, InvalidRequestError])
-def test_other_errors_end_it_at_once(error):
+def test_other_errors_are_raised_at_once(error):
     attempts = Attempts(error)
     with pytest.raises(error, match="Version 7 won"):
         attempts.run()
@@ -69,7 +69,7 @@ def test_other_errors_end_it_at_once(error):
 
 
 @pytest.mark.parametrize(("retries", "seconds", "count"), [(0, 600, 1), (2, 600, 3), (9, 3, 3), (9, 0, 1)])
-def test_the_last_error_says_how_often_it_was_tried(retries, seconds, count):
+def test_the_last_error_names_the_number_of_attempts(retries, seconds, count):
     attempts = Attempts(*CONTRADICTIONS, *CONTRADICTIONS)
     with pytest.raises(ConcurrentModificationException) as caught:
         attempts.run(retries, seconds)
@@ -79,7 +79,7 @@ def test_the_last_error_says_how_often_it_was_tried(retries, seconds, count):
 
 
 @pytest.mark.parametrize("rebase", Rebase)
-def test_the_log_says_whether_rows_are_made_again(rebase, caplog):
+def test_the_log_says_whether_rows_are_computed_again(rebase, caplog):
     assert Attempts(ConcurrentAppendException).run(rebase=rebase) == "done"
     assert ("from the beginning after a conflict (retry 1 of 3)" in caplog.text) is (rebase is Rebase.REPLAN)
 

@@ -23,7 +23,7 @@ def store():
     return appended(store, 1)
 
 
-def test_the_version_that_rewrote_a_file_is_found_without_reading_a_commit_at_once(store, monkeypatch):
+def test_the_version_that_rewrote_a_file_is_found_in_bounded_memory(store, monkeypatch):
     base = load(store)
     assert base.files.num_rows == 4
     real, requests = store.read, Requests(store)
@@ -33,7 +33,7 @@ def test_the_version_that_rewrote_a_file_is_found_without_reading_a_commit_at_on
     assert ("open", commit_name(3).rpartition("/")[2]) in requests.seen
 
 
-def test_a_commit_that_cleanup_removed_is_passed_over(store):
+def test_a_cleaned_up_commit_is_skipped(store):
     base = load(store)
     assert base.files.num_rows == 4
     del store.files[commit_name(3)]

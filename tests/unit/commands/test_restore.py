@@ -102,7 +102,7 @@ def test_history_shows_the_restore_with_the_metrics_of_delta_spark(history):
     assert (entry["userMetadata"], result.metrics) == ("why", metrics)
 
 
-def test_the_change_feed_shows_what_a_restore_took_and_brought_row_by_row(history):
+def test_the_change_feed_shows_each_row_that_a_restore_removed_or_added(history):
     history.append()
     history.delete_rows(files=1)
     history.append()
@@ -112,7 +112,7 @@ def test_the_change_feed_shows_what_a_restore_took_and_brought_row_by_row(histor
     assert changed(history, 4) == [("delete", row) for row in gone] + [("insert", first)]
 
 
-def test_a_file_keeps_what_the_log_said_of_it(history):
+def test_a_restored_file_keeps_the_fields_of_its_add(history):
     history.append()
     name, file = next(iter(history.live.items()))
     body = {**file.add, "tags": {"t": "x", "n": None}, "clusteringProvider": "liquid"}
@@ -125,7 +125,7 @@ def test_a_file_keeps_what_the_log_said_of_it(history):
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_time_means_the_version_that_was_the_newest_then(history, checkpointed):
+def test_a_timestamp_selects_the_version_that_was_current_then(history, checkpointed):
     history.append()
     history.wait(1)
     history.append()
@@ -141,7 +141,7 @@ def test_a_time_means_the_version_that_was_the_newest_then(history, checkpointed
     assert result.version == 4
 
 
-def test_a_version_that_is_restored_already_gets_no_commit_but_that_of_a_run(history):
+def test_restoring_the_current_version_commits_only_for_a_run(history):
     history.append()
     assert not back(history, 1).committed
     assert newest(history.store) == 1
@@ -152,7 +152,7 @@ def test_a_version_that_is_restored_already_gets_no_commit_but_that_of_a_run(his
     assert (said["add"], said["remove"], "metaData" in said) == ([], [], False)
 
 
-def test_a_run_restores_once_and_a_cleared_one_again(history):
+def test_a_run_restores_once_and_a_cleared_run_restores_again(history):
     history.append()
     history.append()
     first = back(history, 1, identity=RUN)
@@ -165,13 +165,13 @@ def test_a_run_restores_once_and_a_cleared_one_again(history):
     assert ids(history) == history.rows_of(1)
 
 
-def test_runs_that_wrote_behind_the_version_are_still_known(history):
+def test_transactions_after_the_restored_version_are_kept(history):
     history._commit([{"txn": {"appId": "later", "version": 3, "lastUpdated": 1}}], {})
     back(history, 0)
     assert Snapshot.load(history.store).transactions["later"].version == 3
 
 
-def test_a_file_that_comes_back_is_asked_for_by_name_and_many_are_listed(raced, monkeypatch):
+def test_a_few_files_are_checked_by_name_and_many_by_listing(raced, monkeypatch):
     listed = list[str]()
     whole = type(raced).list_from
     monkeypatch.setattr(type(raced), "list_from", lambda self, name: listed.append(name) or whole(self, name))
@@ -182,7 +182,7 @@ def test_a_file_that_comes_back_is_asked_for_by_name_and_many_are_listed(raced, 
     assert "" in listed
 
 
-def test_an_append_only_table_lets_no_row_go_but_takes_its_old_properties_back(tmp_path):
+def test_an_append_only_table_loses_no_row_but_may_restore_its_properties(tmp_path):
     history = TableHistory(tmp_path / "t")
     body = commit(history.folder, 0)["metaData"]
     protocol = commit(history.folder, 0)["protocol"]
@@ -199,7 +199,7 @@ def test_an_append_only_table_lets_no_row_go_but_takes_its_old_properties_back(t
     assert newest(history.store) == 4
 
 
-def test_schema_and_partitioning_go_back_with_the_files_that_were_written_for_them(tmp_path):
+def test_schema_and_partitioning_are_restored_with_the_files(tmp_path):
     history = TableHistory(tmp_path / "t")
     history.append(2)
     rows = history.rows_of(1)
@@ -216,7 +216,7 @@ def test_schema_and_partitioning_go_back_with_the_files_that_were_written_for_th
     assert verify(history.store).findings == ()
 
 
-def test_a_table_goes_back_to_before_its_columns_were_mapped_and_forth(tmp_path):
+def test_a_table_is_restored_across_the_enablement_of_column_mapping(tmp_path):
     history = TableHistory(tmp_path / "t")
     history.append(2)
     rows = history.rows_of(1)
@@ -254,14 +254,14 @@ def test_a_table_goes_back_to_before_its_columns_were_mapped_and_forth(tmp_path)
         ({"version": 0, "table": "{{ x }}"}, InvalidTableAddressError, "template"),
     ],
 )
-def test_what_cannot_be_restored_is_refused_by_name(history, options, error, problem):
+def test_the_error_names_the_reason_why_a_restore_is_impossible(history, options, error, problem):
     history.append()
     with pytest.raises(error, match=problem):
         restore(None, RestoreRequest(**{"table": str(history.folder), **options}))
     assert newest(history.store) == 1
 
 
-def test_a_version_beyond_a_cleanup_is_refused(history):
+def test_a_cleaned_up_version_is_rejected(history):
     for _ in range(3):
         history.append()
     history.checkpoint()
@@ -271,7 +271,7 @@ def test_a_version_beyond_a_cleanup_is_refused(history):
         back(history, 1)
 
 
-def test_a_feature_that_this_release_does_not_write_is_refused_by_name(history):
+def test_the_error_names_an_unwritable_feature(history):
     protocol = commit(history.folder, 0)["protocol"]
     listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "rowTracking", "domainMetadata"]}
     history._commit([{"protocol": listed}], {})
@@ -279,7 +279,7 @@ def test_a_feature_that_this_release_does_not_write_is_refused_by_name(history):
         back(history, 0)
 
 
-def test_a_feature_that_was_dropped_since_is_supported_again(history):
+def test_a_feature_that_was_dropped_later_is_supported_again(history):
     protocol = commit(history.folder, 0)["protocol"]
     history._commit([{"protocol": {**protocol, "writerFeatures": protocol["readerFeatures"]}}], {})
     back(history, 0)
@@ -287,7 +287,7 @@ def test_a_feature_that_was_dropped_since_is_supported_again(history):
 
 
 @pytest.mark.parametrize("raced_by_another", [False, True])
-def test_the_clustering_of_the_older_version_is_committed_with_its_files(tmp_path, monkeypatch, raced_by_another):
+def test_the_clustering_of_the_older_version_is_restored_with_its_files(tmp_path, monkeypatch, raced_by_another):
     clustering = [clustered(column) for column in ("id", "day")]
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("clustering", "domainMetadata"))
     store = new_store()
@@ -321,28 +321,28 @@ def raced_back(version, **options):
     return restore(None, RestoreRequest(table="/t", version=version, **options))
 
 
-def test_what_a_rival_commits_meanwhile_is_undone_too(raced):
+def test_a_concurrent_commit_of_a_rival_is_undone(raced):
     raced.files["d"] = (b"0123456789", 0)
     add_rival(raced, [add("d")], [remove("b"), add("e", data_change=False)])
     assert raced_back(1).read_version == 4
     assert paths(load(raced)) == ["a", "b"]
 
 
-def test_the_last_rival_is_named_when_there_were_too_many(raced):
+def test_the_error_names_the_last_rival_after_too_many_conflicts(raced):
     add_rival(raced, [add("d")], [add("e")])
     with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
         raced_back(1, conflict_retries=1)
     assert newest(raced) == 4
 
 
-def test_another_try_of_the_run_that_was_faster_is_the_result(raced):
+def test_the_commit_of_a_faster_attempt_of_the_run_is_the_result(raced):
     add_rival(raced, [add("a"), remove("c"), txn(RUN.app_id)])
     result = raced_back(1, identity=RUN)
     assert (result.skipped, result.version) == (True, 3)
     assert newest(raced) == 3
 
 
-def test_a_property_that_a_rival_sets_does_not_survive_in_what_was_restored(raced):
+def test_a_property_that_a_rival_sets_concurrently_is_undone(raced):
     changed_rules = load(raced).metadata
     named = type(changed_rules)(id="t", schema_string=changed_rules.schema_string, partition_columns=(),
                                 configuration={"mine": "1"})  # fmt: skip
@@ -358,7 +358,7 @@ STEPS = st.lists(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, chosen=st.integers(0, 100))
-def test_any_version_of_any_history_comes_back_as_it_was(tmp_path_factory, steps, chosen):
+def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps, chosen):
     history = TableHistory(tmp_path_factory.mktemp("h") / "t", FEED)
     for number, step in enumerate(steps):
         arguments = {"replace": [None if number % 2 else DAYS[0]], "restore": [number // 2]}.get(step, [])

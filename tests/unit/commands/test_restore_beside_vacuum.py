@@ -48,7 +48,7 @@ def vacuumed(store, version, operation="VACUUM START", *, hours_ago=0.1, engine=
     store.files[commit_name(version)] = (store.files[commit_name(version)][0], now_ms() - int(hours_ago * HOUR_MS))
 
 
-def test_what_a_vacuum_may_be_deleting_is_waited_for(store):
+def test_a_restore_of_files_that_a_vacuum_may_be_deleting_is_rejected(store):
     removed(store, hours_ago=169)
     vacuumed(store, 3, **WEEK)
     with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
@@ -59,7 +59,7 @@ def test_what_a_vacuum_may_be_deleting_is_waited_for(store):
     assert back(1).version == 5
 
 
-def test_a_vacuum_that_begins_between_the_plan_and_the_commit_counts(store):
+def test_a_vacuum_that_starts_between_plan_and_commit_counts(store):
     removed(store, hours_ago=169)
     start = info(operation="VACUUM START", operationParameters=WEEK)
     add_rival(store, [start])
@@ -67,13 +67,13 @@ def test_a_vacuum_that_begins_between_the_plan_and_the_commit_counts(store):
         back(1, conflict_retries=0)
 
 
-def test_a_vacuum_that_has_died_long_ago_is_not_waited_for(store):
+def test_a_vacuum_that_died_long_ago_is_ignored(store):
     removed(store, hours_ago=169)
     vacuumed(store, 3, hours_ago=25, **WEEK)
     assert back(1).version == 4
 
 
-def test_a_vacuum_is_seen_behind_all_that_a_stream_commits_meanwhile(store, monkeypatch):
+def test_a_vacuum_is_found_before_many_commits_of_a_stream(store, monkeypatch):
     removed(store, hours_ago=200)
     vacuumed(store, 3, hours_ago=20, **WEEK)
     for version in range(4, 1_204):
@@ -85,7 +85,7 @@ def test_a_vacuum_is_seen_behind_all_that_a_stream_commits_meanwhile(store, monk
 
 
 @pytest.mark.parametrize("after_the_start", [True, False])
-def test_a_log_that_is_cleaned_up_meanwhile_is_looked_at_as_far_as_it_is_there(store, after_the_start):
+def test_the_search_for_vacuums_ends_at_cleaned_up_commits(store, after_the_start):
     removed(store, hours_ago=169)
     vacuumed(store, 3, **WEEK)
     vacuumed(store, 4, "STREAMING UPDATE")
@@ -96,7 +96,7 @@ def test_a_log_that_is_cleaned_up_meanwhile_is_looked_at_as_far_as_it_is_there(s
 
 
 @pytest.mark.parametrize("parameters", [WEEK, WEEK | DAY_ASKED_FOR, {"defaultRetentionMillis": 24 * HOUR_MS}])
-def test_what_a_killed_vacuum_keeps_comes_back_at_once(store, parameters):
+def test_files_that_a_killed_vacuum_keeps_are_restored_at_once(store, parameters):
     removed(store, hours_ago=1)
     vacuumed(store, 3, **parameters)
     assert back(1).version == 4
@@ -114,7 +114,7 @@ def test_what_a_killed_vacuum_keeps_comes_back_at_once(store, parameters):
         pytest.param(1, {}, id="nothing is said"),
     ],
 )
-def test_what_may_be_on_the_list_of_a_vacuum_does_not_come_back(store, hours_ago, parameters):
+def test_files_that_may_be_on_the_list_of_a_vacuum_are_not_restored(store, hours_ago, parameters):
     removed(store, hours_ago=hours_ago)
     vacuumed(store, 3, **parameters)
     with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
@@ -122,7 +122,7 @@ def test_what_may_be_on_the_list_of_a_vacuum_does_not_come_back(store, hours_ago
     assert newest(store) == 3
 
 
-def test_of_several_vacuums_any_may_be_the_one_that_has_not_ended(store):
+def test_any_of_several_vacuums_may_be_the_running_one(store):
     removed(store, hours_ago=1)
     vacuumed(store, 3, **WEEK)
     vacuumed(store, 4, **WEEK, specifiedRetentionMillis="0")
@@ -133,7 +133,7 @@ def test_of_several_vacuums_any_may_be_the_one_that_has_not_ended(store):
     assert back(1).version == 7
 
 
-def test_a_file_comes_back_only_with_the_deletion_vector_that_was_removed_with_it(store):
+def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_it(store):
     """The vector of a file that was marked twice may be on the list, though the file itself is not."""
     first, second = ({"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 9, "cardinality": 1} for name in "xy")
     put_raw(store, 1, [remove("a"), add("a", deletion_vector=first)])
@@ -147,7 +147,7 @@ def test_a_file_comes_back_only_with_the_deletion_vector_that_was_removed_with_i
 
 
 @pytest.mark.parametrize("had_once", [False, True])
-def test_a_vacuum_that_knows_no_deletion_vectors_may_delete_all_that_have_or_had_one(store, had_once):
+def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever_had_a_vector(store, had_once):
     """The one of delta-rs takes a file by its oldest removal, and the files of vectors in any case."""
     marked = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 9, "cardinality": 1}
     then, now = (None, marked) if had_once else (marked, None)
@@ -172,7 +172,7 @@ def by_delta_rs(table):
 
 
 @pytest.mark.parametrize("begin", [by_deltalite, by_delta_rs])
-def test_what_vacuums_say_of_themselves_is_understood(tmp_path, begin):
+def test_commits_of_other_vacuums_are_understood(tmp_path, begin):
     """A vacuum that deletes an old file, and was killed before it said that it had ended."""
     history = TableHistory(tmp_path / "t", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append(2)

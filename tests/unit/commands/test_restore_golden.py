@@ -21,7 +21,7 @@ from tests.support.tables import everything
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", one_per_feature("read"))
-def test_an_older_version_comes_back_as_it_was(golden, tmp_path, name):
+def test_an_older_version_is_restored_exactly(golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
     head = DeltaTable(str(table)).version

@@ -16,7 +16,7 @@ def history(tmp_path) -> TableHistory:
     return TableHistory(tmp_path / "orders", {"delta.enableChangeDataFeed": "true"})
 
 
-def test_missing_files_are_listed_and_a_later_version_is_named(history):
+def test_the_error_lists_missing_files_and_a_later_restorable_version(history):
     history.append(12)
     history.delete_rows()
     lost = sorted(history.folder.rglob("part-*"))
@@ -30,7 +30,7 @@ def test_missing_files_are_listed_and_a_later_version_is_named(history):
     assert newest(history.store) == 3
 
 
-def test_a_version_that_has_brought_a_missing_file_back_is_not_named(history):
+def test_the_error_does_not_name_a_version_that_restored_a_missing_file(history):
     history.append()
     history.append(2)
     history.replace(DAYS[0])
@@ -43,7 +43,7 @@ def test_a_version_that_has_brought_a_missing_file_back_is_not_named(history):
         back(history, 2)
 
 
-def test_a_version_that_reads_a_missing_file_with_rows_marked_is_not_named(history):
+def test_the_error_does_not_name_a_version_that_reads_a_missing_file_with_a_vector(history):
     history.append()
     history.delete_rows()
     history.delete_rows()
@@ -55,7 +55,7 @@ def test_a_version_that_reads_a_missing_file_with_rows_marked_is_not_named(histo
             back(history, version)
 
 
-def test_a_version_that_reads_another_vector_of_a_missing_file_is_not_named(history):
+def test_the_error_does_not_name_a_version_that_reads_another_vector_of_a_missing_file(history):
     history.append(2)
     history.delete_rows()
     history.replace(DAYS[0])
@@ -68,7 +68,7 @@ def test_a_version_that_reads_another_vector_of_a_missing_file_is_not_named(hist
         back(history, 2)
 
 
-def test_a_deletion_vector_that_is_gone_or_cut_stands_in_the_way(history):
+def test_a_missing_or_truncated_deletion_vector_prevents_the_restore(history):
     history.append()
     history.delete_rows()
     history.replace(None)
@@ -85,7 +85,7 @@ def test_a_deletion_vector_that_is_gone_or_cut_stands_in_the_way(history):
     assert ids(history) == history.rows_of(2)
 
 
-def test_a_file_of_another_size_than_the_log_says_is_another_file(history):
+def test_a_file_with_another_size_than_in_the_log_counts_as_missing(history):
     history.append()
     (file,) = history.folder.rglob("part-*")
     history.replace(None)
@@ -94,7 +94,7 @@ def test_a_file_of_another_size_than_the_log_says_is_another_file(history):
         back(history, 1)
 
 
-def test_missing_files_can_be_ignored_and_are_left_out(history):
+def test_missing_files_can_be_ignored_and_are_then_omitted(history):
     history.append(3)
     files = sorted(history.live.values(), key=lambda f: f.ids)
     lost = files[1]

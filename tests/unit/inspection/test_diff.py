@@ -31,7 +31,7 @@ def schemas(before, after, **configuration):
     ]
 
 
-def test_files_and_rows_are_those_of_one_side_only_whatever_happened_in_between():
+def test_the_diff_has_the_files_and_rows_of_one_version_only():
     files = [add(name, stats='{"numRecords":5}', size_bytes=size) for name, size in (("a", 10), ("b", 20))]
     found = between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
     assert (found.files.added["path"].to_pylist(), found.files.removed["path"].to_pylist()) == (["c"], ["a"])
@@ -41,24 +41,24 @@ def test_files_and_rows_are_those_of_one_side_only_whatever_happened_in_between(
     assert not found.is_empty and found.schema == found.properties == found.protocol == found.metadata == ()
 
 
-def test_another_deletion_vector_of_a_file_is_told_from_another_file():
+def test_a_changed_deletion_vector_is_not_another_file():
     marked = add("a", stats='{"numRecords":5}', deletion_vector=vector("x" * 20))
     first = [metadata(), add("a", stats='{"numRecords":5}')]
     found = between(first, [remove("a"), marked])
     assert (found.files.vectors_changed, found.files.kept, found.rows.before, found.rows.after) == (1, 0, 5, 4)
 
 
-def test_rows_are_unknown_where_one_file_does_not_count_them():
+def test_the_number_of_rows_is_unknown_if_one_file_has_no_count():
     found = between([metadata(), add("a", stats='{"numRecords":5}')], [add("b")])
     assert (found.rows.before, found.rows.after, found.rows.in_added_files) == (5, None, None)
     assert found.rows.in_removed_files == 0
 
 
-def test_two_versions_that_differ_in_nothing_are_empty():
+def test_two_equal_versions_have_an_empty_diff():
     assert between([metadata(), add("a")], [remove("b")]).is_empty
 
 
-def test_columns_come_go_and_change_at_every_depth():
+def test_added_dropped_and_changed_columns_are_found_at_every_depth():
     def nested(*members):
         return MapType(TEXT, ArrayType(StructType(members)))
 
@@ -85,7 +85,7 @@ def test_columns_come_go_and_change_at_every_depth():
     ]
 
 
-def test_an_order_that_changed_is_said_and_one_that_only_grew_is_not():
+def test_a_changed_column_order_is_reported_and_an_appended_column_is_not():
     a, b, c = (StructField(name, LONG) for name in "abc")
     assert schemas([a, b], [b, a]) == [("changed", "order of columns", None, "a, b", "b, a")]
     assert schemas([a, b], [a, c, b]) == [("added", "c", None, None, "bigint")]
@@ -95,7 +95,7 @@ def mapped(name, number, data_type=LONG):
     return StructField(name, data_type, metadata={FIELD_ID: number, PHYSICAL_NAME: f"col-{number}"})
 
 
-def test_a_rename_is_told_from_a_drop_and_an_add_where_columns_are_mapped():
+def test_column_mapping_distinguishes_a_rename_from_a_drop_and_an_add():
     members = StructType((mapped("x", 3),))
     renamed = StructType((mapped("y", 3),))
     mode = {"delta.columnMapping.mode": "name"}
@@ -110,7 +110,7 @@ def test_a_rename_is_told_from_a_drop_and_an_add_where_columns_are_mapped():
     assert schemas([StructField("a", LONG)], [StructField("b", LONG)])[0][0] == "removed"
 
 
-def test_properties_protocol_and_metadata_differ_by_key():
+def test_properties_protocol_and_metadata_are_compared_by_key():
     later = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants", "domainMetadata"))
     told = DomainMetadata(domain="d", configuration="{}", removed=False)
     found = between(
@@ -130,7 +130,7 @@ def test_properties_protocol_and_metadata_differ_by_key():
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 0)])
-def test_it_may_go_backwards(pair):
+def test_the_first_version_may_be_the_newer_one(pair):
     store = new_store()
     put_raw(store, 0, [PLAIN, metadata(), add("a")])
     put_raw(store, 1, [add("b")])

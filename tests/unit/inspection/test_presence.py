@@ -14,7 +14,7 @@ WAYS = pytest.mark.parametrize("way", [Presence.sizes, Presence.sizes_by_name])
 
 
 @WAYS
-def test_a_file_is_there_with_its_size_or_missing_or_its_folder_says_nothing(way, tmp_path):
+def test_a_file_exists_with_its_size_or_is_missing_or_unknown(way, tmp_path):
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "a b").write_bytes(b"123")
     (tmp_path / "c").write_bytes(b"")
@@ -27,7 +27,7 @@ def test_a_file_is_there_with_its_size_or_missing_or_its_folder_says_nothing(way
 
 
 @WAYS
-def test_a_storage_that_does_not_answer_is_an_error(way):
+def test_a_storage_failure_raises_an_error(way):
     store = new_store()
 
     def broken(_operation, _name):
@@ -38,7 +38,7 @@ def test_a_storage_that_does_not_answer_is_an_error(way):
         way(Presence(store), ["a"])
 
 
-def test_a_file_that_cannot_be_looked_at_is_an_error_that_names_it(monkeypatch):
+def test_the_error_names_a_file_that_cannot_be_checked(monkeypatch):
     store = new_store()
     monkeypatch.setattr(type(store), "open", lambda *_: (_ for _ in ()).throw(OSError("I/O error")))
     with pytest.raises(StorageError, match="The size of a/b in memory://table cannot be read: I/O error"):
@@ -55,5 +55,5 @@ def test_a_file_that_cannot_be_looked_at_is_an_error_that_names_it(monkeypatch):
         ([f"{number}" for number in range(1_002)], 1_000_000, False),
     ],
 )
-def test_files_are_asked_for_by_name_where_listing_takes_as_many_requests(names, all_files, by_name):
+def test_files_are_checked_by_name_if_listing_takes_as_many_requests(names, all_files, by_name):
     assert costs_less_by_name(names, all_files) == by_name

@@ -31,7 +31,7 @@ OLD_CHECKSUMS = {"unreadable-checksum"}
 
 
 @pytest.mark.parametrize("name", one_per_feature("read", "read-count-only"))
-def test_tables_of_other_engines_have_no_findings_but_true_ones(golden, name):
+def test_tables_of_other_engines_have_only_true_findings(golden, name):
     report = verify(LocalLogStore(str(golden / "tables" / name)))
     kinds = {finding.kind.value for finding in report.findings}
     assert kinds - OLD_CHECKSUMS == FAULTS.get(name, set()), report.findings
@@ -39,7 +39,7 @@ def test_tables_of_other_engines_have_no_findings_but_true_ones(golden, name):
 
 
 @pytest.mark.parametrize("name", names("must-error", "log-only"))
-def test_tables_that_cannot_be_read_have_errors(golden, name):
+def test_unreadable_tables_have_errors(golden, name):
     try:
         report = verify(LocalLogStore(str(golden / "tables" / name)))
     except DeltaLiteError:

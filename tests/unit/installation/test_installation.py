@@ -61,13 +61,13 @@ def fake_java(tmp_path):
         ("4.2.0", None, False),  # pyspark-client alone
     ],
 )
-def test_python_files_of_another_release_than_the_jars_are_a_mixture(tmp_path, module, jars, is_mixed):
+def test_python_files_and_jars_of_different_releases_are_a_mixed_installation(tmp_path, module, jars, is_mixed):
     files = pyspark_files(make_pyspark(tmp_path, module=module, jars=jars))
     assert (files.module, files.jars, files.is_mixed) == (module, jars, is_mixed)
     assert not is_mixed or MEND in files.remedy
 
 
-def test_the_pyspark_of_this_python_is_found_without_importing_it(tmp_path, monkeypatch):
+def test_the_installed_pyspark_is_found_without_importing_it(tmp_path, monkeypatch):
     folder = make_pyspark(tmp_path, module="4.2.0", jars="4.3.0")
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
@@ -76,7 +76,7 @@ def test_the_pyspark_of_this_python_is_found_without_importing_it(tmp_path, monk
     assert "pyspark" not in sys.modules
 
 
-def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_mends_it(tmp_path):
+def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_repairs_it(tmp_path):
     make_pyspark(tmp_path / "site", module="4.2.0", jars="4.3.0")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(CHECKOUT / "spark_jobs")])}
     done = subprocess.run(
@@ -108,7 +108,7 @@ def registered(monkeypatch):
     return register
 
 
-def test_doctor_of_a_sound_installation_ends_with_0_for_people_and_programs(tmp_path, registered, capsys):
+def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path, registered, capsys):
     table = sound_table(tmp_path / "t").root
     assert main(["doctor", table, "--json"]) == 0
     checks = {one["check"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
@@ -127,7 +127,7 @@ def test_doctor_reports_a_storage_that_does_not_answer(registered, capsys):
     assert storage["status"] == "error" and storage["remedy"]
 
 
-def test_doctor_runs_registered_checks_and_survives_those_that_fail(registered, capsys):
+def test_doctor_runs_registered_checks_and_reports_those_that_fail(registered, capsys):
     def passing(scope):
         print("a library talks on standard output")
         return [Check(name="mine", status=Status.OK, message=f"{scope.conn_id} {scope.storage_conn_id}")]
@@ -168,7 +168,7 @@ def test_the_version_of_java_is_checked(fake_java, answer, status):
     assert (found.status, bool(found.remedy)) == (status, status is not Status.OK)
 
 
-def test_a_machine_without_java_and_spark_gets_an_error_for_each(tmp_path, monkeypatch):
+def test_missing_java_and_missing_spark_are_separate_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     checks = {one.name: one for one in check_installation({"PATH": str(tmp_path)}, None)}
     assert checks["java"].status is checks["spark"].status is Status.ERROR
@@ -185,7 +185,7 @@ def test_a_machine_without_java_and_spark_gets_an_error_for_each(tmp_path, monke
         ("4.4.0", Status.WARNING),
     ],
 )
-def test_a_version_outside_of_the_tested_ones_is_a_warning(installed, status):
+def test_an_untested_version_is_a_warning(installed, status):
     assert check_version("spark", "Spark", installed, tested=("4.0.5", "4.3.0")).status is status
 
 
@@ -198,7 +198,7 @@ def test_the_tested_versions_are_those_of_the_constraints():
     assert {name: (oldest.get(name, newest[name]), newest[name]) for name in TESTED} == TESTED
 
 
-def test_the_client_of_the_tables_storage_must_be_there_and_others_need_not(monkeypatch):
+def test_only_the_client_of_the_storage_of_the_table_is_required(monkeypatch):
     monkeypatch.setattr(packages, "installed_version", {"s3fs": "1"}.get)
     statuses = {one.name: one.status for one in check_storage_clients(None)}
     assert set(statuses.values()) == {Status.SKIPPED}

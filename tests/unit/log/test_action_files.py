@@ -26,7 +26,7 @@ def stored(data):
 
 
 @given(data=st.binary(max_size=200), newlines=st.lists(st.integers(0, 200), max_size=8), block=st.integers(1, 64))
-def test_blocks_are_whole_lines_and_together_the_file(data, newlines, block):
+def test_blocks_have_whole_lines_and_concatenate_to_the_file(data, newlines, block):
     for place in newlines:
         data = data[:place] + b"\n" + data[place:]
     with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +72,7 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(monkeypatch
 
 
 @pytest.mark.parametrize("size", [None, 5])
-def test_a_file_that_is_gone_is_a_gap_and_a_storage_that_fails_is_not(size):
+def test_a_missing_file_is_a_gap_and_a_storage_failure_is_not(size):
     store = new_store()
     with pytest.raises(VersionGapError, match=r"x\.json of memory://table was deleted while"):
         list(read_blocks(store, "_delta_log/x.json", size))
@@ -89,7 +89,7 @@ def test_a_file_that_is_gone_is_a_gap_and_a_storage_that_fails_is_not(size):
 @pytest.mark.parametrize(
     ("error", "raised"), [(PermissionError, StoragePermissionError), (NotADirectoryError, VersionGapError)]
 )
-def test_a_refusal_is_told_from_a_failure_and_no_folder_from_both(error, raised):
+def test_a_permission_error_a_storage_failure_and_a_missing_folder_have_different_errors(error, raised):
     store = new_store()
 
     def fail(operation, name):
@@ -100,7 +100,7 @@ def test_a_refusal_is_told_from_a_failure_and_no_folder_from_both(error, raised)
         list(read_blocks(store, "_delta_log/x.json"))
 
 
-def test_the_actions_ahead_of_a_bad_line_are_given_before_it_is_reached():
+def test_the_actions_before_a_malformed_line_are_yielded_first():
     actions = read_actions(stored(b'{"a":{}}\n{"b"'), "_delta_log/x.json")
     assert next(actions) == ("a", {})
     with pytest.raises(CorruptLogError, match="Line 2"):
@@ -123,7 +123,7 @@ def test_bodies_become_a_table_of_all_columns_a_few_at_a_time(monkeypatch, cls, 
 
 
 @pytest.mark.parametrize("first", [{"path": "a"}, {"path": "a", "partitionValues": {"a": None}}])
-def test_a_malformed_body_is_named_with_its_file(first):
+def test_the_error_names_the_file_of_a_malformed_body(first):
     builder = FileTableBuilder(AddFile)
     for body, name in ((first, "first.json"), ({"path": "a", "size": "x"}, "second.json"), (first, "third.json")):
         builder.append(body)
@@ -150,7 +150,7 @@ def outcome(read):
 
 
 @pytest.mark.parametrize("data", ODD, ids=lambda data: repr(data[:30]))
-def test_odd_lines_are_tolerated_or_refused_as_everywhere(data):
+def test_the_fast_and_the_slow_parser_accept_and_reject_the_same_lines(data):
     expected = outcome(lambda: iter_raw_actions(data, "_delta_log/x.json"))
     assert outcome(lambda: read_actions(stored(data), "_delta_log/x.json")) == expected
     assert outcome(lambda: actions_in(data, "_delta_log/x.json")) == expected
@@ -159,7 +159,7 @@ def test_odd_lines_are_tolerated_or_refused_as_everywhere(data):
 @pytest.mark.parametrize(
     "vector", [{"storageType": "\ud800"}, {"storageType": 1}, {"offset": "x"}, {"offset": 2**31}, {"cardinality": []}]
 )
-def test_what_only_arrow_finds_wrong_is_named_too(vector):
+def test_the_error_names_a_fault_that_only_arrow_finds(vector):
     builder = FileTableBuilder(AddFile)
     builder.append({"path": "a", "deletionVector": vector})
     builder.end_block("x.json", 1)
@@ -180,7 +180,7 @@ print(files.num_rows, peak_kib() - before)
 """
 
 
-def test_a_large_commit_takes_a_small_multiple_of_itself(tmp_path):
+def test_a_large_commit_takes_a_small_multiple_of_its_size_in_memory(tmp_path):
     """As Python objects its actions would take half as much again, and the more the larger it is."""
     log = tmp_path / "_delta_log"
     log.mkdir()

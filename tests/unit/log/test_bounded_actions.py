@@ -76,7 +76,7 @@ def test_a_long_line_has_the_summary_of_the_whole_line(line, chunk, monkeypatch)
     assert summary == summarize(2, known)
 
 
-def test_a_long_commit_of_a_run_is_known_by_its_run_whatever_else_it_holds():
+def test_a_long_commit_of_a_run_has_the_details_of_its_run():
     run = {"dag_id": "load", "task_id": "write", "run_id": "r" * 10_000}
     operation = {"operation": "MERGE", "timestamp": 7, "operationParameters": {"predicate": "x" * 60_000}}
     store = with_commit({"commitInfo": {**operation, "userMetadata": json.dumps(run)}})
@@ -99,7 +99,7 @@ def test_the_scanner_reads_any_json_in_chunks_of_any_size(value, size):
     assert (kind, body) == ("add", {"x": value, **ADD})
 
 
-def test_the_reader_asks_for_a_chunk_at_a_time_and_parses_no_more_than_a_field(monkeypatch):
+def test_the_reader_reads_one_chunk_at_a_time_and_parses_one_field_at_a_time(monkeypatch):
     store = with_commit({"add": {"stats": "x" * 5_000_000, **ADD}})
     handle = Handle(store.files[commit_name(1)][0])
 
@@ -132,14 +132,14 @@ def test_the_reader_asks_for_a_chunk_at_a_time_and_parses_no_more_than_a_field(m
         (b'{"txn": {"version": 1' + b"1" * 300_000 + b"}}", "`version` of the txn in Line 1"),
     ],
 )
-def test_a_long_line_that_is_malformed_is_reported_with_its_place(line, problem):
+def test_the_error_names_the_position_of_a_malformed_long_line(line, problem):
     store = with_commit(line)
     with pytest.raises(CorruptLogError, match=problem) as caught:
         poll(store, LogPosition(version=0), ANY)
     assert f"{1:020}.json" in str(caught.value) and len(str(caught.value)) < 2_000
 
 
-def test_lines_on_both_sides_of_a_long_one_are_read():
+def test_lines_before_and_after_a_long_line_are_read():
     lines = [{"txn": {"appId": name, "version": 0}} for name in "ab"]
     store = with_commit(lines[0], {"add": {"stats": LONG, **ADD}}, lines[1])
     data = store.files[commit_name(1)][0]
@@ -159,7 +159,7 @@ def crowded(monkeypatch):
     return store
 
 
-def test_a_summary_of_a_crowded_commit_says_that_it_is_not_complete(crowded):
+def test_the_summary_of_a_crowded_commit_is_marked_incomplete(crowded):
     (step,) = follow(crowded, LogPosition(version=0))
     assert (len(step.summary.partitions), len(step.summary.app_ids), step.summary.is_complete) == (5, 5, False)
 
@@ -185,7 +185,7 @@ def test_a_condition_on_a_crowded_commit_is_answered_exactly(crowded, condition,
     assert condition.holds_for(summary_at(crowded, 1, condition)) is holds
 
 
-def test_a_crowded_commit_that_is_gone_when_it_is_read_again_is_a_gap(crowded):
+def test_a_crowded_commit_that_vanishes_before_the_second_read_is_a_gap(crowded):
     steps = tuple(follow(crowded, LogPosition(version=0)))
     del crowded.files[commit_name(1)]
     (step,) = complete_for(crowded, steps, CommitCondition(app_id="run-1"))

@@ -34,14 +34,14 @@ def changed(*actions):
     return [(f.change_type, f.path, f.deletion_vector, f.only) for f in files]
 
 
-def test_recorded_changes_are_the_whole_truth():
+def test_recorded_changes_replace_all_other_changes():
     assert changed(remove("a"), add("b"), cdc("_change_data/c"), cdc("_change_data/d")) == [
         (None, "_change_data/c", None, None),
         (None, "_change_data/d", None, None),
     ]
 
 
-def test_without_recorded_changes_removed_files_were_deleted_and_added_ones_inserted():
+def test_without_recorded_changes_a_remove_deletes_rows_and_an_add_inserts_rows():
     assert changed(txn("x"), metadata(), add("a"), remove("b"), add("c", deletion_vector=NEW)) == [
         (DELETE, "b", None, None),
         (INSERT, "a", None, None),
@@ -50,17 +50,17 @@ def test_without_recorded_changes_removed_files_were_deleted_and_added_ones_inse
     assert changed(info(operation="WRITE"), txn("x")) == []
 
 
-def test_rows_that_were_deleted_before_are_not_deleted_again_with_their_file():
+def test_a_remove_does_not_delete_soft_deleted_rows_again():
     assert changed(remove("a", deletion_vector=OLD)) == [(DELETE, "a", OLD, None)]
 
 
-def test_what_does_not_change_data_is_no_change():
+def test_actions_without_a_data_change_are_no_changes():
     rewritten = (remove("a", data_change=False), add("b", data_change=False))
     assert changed(*rewritten) == []
     assert changed(*rewritten, add("c")) == [(INSERT, "c", None, None)]
 
 
-def test_one_file_removed_and_added_changes_by_the_difference_of_its_deletion_vectors():
+def test_a_file_that_is_removed_and_added_changes_by_the_difference_of_its_deletion_vectors():
     gone, back = (DELETE, "a", None, NEW), (INSERT, "a", None, OLD)
     assert changed(remove("a"), add("a", deletion_vector=NEW)) == [gone]
     assert changed(remove("a", deletion_vector=OLD), add("a")) == [back]
@@ -70,7 +70,7 @@ def test_one_file_removed_and_added_changes_by_the_difference_of_its_deletion_ve
     ]
 
 
-def test_two_spellings_of_a_path_are_one_file():
+def test_two_spellings_of_a_path_name_one_file():
     assert changed(remove("a%2Fb"), add("a/b", deletion_vector=NEW)) == [(DELETE, "a/b", None, NEW)]
     assert changed(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW)) == [
         (DELETE, "file:///t/a", None, NEW),
@@ -78,12 +78,12 @@ def test_two_spellings_of_a_path_are_one_file():
     assert changed(remove("d//./x"), add("d/x", deletion_vector=NEW)) == [(DELETE, "d/x", None, NEW)]
 
 
-def test_a_pair_of_which_only_one_changes_data_is_that_one():
+def test_only_the_action_with_a_data_change_of_a_pair_counts():
     assert changed(remove("a", data_change=False), add("a", deletion_vector=NEW)) == [(INSERT, "a", NEW, None)]
 
 
 @pytest.mark.parametrize("same", [None, OLD])
-def test_one_file_removed_and_added_as_it_was_is_refused(same):
+def test_a_file_that_is_removed_and_added_unchanged_is_rejected(same):
     with pytest.raises(CorruptLogError, match="Version 3 adds and removes the file 'a' with one deletion vector"):
         changed(remove("a", deletion_vector=same), add("a", deletion_vector=same))
 
@@ -100,13 +100,13 @@ def test_one_file_removed_and_added_as_it_was_is_refused(same):
         ("MERGE", "0", True),
     ],
 )
-def test_a_merge_that_changed_no_row_is_no_change_though_it_rewrote_files(operation, metrics, counts):
+def test_a_merge_that_only_rewrote_files_has_no_changes(operation, metrics, counts):
     actions = (info(operation=operation, operationMetrics=metrics), remove("a"), add("b"))
     assert bool(changed(*actions)) is bool(changed(*reversed(actions))) is counts
     assert len(changed(*actions, cdc("c"))) == 1
 
 
-def test_partition_values_and_sizes_are_those_of_the_action():
+def test_changed_files_have_the_partition_values_and_sizes_of_their_actions():
     with_values = (remove("a", partition_values={"day": "1"}, size_bytes=5), remove("b"), add("c", size_bytes=9))
     files = changed_files(*with_values)
     assert [(f.path, f.partition_values, f.size_bytes) for f in files] == [
@@ -116,7 +116,7 @@ def test_partition_values_and_sizes_are_those_of_the_action():
     ]
 
 
-def test_where_changes_are_recorded_the_other_files_need_not_even_be_well_formed():
+def test_recorded_changes_allow_malformed_other_actions():
     commit = CommitChanges("x.json")
     for kind, body in (("add", to_json(add("a"))), ("cdc", to_json(cdc("c"))), ("add", {}), ("remove", {"path": 1})):
         commit.take(kind, body)
@@ -141,13 +141,13 @@ def test_where_changes_are_recorded_the_other_files_need_not_even_be_well_formed
         ("metaData", {}, "a metaData without `id`"),
     ],
 )
-def test_an_action_that_counts_and_is_malformed_is_named_with_its_file(kind, changes, named):
+def test_the_error_names_the_file_of_a_malformed_action(kind, changes, named):
     whole = {action.action: to_json(action) for action in (add("a"), remove("a"), cdc("c"))}
     with pytest.raises(CorruptLogError, match=rf"x\.json has {named}"):
         CommitChanges("x.json").take(kind, whole.get(kind, {}) | changes)
 
 
-def test_of_a_file_only_what_names_its_rows_is_kept():
+def test_a_changed_file_keeps_only_the_fields_that_identify_its_rows():
     count, stats = 5_000, "s" * 2_000
     commit = CommitChanges("x.json")
     tracemalloc.start()

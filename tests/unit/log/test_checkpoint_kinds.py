@@ -45,7 +45,7 @@ def without_commits(store, up_to):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_checkpoint_says_what_the_commits_say(kind):
+def test_every_kind_of_checkpoint_has_the_state_of_the_commits(kind):
     store = rich_store()
     put(store, add("later"), read_version=1)
     expected = [facts(load(store, version)) for version in (1, 2)]
@@ -62,7 +62,7 @@ def test_every_kind_of_checkpoint_says_what_the_commits_say(kind):
 @pytest.mark.parametrize(
     "spelled", ["{}", "_sidecars/{}", "_delta_log/_sidecars/{}", "file:/moved/since/_delta_log/_sidecars/{}"]
 )
-def test_sidecars_are_found_however_their_path_is_written(spelled, kind):
+def test_sidecars_are_found_with_any_spelling_of_their_path(spelled, kind):
     store = rich_store()
     expected = facts(load(store))
     names = write_v2(store, 1, uuid_name(1, kind), sidecars=2, spelled=spelled)
@@ -73,7 +73,7 @@ def test_sidecars_are_found_however_their_path_is_written(spelled, kind):
     assert read_head(store, checkpoint).sources == (uuid_name(1, kind), *names)
 
 
-def test_sidecars_are_not_opened_before_the_files_are_asked_for():
+def test_sidecars_are_opened_only_when_the_files_are_read():
     store = rich_store()
     names = write_v2(store, 1, uuid_name(1, "json"), sidecars=2)
     requests = Requests(store)
@@ -168,7 +168,7 @@ def log():
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("instead", ["the same version's", "an older one", "the commits"])
-def test_a_checkpoint_that_cannot_be_read_gives_way_to_other_files_of_the_log(log, damage, instead, caplog):
+def test_an_unreadable_checkpoint_is_replaced_by_other_log_files(log, damage, instead, caplog):
     DAMAGES[damage](log)
     if instead == "the same version's":
         rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(2)][0]))
@@ -189,7 +189,7 @@ def test_a_checkpoint_that_cannot_be_read_gives_way_to_other_files_of_the_log(lo
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_checkpoint_that_cannot_be_read_is_named_where_nothing_else_leads_to_the_version(log, damage):
+def test_the_error_names_an_unreadable_checkpoint_without_alternatives(log, damage):
     DAMAGES[damage](log)
     without_commits(log, 4)
     del log.files[checkpoint_name(2)]
@@ -217,7 +217,7 @@ def test_adds_of_a_json_checkpoint_may_have_their_statistics_as_an_object():
     "texts",
     [pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())],
 )
-def test_texts_may_have_another_type_than_string(texts):
+def test_texts_may_have_another_arrow_type_than_string(texts):
     def stored(kind):
         if pa.types.is_string(kind):
             return texts
@@ -239,7 +239,7 @@ def test_texts_may_have_another_type_than_string(texts):
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
-def test_a_file_that_a_checkpoint_lists_twice_is_one_file(log, kind):
+def test_a_file_that_a_checkpoint_lists_twice_counts_once(log, kind):
     name = uuid_name(6, kind)
     write_v2(log, 6, name)
     written = log.files[name][0]
@@ -256,7 +256,7 @@ def test_a_file_that_a_checkpoint_lists_twice_is_one_file(log, kind):
     assert paths(load(log)) == [f"f{v}" for v in range(1, 8)]
 
 
-def test_rows_of_other_kinds_and_unknown_columns_are_left_alone():
+def test_rows_of_other_kinds_and_unknown_columns_are_ignored():
     store = rich_store()
     expected = facts(load(store))
     write_v2(store, 1, uuid_name(1, "parquet"))
@@ -271,7 +271,7 @@ def test_rows_of_other_kinds_and_unknown_columns_are_left_alone():
     assert load(store).segment.checkpoint.names == (preferred,)
 
 
-def test_a_checkpoint_under_a_classic_name_is_of_its_version_too(log):
+def test_a_v2_checkpoint_with_a_classic_name_must_have_the_version_of_its_name(log):
     write_v2(log, 4, checkpoint_name(4), stated=(3,))
     assert load(log).segment.checkpoint.version == 2
     assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]

@@ -86,7 +86,7 @@ def versions_at(store, *moments_ms: int) -> list[int]:
     return [Snapshot.load_at(store, ms).version for ms in moments_ms]
 
 
-def test_without_carried_times_the_newest_commit_by_its_file_at_or_before_the_moment_is_meant():
+def test_file_times_select_the_newest_commit_at_or_before_the_moment():
     """Clocks that jump back do not make two versions share a time: 1 counts as one millisecond after 0."""
     store = at_file_times(appended(create(new_store()), 3), 5000, 4000, 9000, 9000)
     assert versions_at(store, 5000, 5001, 8999, 9000, 9001, 10_000) == [0, 1, 1, 2, 3, 3]
@@ -98,7 +98,7 @@ def test_without_carried_times_the_newest_commit_by_its_file_at_or_before_the_mo
             Snapshot.load_at(store, moment)
 
 
-def test_carried_times_count_and_not_those_of_the_files():
+def test_in_commit_timestamps_take_precedence_over_file_times():
     store = carrying(1000, 2000, 3000)
     assert versions_at(store, 1000, 1999, 2000, 2999, 3000, NOON_MS) == [0, 0, 1, 1, 2, 2]
     with pytest.raises(TimestampOutOfRangeError, match=r"version 0, of 1970-01-01T00:00:01Z"):
@@ -107,7 +107,7 @@ def test_carried_times_count_and_not_those_of_the_files():
         Snapshot.load_at(store, 10**15)
 
 
-def test_a_carried_time_ahead_of_the_clock_can_be_travelled_to():
+def test_time_travel_reaches_an_in_commit_timestamp_ahead_of_the_clock():
     ahead = 10**15 // 10
     store = carrying(1000, ahead)
     assert versions_at(store, ahead) == [1]
@@ -115,7 +115,7 @@ def test_a_carried_time_ahead_of_the_clock_can_be_travelled_to():
         Snapshot.load_at(store, ahead + 1)
 
 
-def test_a_moment_before_the_enablement_means_a_commit_before_it_and_a_later_one_never():
+def test_a_moment_before_the_enablement_selects_a_commit_before_it():
     store = enabled_at_2()
     assert versions_at(store, 1000, 2999, 3000, 4999, 5000, 5999, 6000, 7000, NOON_MS) == [0, 0, 1, 1, 2, 2, 3, 4, 4]
     at_file_times(store, 8000, 9000)
@@ -124,7 +124,7 @@ def test_a_moment_before_the_enablement_means_a_commit_before_it_and_a_later_one
         Snapshot.load_at(store, 4999)
 
 
-def test_files_that_were_touched_after_the_enablement_do_not_hide_the_commits_that_carry_their_times():
+def test_touched_files_do_not_hide_commits_with_in_commit_timestamps():
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version in range(1, 6):
@@ -136,7 +136,7 @@ def test_files_that_were_touched_after_the_enablement_do_not_hide_the_commits_th
     assert versions_at(store, 5000, 5999, 6000, 9003) == [6, 6, 7, 7]
 
 
-def test_a_moment_before_the_enablement_is_out_of_range_where_those_commits_are_gone():
+def test_a_moment_before_the_enablement_is_out_of_range_after_a_cleanup():
     store = enabled_at_2()
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
     for version in range(3):
@@ -156,19 +156,19 @@ def test_a_moment_before_the_enablement_is_out_of_range_where_those_commits_are_
         (Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp-preview",)), ENABLED),
     ],
 )
-def test_carried_times_are_inert_without_the_feature_and_its_property(protocol, configuration):
+def test_in_commit_timestamps_have_no_effect_without_the_feature_and_its_property(protocol, configuration):
     assert in_commit_times(protocol, metadata(configuration)) is None
     assert in_commit_times(CARRIED, metadata(ENABLED)) == InCommitTimes()
 
 
 @pytest.mark.parametrize("suffix", ["", "-preview"])
-def test_the_enablement_is_where_the_properties_say(suffix):
+def test_the_properties_name_the_version_of_the_enablement(suffix):
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=(f"inCommitTimestamp{suffix}",))
     configuration = {f"{key}{suffix}": value for key, value in LATER.items()}
     assert in_commit_times(protocol, metadata(configuration)) == InCommitTimes(first_version=2, enabled_at_ms=5000)
 
 
-def test_an_enablement_that_is_recorded_by_half_or_wrongly_is_refused():
+def test_an_incomplete_or_invalid_enablement_is_rejected():
     for key in list(LATER)[1:]:
         half = {k: v for k, v in LATER.items() if k != key}
         with pytest.raises(CorruptLogError, match="has only one of the properties"):
@@ -180,7 +180,7 @@ def test_an_enablement_that_is_recorded_by_half_or_wrongly_is_refused():
 @pytest.mark.parametrize(
     "carried", [{}, *({"inCommitTimestamp": v} for v in (None, "5000", True, 5e3, -1, 10**18, []))]
 )
-def test_a_commit_that_should_carry_its_time_and_does_not_is_named(carried):
+def test_the_error_names_a_commit_without_its_timestamp(carried):
     store = carrying(1000, 2000, 3000)
     put_raw(store, 1, [info(timestamp=2000, **carried), add("f1")])
     with pytest.raises(CorruptLogError, match=f"{1:020}.json has no valid inCommitTimestamp"):
@@ -190,7 +190,7 @@ def test_a_commit_that_should_carry_its_time_and_does_not_is_named(carried):
         Snapshot.load_at(store, 2500)
 
 
-def test_a_moment_among_many_carried_times_is_found_by_opening_few_commits():
+def test_a_search_among_many_in_commit_timestamps_opens_few_commits():
     store, count = MemoryLogStore(), 20_000
     for version in range(count):
         body = json.dumps({"commitInfo": {"inCommitTimestamp": 1000 + 10 * version}}).encode()
@@ -207,7 +207,7 @@ def test_a_moment_among_many_carried_times_is_found_by_opening_few_commits():
 
 
 @pytest.mark.parametrize("position", [0, 2000])
-def test_a_large_commit_is_opened_once_wherever_its_provenance_stands(position):
+def test_a_large_commit_is_opened_once_with_its_provenance_at_any_position(position):
     store = carrying(1000, 2000)
     actions = [add(f"{'x' * 100}{number}") for number in range(2000)]
     actions.insert(position, info(inCommitTimestamp=2000))
@@ -217,7 +217,7 @@ def test_a_large_commit_is_opened_once_wherever_its_provenance_stands(position):
     assert [operation for operation, _ in requests.seen] == ["list", "open"]
 
 
-def test_a_commit_that_vanishes_while_a_moment_is_looked_for_is_a_typed_error():
+def test_a_commit_that_vanishes_during_the_search_raises_a_typed_error():
     for padding in ("", "x" * 100_000):
         store = carrying(1000, 2000)
         put_raw(store, 1, [info(inCommitTimestamp=2000, userMetadata=padding), add("f1")])
@@ -227,7 +227,7 @@ def test_a_commit_that_vanishes_while_a_moment_is_looked_for_is_a_typed_error():
             timeline.newest_at(2000)
 
 
-def test_a_commit_below_the_oldest_checkpoint_is_no_target():
+def test_a_commit_before_the_oldest_checkpoint_is_not_selected():
     store = at_file_times(appended(create(new_store()), 5), 1000, 2000, 3000, 4000, 5000, 6000)
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
     assert versions_at(store, 2000, 4500) == [1, 3]
@@ -238,7 +238,7 @@ def test_a_commit_below_the_oldest_checkpoint_is_no_target():
             Snapshot.load_at(store, moment)
 
 
-def test_the_times_of_commits_that_are_no_targets_still_order_the_others():
+def test_the_times_of_unselectable_commits_still_adjust_later_times():
     """Version 3 was pushed behind version 2 by a clock that jumped; that must not change when 0 is cleaned up."""
     store = at_file_times(appended(create(new_store()), 4), 1000, 2000, 9000, 4000, 10_000)
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
@@ -249,7 +249,7 @@ def test_the_times_of_commits_that_are_no_targets_still_order_the_others():
         Snapshot.load_at(store, 9000)
 
 
-def test_a_table_of_which_only_a_checkpoint_is_left_has_no_time():
+def test_a_table_with_only_a_checkpoint_has_no_commit_times():
     store = appended(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(2):
@@ -263,7 +263,7 @@ def test_a_table_of_which_only_a_checkpoint_is_left_has_no_time():
     checkpoints=st.sets(st.integers(0, 7)),
     compactions=st.sets(st.tuples(st.integers(0, 6), st.integers(1, 7)).filter(lambda pair: pair[0] < pair[1])),
 )
-def test_what_can_be_rebuilt_is_what_a_segment_is_found_for(commits, checkpoints, compactions):
+def test_a_version_is_readable_exactly_if_it_has_a_segment(commits, checkpoints, compactions):
     store = MemoryLogStore()
     names = [
         *map(commit_name, commits),
@@ -280,14 +280,14 @@ def test_what_can_be_rebuilt_is_what_a_segment_is_found_for(commits, checkpoints
     assert rebuildable(list_log(store, 0)) == found
 
 
-def test_commit_times_are_those_of_the_files():
+def test_commit_times_are_file_times():
     store = at_file_times(appended(create(new_store()), 2), 5000, 4000, 9000)
     times = commit_times(store)
     assert [(time.version, time.timestamp_ms) for time, _ in times] == [(0, 5000), (1, 5001), (2, 9000)]
     assert [commit.name for _, commit in times] == [commit_name(version) for version in range(3)]
 
 
-def test_the_version_at_a_moment_goes_by_carried_times_also_below_a_cleanup():
+def test_the_version_at_a_moment_uses_in_commit_timestamps_also_after_a_cleanup():
     store = carrying(1000, 2000, 3000)
     assert [watch.version_at(store, ms) for ms in (999, 1000, 2500, NOON_MS)] == [-1, 0, 1, 2]
     write_checkpoint(load(store, 2), now_ms=NOON_MS)
@@ -296,7 +296,7 @@ def test_the_version_at_a_moment_goes_by_carried_times_also_below_a_cleanup():
 
 
 @pytest.mark.parametrize("name", ["uniform_hudi", "in_commit_timestamp_history_read"])
-def test_tables_of_other_engines_are_travelled_by_the_times_that_their_commits_carry(golden, name):
+def test_time_travel_in_tables_of_other_engines_uses_their_in_commit_timestamps(golden, name):
     expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
     store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
     latest = Snapshot.load(store)

@@ -42,7 +42,7 @@ def moment(milliseconds):
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
 
 
-def test_commits_that_carry_their_times_have_them_in_the_history_and_the_others_those_of_their_files():
+def test_the_history_has_in_commit_timestamps_and_otherwise_file_times():
     store = appended(create(new_store()), 1)
     put_raw(store, 2, [info(inCommitTimestamp=NOON_MS + 7, timestamp=1, operation="WRITE")])
     by_file = times(store, None)
@@ -53,7 +53,7 @@ def test_commits_that_carry_their_times_have_them_in_the_history_and_the_others_
     assert by_file[0] == (2, moment(store.files[max(store.files)][1]))
 
 
-def test_a_commit_that_should_carry_its_time_and_does_not_is_named_when_it_is_reached():
+def test_the_history_fails_at_a_commit_without_its_timestamp():
     store = create(new_store())
     put_raw(store, 1, [info(timestamp=1)])
     put_raw(store, 2, [info(inCommitTimestamp=NOON_MS)])
@@ -63,7 +63,7 @@ def test_a_commit_that_should_carry_its_time_and_does_not_is_named_when_it_is_re
         next(entries)
 
 
-def test_of_a_large_commit_no_more_is_read_than_its_provenance(monkeypatch):
+def test_the_history_reads_only_the_provenance_of_a_large_commit(monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
     store = create(new_store())
     put_raw(store, 1, [info(operation="WRITE"), *(add(f"f{n}") for n in range(100))])
@@ -75,13 +75,13 @@ def test_of_a_large_commit_no_more_is_read_than_its_provenance(monkeypatch):
     assert [operation for operation, _ in requests.seen] == ["list"]
 
 
-def test_what_is_wrong_behind_the_provenance_is_no_matter_for_the_history():
+def test_the_history_ignores_malformed_actions_after_the_provenance():
     store = create(new_store())
     put_raw(store, 1, b'{"commitInfo":{"operation":"X"}}\n{"add"')
     assert next(read_history(store, up_to_version=1))["operation"] == "X"
 
 
-def test_commits_that_vanish_while_the_history_is_read_end_it():
+def test_the_history_ends_at_a_commit_that_vanishes():
     store = appended(create(new_store()), 3)
     entries = read_history(store, up_to_version=3)
     assert next(entries)["version"] == 3
@@ -91,7 +91,7 @@ def test_commits_that_vanish_while_the_history_is_read_end_it():
 
 
 @pytest.mark.parametrize("name", ["uniform_hudi", "in_commit_timestamp_history_read"])
-def test_the_history_of_tables_of_other_engines(golden, name):
+def test_the_history_of_tables_of_other_engines_has_their_times(golden, name):
     expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
     store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
     latest = Snapshot.load(store)

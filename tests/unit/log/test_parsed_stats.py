@@ -57,12 +57,12 @@ def text_of(value, kind):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_bound_is_said_exactly_or_not_at_all(value, kind, said):
+def test_a_bound_is_converted_exactly_or_omitted(value, kind, said):
     expected = "{}" if said is None else '{"x":' + said + "}"
     assert text_of(value, kind) == '{"minValues":' + expected + "}"
 
 
-def test_a_time_without_a_zone_is_an_instant_where_the_file_says_so():
+def test_a_time_without_a_zone_is_an_instant_if_the_file_says_so():
     kind = pa.struct([("maxValues", pa.struct([("x", pa.timestamp("us")), ("y", pa.timestamp("us"))]))])
     noon = NOON.replace(tzinfo=None)
     parsed = pa.chunked_array([pa.array([{"maxValues": {"x": noon, "y": noon}}], kind)])
@@ -72,7 +72,7 @@ def test_a_time_without_a_zone_is_an_instant_where_the_file_says_so():
     }
 
 
-def test_absent_statistics_stay_absent_and_unknown_ones_are_left_out():
+def test_absent_statistics_stay_absent_and_unknown_statistics_are_omitted():
     kind = pa.struct([("numRecords", pa.int64()), ("tightBounds", pa.bool_()), ("novelty", pa.int64())])
     parsed = [None, {"numRecords": 3, "tightBounds": False, "novelty": 1}, {}]
     assert stats_texts(pa.chunked_array([pa.array(parsed, kind)])).to_pylist() == [
@@ -93,7 +93,7 @@ def test_absent_statistics_stay_absent_and_unknown_ones_are_left_out():
         ({"nullCount": {"a": 3}}, '{"nullCount":{"a":3}}'),
     ],
 )
-def test_statistics_that_stand_in_json_as_an_object_lose_what_may_have_been_rounded(parsed, text):
+def test_statistics_as_a_json_object_omit_bounds_that_may_be_rounded(parsed, text):
     assert stats_of_json(parsed) == text
 
 
@@ -113,7 +113,7 @@ def with_struct(data, keep_json):
 
 
 @pytest.mark.parametrize("keep_json", [{"a", "b", "c"}, {"a"}, set()])
-def test_the_struct_is_used_only_where_the_json_is_missing(keep_json):
+def test_the_struct_is_used_only_if_the_json_is_missing(keep_json):
     files = [add("a", stats='{"numRecords":1}'), add("b", stats='{"numRecords":2}'), add("c")]
     store = create(new_store(), *files, configuration={"delta.checkpoint.writeStatsAsStruct": "false"})
     write_checkpoint(load(store), now_ms=NOON_MS)
@@ -141,7 +141,7 @@ def test_the_struct_is_used_only_where_the_json_is_missing(keep_json):
         "trino/databricks73/pruning/parquet_struct_statistics",
     ],
 )
-def test_what_spark_wrote_as_a_struct_is_what_it_wrote_as_json(golden, name):
+def test_struct_and_json_statistics_of_spark_are_equal(golden, name):
     root = golden / "tables" / name
     files = LogState.open(LocalLogStore(str(root))).files(LISTING)
     written = {}

@@ -114,19 +114,19 @@ FILES = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_the_newest_word_about_a_file_counts(case):
+def test_the_newest_action_on_a_file_counts(case):
     commits, active, removed = FILES[case]
     for checkpoint_at in (None, *range(len(commits))):
         assert state(table(*commits, checkpoint_at=checkpoint_at)) == (active, removed)
 
 
-def test_the_restated_file_is_the_newer_one():
+def test_a_restated_file_has_the_newer_fields():
     store = table([add("a", size_bytes=1), add("b")], [add("a", size_bytes=2, stats="{}")], checkpoint_at=0)
     rows = {row["path"]: (row["size"], row["stats"]) for row in load(store).files.to_pylist()}
     assert rows == {"a": (2, "{}"), "b": (10, None)}
 
 
-def test_small_actions_are_decided_by_the_newest_with_a_checkpoint_in_between_or_not():
+def test_the_newest_small_action_counts_with_and_without_a_checkpoint():
     commits = (
         [txn("x", 1), txn("y", 9), domain("d", "old"), domain("e", "gone"), domain("f"), info(operation="first")],
         [replace(PROTOCOL, min_writer_version=4), txn("x", 5), domain("d", "new"), domain("f", removed=True)],
@@ -140,14 +140,14 @@ def test_small_actions_are_decided_by_the_newest_with_a_checkpoint_in_between_or
         assert snapshot.commit_info == {"operation": "last"}
 
 
-def test_the_provenance_of_a_snapshot_is_the_newest_commit_s_or_nothing():
+def test_the_provenance_of_a_snapshot_comes_from_the_newest_commit_or_is_none():
     assert load(table([info(operation="first")], [add("a")])).commit_info is None
     store = table([info(operation="first")], checkpoint_at=0)
     del store.files[commit_name(0)]
     assert load(store).commit_info is None
 
 
-def test_change_files_are_never_part_of_a_table():
+def test_change_data_files_are_never_part_of_a_table():
     cdc = AddCDCFile(path="_change_data/c", partition_values={}, size_bytes=1, data_change=False)
     assert state(table([add("a")], [cdc, add("b")], checkpoint_at=0)) == (["a", "b"], [])
 
@@ -156,7 +156,7 @@ def test_change_files_are_never_part_of_a_table():
     ("actions", "missing"),
     [([PROTOCOL], "metadata"), ([metadata()], "protocol"), ([add("a")], "protocol"), ([], "protocol")],
 )
-def test_a_table_without_protocol_or_metadata_is_corrupt(actions, missing):
+def test_a_table_without_protocol_or_metadata_raises_a_corrupt_log_error(actions, missing):
     store = new_store()
     put_raw(store, 0, actions)
     with pytest.raises(CorruptLogError, match=f"no {missing} up to version 0"):
@@ -177,7 +177,7 @@ def test_a_table_without_protocol_or_metadata_is_corrupt(actions, missing):
         {"metaData": {"id": "x"}},
     ],
 )
-def test_a_malformed_action_is_a_corrupt_log(body):
+def test_a_malformed_action_raises_a_corrupt_log_error(body):
     store = table([add("a")])
     put_raw(store, 1, [body])
     with pytest.raises(CorruptLogError):
@@ -186,7 +186,7 @@ def test_a_malformed_action_is_a_corrupt_log(body):
 
 @pytest.mark.parametrize("values", [[], [{"key": "p", "value": "1"}], [None]])
 @pytest.mark.parametrize("key", ["partitionValues", "tags"])
-def test_a_list_in_the_place_of_a_map_is_a_corrupt_log(key, values):
+def test_a_list_in_place_of_a_map_raises_a_corrupt_log_error(key, values):
     body = {"path": "b", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, key: values}
     store = table([add("a")])
     put_raw(store, 1, [{"add": body}])
@@ -194,7 +194,7 @@ def test_a_list_in_the_place_of_a_map_is_a_corrupt_log(key, values):
         assert load(store).files
 
 
-def test_an_old_provenance_that_nobody_needs_may_say_anything():
+def test_a_malformed_provenance_of_an_old_commit_is_ignored():
     store = table([{"commitInfo": {"timestamp": "never"}}], [add("a")])
     assert paths(load(store)) == ["a"]
 
@@ -226,7 +226,7 @@ def without(data, kind, *columns):
         ("remove", []),
     ],
 )
-def test_columns_that_a_checkpoint_leaves_out_read_as_null(kind, columns):
+def test_columns_that_a_checkpoint_lacks_are_null(kind, columns):
     store = table(
         [add("a"), add("b", stats="{}")], [remove("a", deletion_timestamp_ms=NOON_MS)], [add("c")], checkpoint_at=1
     )
@@ -259,7 +259,7 @@ def with_checkpoints():
 
 @pytest.mark.parametrize("where", ["footer", "pages"])
 @pytest.mark.parametrize("damaged", [[4], [2, 4]])
-def test_a_damaged_checkpoint_is_passed_over_for_older_files_of_the_log(with_checkpoints, caplog, where, damaged):
+def test_a_damaged_checkpoint_is_replaced_by_older_log_files(with_checkpoints, caplog, where, damaged):
     for version in damaged:
         corrupted(with_checkpoints, version, where)
     with caplog.at_level(logging.WARNING):
@@ -270,7 +270,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_older_files_of_the_log(with_che
 
 
 @pytest.mark.parametrize("where", ["footer", "pages"])
-def test_a_damaged_checkpoint_without_the_commits_before_it_is_named(with_checkpoints, where):
+def test_the_error_names_a_damaged_checkpoint_without_earlier_commits(with_checkpoints, where):
     corrupted(with_checkpoints, 4, where)
     for version in range(4):
         del with_checkpoints.files[commit_name(version)]
@@ -282,7 +282,7 @@ def test_a_damaged_checkpoint_without_the_commits_before_it_is_named(with_checkp
     assert not caught.value.retryable
 
 
-def test_a_checkpoint_that_vanished_is_passed_over(with_checkpoints):
+def test_a_vanished_checkpoint_is_skipped(with_checkpoints):
     with_checkpoints.before = lambda op, name: op == "open" and with_checkpoints.files.pop(name, None)
     assert paths(load(with_checkpoints)) == [f"f{v}" for v in range(1, 7)]
 
@@ -297,7 +297,7 @@ def test_a_checkpoint_that_vanished_is_passed_over(with_checkpoints):
         ("interval 1 day", -DAY_MS // 2, True),
     ],
 )
-def test_a_transaction_counts_for_ever_or_for_its_retention(retention, last_updated_ms, kept):
+def test_a_transaction_counts_without_limit_or_for_the_retention(retention, last_updated_ms, kept):
     store = new_store()
     configuration = {} if retention is None else {"delta.setTransactionRetentionDuration": retention}
     create(store, configuration=configuration)
@@ -309,7 +309,7 @@ def test_a_transaction_counts_for_ever_or_for_its_retention(retention, last_upda
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("case", FILES)
-def test_files_in_blocks_are_the_same_files_whether_statistics_are_held_or_read_again(case, held, monkeypatch):
+def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, held, monkeypatch):
     monkeypatch.setattr(replaying, "_HELD_BYTES", 1_000_000 if held else -1)
     commits = [[_told(action, version) for action in actions] for version, actions in enumerate(FILES[case][0])]
     for checkpoint_at in (None, *range(len(commits))):
@@ -326,7 +326,7 @@ def _told(action, version):
     return replace(action, stats=f'{{"numRecords":{version}}}')
 
 
-def test_a_compaction_whose_statistics_cannot_be_read_again_is_passed_over(monkeypatch):
+def test_a_compaction_whose_statistics_cannot_be_read_again_is_skipped(monkeypatch):
     store = appended(create(new_store()), 3)
     write_compaction(store, 1, 3)
     name = compaction_name(1, 3)
@@ -343,7 +343,7 @@ def test_a_compaction_whose_statistics_cannot_be_read_again_is_passed_over(monke
 
 
 @pytest.mark.parametrize("order", [slice(None, None, -1), slice(0, 4)], ids=["other order", "some left out"])
-def test_blocks_of_a_checkpoint_that_is_written_again_meanwhile_are_not_mixed_up(order):
+def test_blocks_stay_consistent_if_a_checkpoint_is_rewritten_meanwhile(order):
     """Another engine may write the same checkpoint once more, with its rows otherwise."""
     names = [f"f{number}" for number in range(6)]
     stores = [table([add(name) for name in some], [remove("f0")], checkpoint_at=0) for some in (names, names[order])]

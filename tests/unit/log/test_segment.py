@@ -112,7 +112,7 @@ def test_a_gap_of_any_size_is_found_at_once():
 
 
 @pytest.mark.parametrize(("gone", "readable"), [(11, [10]), (7, [3, 6, 10, 12])])
-def test_a_missing_commit_hurts_the_versions_that_need_it_and_no_other(store, gone, readable):
+def test_a_missing_commit_makes_only_the_versions_that_need_it_unreadable(store, gone, readable):
     del store.files[commit_name(gone)]
     for version in readable:
         assert find_segment(store, version).version == version
@@ -131,14 +131,14 @@ def test_a_missing_commit_hurts_the_versions_that_need_it_and_no_other(store, go
     ],
     ids=str,
 )  # fmt: skip
-def test_a_hint_that_cannot_be_understood_is_no_hint(store, text):
+def test_an_unreadable_hint_is_ignored(store, text):
     hint(store, text)
     assert read_last_checkpoint(store) is None
     assert versions(find_segment(store)) == (10, [11, 12])
 
 
 @pytest.mark.parametrize("text", [{"version": 5, "size": 1}, {"version": 7, "size": 1}, {"version": 99, "size": 1}])
-def test_a_hint_that_is_stale_or_points_at_nothing_changes_nothing(store, text):
+def test_a_stale_or_dangling_hint_changes_nothing(store, text):
     hint(store, text)
     assert versions(find_segment(store)) == (10, [11, 12])
     assert versions(find_segment(store, 6)) == (5, [6])
@@ -154,7 +154,7 @@ def test_the_hint_is_read_as_spark_writes_it(store):
     assert read_last_checkpoint(store) == LastCheckpoint(version=3, size=7, parts=2, size_bytes=5, num_of_add_files=4)
 
 
-def test_a_hint_whose_checksum_is_right_is_believed(store):
+def test_a_hint_with_a_valid_checksum_is_used(store):
     digest = hashlib.md5(b'"size"=12,"tags"+"a%20b"="c","version"=10', usedforsecurity=False).hexdigest()
     hint(store, {"version": 10, "size": 12, "tags": {"a b": "c"}, "checksum": digest})
     requests = Requests(store)
@@ -162,7 +162,7 @@ def test_a_hint_whose_checksum_is_right_is_believed(store):
     assert requests.seen[1] == ("list", f"{10:020d}")
 
 
-def test_a_checkpoint_of_no_bytes_is_no_checkpoint(store):
+def test_an_empty_checkpoint_file_is_ignored(store):
     store.files[checkpoint_name(10)] = (b"", 0)
     assert versions(find_segment(store)) == (5, list(range(6, 13)))
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_of_no_bytes_is_no_checkpoint(store):
         ([(2, 1)], None),
     ],
 )
-def test_a_checkpoint_in_parts_counts_only_when_every_part_of_one_set_is_there(store, parts, expected):
+def test_a_multi_part_checkpoint_counts_only_with_all_parts_of_one_set(store, parts, expected):
     del store.files[checkpoint_name(10)]
     for number, count in parts:
         store.files[part(10, number, count)] = (b"x", 0)
@@ -193,12 +193,12 @@ def test_a_checkpoint_in_parts_counts_only_when_every_part_of_one_set_is_there(s
         )
 
 
-def test_a_part_of_no_bytes_makes_its_set_incomplete(store):
+def test_an_empty_part_makes_its_set_incomplete(store):
     store.files |= {part(10, 1, 2): (b"x", 0), part(10, 2, 2): (b"", 0), uuid_name(10): (b"", 0)}
     assert find_segment(store).checkpoint.names == (checkpoint_name(10),)
 
 
-def test_of_several_checkpoints_of_a_version_the_best_readable_one_is_chosen(store):
+def test_the_best_readable_checkpoint_of_a_version_is_chosen(store):
     best_first = [
         (uuid_name(10, "b"),),
         (uuid_name(10, "a", "json"),),
@@ -216,7 +216,7 @@ def test_of_several_checkpoints_of_a_version_the_best_readable_one_is_chosen(sto
     assert find_segment(store, unreadable=unreadable).checkpoint is None
 
 
-def test_unreadable_checkpoints_are_passed_over(store):
+def test_unreadable_checkpoints_are_skipped(store):
     newer, older = checkpoint_name(10), checkpoint_name(5)
     assert versions(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
     assert versions(find_segment(store, unreadable={older, newer})) == (None, list(range(13)))
@@ -226,7 +226,7 @@ def test_unreadable_checkpoints_are_passed_over(store):
         find_segment(store, unreadable={older, newer})
 
 
-def test_a_cleaned_log_keeps_the_versions_from_its_oldest_checkpoint_on(store):
+def test_a_cleaned_up_log_keeps_the_versions_from_its_oldest_checkpoint_on(store):
     cleaned(store, 5)
     assert versions(find_segment(store)) == (10, [11, 12])
     assert versions(find_segment(store, 7)) == (5, [6, 7])
@@ -235,7 +235,7 @@ def test_a_cleaned_log_keeps_the_versions_from_its_oldest_checkpoint_on(store):
     assert "Read version 5 or newer" in caught.value.remedy
 
 
-def test_a_checkpoint_without_its_commits_is_a_table(store):
+def test_a_checkpoint_alone_gives_its_version(store):
     cleaned(store, 10)
     for version in (10, 11, 12):
         store.files.pop(commit_name(version))
@@ -244,7 +244,7 @@ def test_a_checkpoint_without_its_commits_is_a_table(store):
 
 
 @pytest.mark.parametrize("version", [-1, 13, 10**19])
-def test_a_version_that_does_not_exist_is_named_with_the_newest(store, version):
+def test_the_error_names_a_missing_version_and_the_newest_version(store, version):
     with pytest.raises(VersionNotFoundError, match=f"no version {version}: its newest version is 12"):
         find_segment(store, version)
 
@@ -252,7 +252,7 @@ def test_a_version_that_does_not_exist_is_named_with_the_newest(store, version):
 @pytest.mark.parametrize(
     "files", [{}, {"_delta_log/_last_checkpoint": (b'{"version":3,"size":1}', 0)}, {"a": (b"", 0)}]
 )
-def test_a_log_without_commits_is_no_table(files):
+def test_a_log_without_commits_is_not_a_table(files):
     store = new_store()
     store.files |= files
     for version in (None, 0):
@@ -278,7 +278,7 @@ def with_compactions(store, *ranges):
         ([(7, 7), (8, 6)], 8, [(6, 6), (7, 7), (8, 8)]),  # no ranges
     ],
 )
-def test_compactions_take_the_place_of_their_commits_where_the_fewest_files_are_read(store, ranges, version, read):
+def test_compactions_replace_commits_so_that_the_fewest_files_are_read(store, ranges, version, read):
     with_compactions(store, *ranges)
     segment = find_segment(store, version)
     assert entries_of(segment) == read
@@ -286,7 +286,7 @@ def test_compactions_take_the_place_of_their_commits_where_the_fewest_files_are_
     assert [f.name for f in segment.compactions] == [compaction_name(*r) for r in read if r[0] != r[1]]
 
 
-def test_a_missing_commit_that_a_compaction_covers_is_no_gap(store):
+def test_a_missing_commit_within_a_compaction_is_not_a_gap(store):
     with_compactions(store, (6, 8), (7, 9))
     del store.files[commit_name(9)]
     assert entries_of(find_segment(store, 9)) == [(6, 6), (7, 9)]
@@ -298,7 +298,7 @@ def test_a_missing_commit_that_a_compaction_covers_is_no_gap(store):
     assert entries_of(find_segment(store, 8)) == [(6, 8)]
 
 
-def test_an_unreadable_or_empty_compaction_gives_way_to_its_commits(store):
+def test_an_unreadable_or_empty_compaction_is_replaced_by_its_commits(store):
     with_compactions(store, (6, 8))
     assert entries_of(find_segment(store, 8, unreadable={compaction_name(6, 8)})) == [(6, 6), (7, 7), (8, 8)]
     store.files[compaction_name(6, 8)] = (b"", 0)
@@ -320,7 +320,7 @@ def test_the_checksum_of_the_version_comes_from_the_same_listing(store):
     assert requests.seen == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")] * 2
 
 
-def test_other_files_in_the_log_are_nobody_s_business(store):
+def test_other_files_in_the_log_are_ignored(store):
     for name in (
         f"{14:020d}.crc",
         "zzz",

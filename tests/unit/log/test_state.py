@@ -60,7 +60,7 @@ def test_a_table_is_opened_from_its_checksum_without_reading_commits_or_checkpoi
     assert ("read", f"{6:020d}.json") in requests.seen
 
 
-def test_the_checksum_and_the_log_say_the_same(log):
+def test_the_checksum_and_the_log_give_the_same_state(log):
     put_raw(log, 7, [DomainMetadata(domain="d", configuration="{}", removed=False), metadata({"k": "v"})])
     from_log = facts(load(log))
     write_checksum(log, 7)
@@ -68,7 +68,7 @@ def test_the_checksum_and_the_log_say_the_same(log):
     assert load(log).configuration == {"k": "v"} and set(load(log).domains) == {"d"}
 
 
-def test_transactions_and_domains_are_those_of_the_log_whatever_a_checksum_lists(log):
+def test_transactions_and_domains_come_from_the_log_and_not_from_the_checksum(log):
     put_raw(log, 7, [DomainMetadata(domain="d", configuration="{}", removed=False)])
     made_up = DomainMetadata(domain="made up", configuration="{}", removed=False)
     write_checksum(log, 7, setTransactions=[to_json(txn("made up"))], domainMetadata=[to_json(made_up)])
@@ -76,7 +76,7 @@ def test_transactions_and_domains_are_those_of_the_log_whatever_a_checksum_lists
     assert set(load(log).domains) == {"d"}
 
 
-def test_without_a_checksum_nothing_more_is_asked_for(log):
+def test_a_missing_checksum_costs_no_further_requests(log):
     del log.files[checksum_name(6)]
     requests = Requests(log)
     load(log)
@@ -87,14 +87,14 @@ def test_without_a_checksum_nothing_more_is_asked_for(log):
 
 
 @pytest.mark.parametrize("content", [b"x", b"[]", b"{}", b'{"numFiles":6}', b"\xff"])
-def test_a_checksum_that_is_none_is_ignored_aloud(log, content, caplog):
+def test_an_invalid_checksum_is_ignored_with_a_warning(log, content, caplog):
     log.files[checksum_name(6)] = (content, 0)
     with caplog.at_level(logging.WARNING):
         assert paths(load(log)) == FILES
     assert checksum_name(6) in caplog.text
 
 
-def test_a_checksum_that_vanished_is_none(log):
+def test_a_vanished_checksum_is_ignored(log):
     log.before = lambda operation, name: operation == "read" and name.endswith(".crc") and log.files.pop(name, None)
     assert paths(load(log)) == FILES
 
@@ -113,7 +113,7 @@ def everything(snapshot):
     return snapshot.commit_info, snapshot.transactions, snapshot.files, snapshot.tombstones()
 
 
-def test_a_table_whose_storage_is_silent_holds_up_no_other(log):
+def test_a_table_with_slow_storage_does_not_block_another_table(log):
     """Each access to its storage lasts until another thread has read all of the other table."""
     other, held_up = appended(create(new_store()), 1), []
 
@@ -130,7 +130,7 @@ def test_a_table_whose_storage_is_silent_holds_up_no_other(log):
     assert held_up == []
 
 
-def test_a_gap_is_found_although_the_checksum_would_do(log):
+def test_a_gap_in_the_log_is_reported_in_spite_of_a_checksum(log):
     del log.files[commit_name(5)]
     with pytest.raises(CorruptLogError, match="commit 5 is missing"):
         load(log)
@@ -174,7 +174,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("changed", [[4], [2, 4]])
-def test_a_checkpoint_that_contradicts_the_checksum_gives_way_to_other_files(log, change, changed, caplog):
+def test_a_checkpoint_that_contradicts_the_checksum_is_replaced_by_other_files(log, change, changed, caplog):
     for version in changed:
         rewritten(log, version, CHANGES[change][0])
     with caplog.at_level(logging.WARNING):
@@ -184,7 +184,7 @@ def test_a_checkpoint_that_contradicts_the_checksum_gives_way_to_other_files(log
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_contradiction_is_an_error_that_names_both_where_only_a_checkpoint_leads_to_the_version(log, change):
+def test_the_error_names_checksum_and_checkpoint_if_no_other_file_decides(log, change):
     for version in (2, 4):
         rewritten(log, version, CHANGES[change][0])
     for version in range(3):
@@ -195,7 +195,7 @@ def test_a_contradiction_is_an_error_that_names_both_where_only_a_checkpoint_lea
     assert "delete the checksum file" in caught.value.remedy
 
 
-def test_a_compaction_that_contradicts_the_checksum_gives_way_to_its_commits(log):
+def test_a_compaction_that_contradicts_the_checksum_is_replaced_by_its_commits(log):
     name = write_compaction(log, 5, 6)
     assert paths(load(log)) == FILES and load(log).segment.compactions
     log.files[name] = (log.files[name][0].splitlines()[0], 0)
@@ -204,7 +204,7 @@ def test_a_compaction_that_contradicts_the_checksum_gives_way_to_its_commits(log
 
 
 @pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}])
-def test_commits_from_the_beginning_overrule_the_checksum_aloud(log, wrong, caplog):
+def test_a_complete_log_overrules_the_checksum_with_a_warning(log, wrong, caplog):
     write_checksum(log, 6, **wrong)
     snapshot = load(log)
     with caplog.at_level(logging.WARNING):
@@ -219,13 +219,13 @@ def test_commits_from_the_beginning_overrule_the_checksum_aloud(log, wrong, capl
         {"protocol": {**to_json(PROTOCOL), "minWriterVersion": 4}},
     ],
 )
-def test_a_checksum_of_another_table_is_an_error_once_the_log_is_read(log, wrong):
+def test_a_checksum_of_another_table_raises_an_error_once_the_log_is_read(log, wrong):
     write_checksum(log, 6, **wrong)
     with pytest.raises(CorruptLogError, match=checksum_name(6)):
         assert load(log).files
 
 
-def test_spellings_of_one_metadata_do_not_contradict(log):
+def test_two_spellings_of_one_metadata_do_not_contradict(log):
     described = to_json(load(log).metadata)
     described["schemaString"] = json.dumps(json.loads(described["schemaString"]), indent=2)
     write_checksum(log, 6, metadata={**described, "format": {"provider": "parquet"}, "createdTime": 1, "novelty": 1})
@@ -243,7 +243,7 @@ WRONG = [{"numFiles": 99}, {"tableSizeBytes": 1}]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_checkpoint_that_is_as_it_was_announced_overrules_the_checksum_aloud(log, wrong, caplog):
+def test_a_checkpoint_that_matches_its_hint_overrules_the_checksum_with_a_warning(log, wrong, caplog):
     without_its_beginning(log)
     write_checksum(log, 6, **wrong)
     with caplog.at_level(logging.WARNING):
@@ -265,7 +265,7 @@ def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wron
     assert "Ignoring the version checksum" in caplog.text
 
 
-def test_a_checkpoint_that_is_not_as_it_was_announced_is_an_error_whoever_committed(log):
+def test_a_checkpoint_that_contradicts_its_hint_raises_an_error_for_every_writer(log):
     put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
     rewritten(log, 4, without_a_file)
     without_its_beginning(log)

@@ -32,21 +32,21 @@ def parsed(**changes):
     return parse_version_checksum(json.dumps(body).encode(), "0.crc")
 
 
-def test_a_checksum_says_what_the_table_is():
+def test_a_checksum_has_the_facts_of_the_table():
     checksum = parsed()
     assert (checksum.protocol.min_writer_version, checksum.metadata.configuration) == (2, {"k": "v"})
     assert (checksum.num_files, checksum.table_size_bytes) == (1, 475)
 
 
 @pytest.mark.parametrize("absent", [..., None])
-def test_what_is_optional_may_be_absent(absent):
+def test_optional_fields_may_be_absent(absent):
     assert parsed(inCommitTimestampOpt=absent, setTransactions=absent, domainMetadata=absent) == parsed()
     assert replace(parsed(), txn_id=None) == parsed(txnId=absent)
 
 
 @pytest.mark.parametrize("key", ["tableSizeBytes", "numFiles", "numMetadata", "numProtocol", "metadata", "protocol"])
 @pytest.mark.parametrize("value", [..., None, "1", -1, True, 1.0, [], {}])
-def test_a_checksum_without_a_required_field_is_no_checksum(key, value):
+def test_a_checksum_without_a_required_field_is_invalid(key, value):
     assert parsed(**{key: value}) is None
 
 
@@ -59,7 +59,7 @@ def test_a_checksum_without_a_required_field_is_no_checksum(key, value):
         {"metadata": {"id": "t"}},
     ],
 )
-def test_a_checksum_with_a_field_of_another_kind_is_no_checksum(change):
+def test_a_checksum_with_a_field_of_another_type_is_invalid(change):
     assert parsed() is not None
     assert parsed(**change) is None
 
@@ -78,11 +78,11 @@ def test_a_checksum_with_a_field_of_another_kind_is_no_checksum(change):
         json.dumps(BODY).encode() * 2,
     ],
 )
-def test_what_is_not_one_json_object_is_no_checksum(data):
+def test_a_file_that_is_not_one_json_object_is_an_invalid_checksum(data):
     assert parse_version_checksum(data, "0.crc") is None
 
 
-def test_checksums_of_other_engines_say_what_replay_finds(golden):
+def test_checksums_of_other_engines_agree_with_replay(golden):
     seen = 0
     for file in sorted((golden / "tables").rglob("_delta_log/*.crc")):
         table = file.parent.parent
@@ -96,6 +96,6 @@ def test_checksums_of_other_engines_say_what_replay_finds(golden):
 
 
 @pytest.mark.parametrize("kind", ["invalid_json", "invalid_json_mapping", "trailing_json_content", "without_protocol"])
-def test_a_damaged_checksum_of_another_engine_is_not_believed(golden, kind):
+def test_a_damaged_checksum_of_another_engine_is_ignored(golden, kind):
     file = golden / "tables" / "trino" / "deltalake" / f"checksum_{kind}" / "_delta_log" / f"{1:020}.crc"
     assert parse_version_checksum(file.read_bytes(), file.name) is None

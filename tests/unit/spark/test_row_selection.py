@@ -30,21 +30,21 @@ def files(store):
     return pa.table({"deletionVector": pa.chunked_array([column[:2], column[2:]])})
 
 
-def test_each_file_keeps_the_rows_of_its_own_vector(store, files):
+def test_each_file_keeps_the_rows_that_its_vector_does_not_remove(store, files):
     found = live_rows(store, files)
     assert {row: selection.positions.to_pylist() for row, selection in found.items()} == {0: MARKED[0], 3: MARKED[2]}
     assert not any(selection.only for selection in found.values())
     assert live_rows(store, files.slice(1, 1)) == {}
 
 
-def test_vectors_are_read_side_by_side(store, files):
+def test_vectors_are_read_concurrently(store, files):
     """Each reader waits for the others, which one that reads after the other never does."""
     together = Barrier(len(MARKED), timeout=10)
     store.before = lambda _operation, _name: together.wait()
     assert live_rows(store, files).keys() == {0, 3}
 
 
-def test_a_vector_that_is_missing_is_an_error_whichever_it_is(store, files):
+def test_any_missing_vector_raises_an_error(store, files):
     name = file_name(files["deletionVector"][3].as_py())
     del store.files[name]
     with pytest.raises(CorruptDataFileError, match="deletion_vector"):

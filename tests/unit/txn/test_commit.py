@@ -55,13 +55,13 @@ def body(store, version):
     return {kind: value for line in lines for kind, value in json.loads(line).items()}
 
 
-def test_an_undisputed_commit_is_the_next_version(store):
+def test_a_commit_without_a_rival_is_the_next_version(store):
     done, pauses = try_commit(store, proposal(1, add("mine")))
     assert done == Committed(version=2, timestamp_ms=NOON_MS + 1000)
     assert paths(load(store)) == ["f1", "mine"] and not pauses
 
 
-def test_change_files_and_the_vectors_of_removed_files_are_part_of_the_commit(store):
+def test_change_data_files_and_vectors_of_removed_files_are_in_the_commit(store):
     marked = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 30, "cardinality": 1}
     files = table_of([{"path": "f1", "size": 10, "deletionVector": marked}], ADD_TYPES, AddFile)
     (gone,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
@@ -72,7 +72,7 @@ def test_change_files_and_the_vectors_of_removed_files_are_part_of_the_commit(st
     assert found["remove"]["deletionVector"] == {k: v for k, v in marked.items() if v is not None}
 
 
-def test_the_provenance_has_spark_s_names_and_comes_first(store):
+def test_the_provenance_is_the_first_action_and_has_the_names_of_spark(store):
     ours = proposal(
         1,
         add("mine"),
@@ -121,7 +121,7 @@ def test_the_first_commit_of_a_table_read_no_version(store):
         ([remove("f1")], None, False),
     ],
 )
-def test_a_blind_append_adds_only_and_read_nothing(store, actions, reads, blind):
+def test_a_blind_append_only_adds_files_and_reads_nothing(store, actions, reads, blind):
     try_commit(store, proposal(1, *actions, reads=reads))
     assert body(store, 2)["commitInfo"]["isBlindAppend"] is blind
 
@@ -133,7 +133,7 @@ OTHER_RUN = [info(operation="WRITE"), add("theirs"), txn("another run")]
 
 
 @pytest.mark.parametrize("winner", [APPEND, OVERWRITE, OPTIMIZE, OTHER_RUN, [add("theirs")]])
-def test_a_blind_append_goes_on_top_of_any_winner_that_changed_only_files(store, winner):
+def test_a_blind_append_follows_a_winning_commit_that_changed_only_files(store, winner):
     add_rival(store, winner)
     done, pauses = try_commit(store, proposal(1, add("mine"), txn("run")))
     assert done.version == 3 and len(pauses) == 1
@@ -141,7 +141,7 @@ def test_a_blind_append_goes_on_top_of_any_winner_that_changed_only_files(store,
     assert body(store, 3)["commitInfo"]["readVersion"] == 1
 
 
-def test_a_blind_append_goes_on_top_of_many_winners_at_once_and_one_by_one(store):
+def test_a_blind_append_follows_several_winning_commits(store):
     put_raw(store, 2, APPEND)
     put_raw(store, 3, OPTIMIZE)
     add_rival(store, [add("x4")], [add("x5")])
@@ -160,7 +160,7 @@ NEW_RULES = [
 
 @pytest.mark.parametrize(("winner", "error", "says"), NEW_RULES)
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")], [txn("run")]])
-def test_a_winner_that_changed_the_rules_ends_every_attempt(store, winner, error, says, ours):
+def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(store, winner, error, says, ours):
     add_rival(store, winner)
     with pytest.raises(error, match=f"The winning commit, version 2 .* changed .*{says}") as caught:
         try_commit(store, proposal(1, *ours))
@@ -175,7 +175,7 @@ def test_a_winner_that_changed_the_rules_ends_every_attempt(store, winner, error
         ([add("x")], "version 2 (unknown operation, by an unnamed writer)"),
     ],
 )
-def test_a_commit_that_loses_says_to_whom(store, winner, who):
+def test_the_conflict_error_names_the_winning_commit(store, winner, who):
     add_rival(store, winner)
     with pytest.raises(ConcurrentAppendException) as caught:
         try_commit(store, proposal(1, remove("f1"), add("mine"), reads=ReadSet(whole_table=True), name="DELETE"))
@@ -183,7 +183,7 @@ def test_a_commit_that_loses_says_to_whom(store, winner, who):
     assert caught.value.retryable and newest(store) == 2
 
 
-def test_a_commit_that_removes_goes_on_top_of_winners_that_did_not_touch_its_files(store):
+def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_them(store):
     put_raw(store, 2, APPEND)
     add_rival(store, [info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
     rules = (PROTOCOL, metadata())
@@ -192,7 +192,7 @@ def test_a_commit_that_removes_goes_on_top_of_winners_that_did_not_touch_its_fil
     assert paths(load(store)) == ["mine"]
 
 
-def test_what_was_read_is_followed_from_winner_to_winner(store):
+def test_a_read_file_is_followed_through_several_winning_commits(store):
     add_rival(store, OPTIMIZE, [info(operation="DELETE"), remove("theirs")])
     with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
         try_commit(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
@@ -214,7 +214,7 @@ class LiveFileCounter:
 
 
 @pytest.mark.parametrize("removes_too", [False, True])
-def test_the_files_of_a_large_winner_are_read_a_block_at_a_time(store, removes_too):
+def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, removes_too):
     count, test = 10_000, LiveFileCounter()
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
     if removes_too:
@@ -227,14 +227,14 @@ def test_the_files_of_a_large_winner_are_read_a_block_at_a_time(store, removes_t
     assert test.most_values < count / 10 and test.most_bodies < count / 2
 
 
-def test_another_try_of_the_same_run_is_the_result_and_nothing_is_written(store):
+def test_a_commit_by_another_attempt_of_the_run_is_the_result_and_nothing_is_written(store):
     add_rival(store, APPEND, [add("theirs"), txn("run", 0)])
     done, _ = try_commit(store, proposal(1, add("mine"), txn("run", 0)))
     assert done == DoneByAnotherTry(version=3, app_id="run")
     assert "mine" not in paths(load(store))
 
 
-def test_the_same_run_wins_over_a_change_of_the_rules_in_the_same_commit(store):
+def test_a_commit_by_the_same_run_counts_even_if_it_changed_the_metadata(store):
     add_rival(store, [metadata({"k": "v"}), add("theirs"), txn("run", 1)])
     assert try_commit(store, proposal(1, remove("f1"), txn("run", 0)))[0] == DoneByAnotherTry(version=2, app_id="run")
 
@@ -245,7 +245,7 @@ def test_an_older_generation_of_the_same_run_is_a_conflict(store):
         try_commit(store, proposal(1, add("mine"), txn("run", 1)))
 
 
-def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
+def test_a_table_is_not_created_in_a_log_without_its_first_commits(store):
     """A listing had shown an empty log to whom was to make the table; a version 0 would be part of no version."""
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(2):
@@ -256,7 +256,7 @@ def test_a_table_is_not_begun_where_the_log_has_lost_its_beginning(store):
 
 
 @pytest.mark.parametrize("left", [[], [4], [2, 3, 4]])
-def test_a_version_that_was_read_and_is_gone_ends_it_before_anything_is_put(store, left):
+def test_a_missing_read_version_ends_the_commit_before_a_put(store, left):
     """A cleanup has passed it, or the table was removed."""
     appended(store, 3)
     content = dict(store.files)
@@ -269,21 +269,21 @@ def test_a_version_that_was_read_and_is_gone_ends_it_before_anything_is_put(stor
     assert caught.value.retryable and set(store.files) == kept < set(content)
 
 
-def test_attempts_run_out(store):
+def test_the_number_of_attempts_is_limited(store):
     add_rival(store, *([add(f"x{n}")] for n in range(9)))
     with pytest.raises(ConcurrentWriteException, match=r"all 3 attempts, the last one for version 5") as caught:
         try_commit(store, proposal(1, add("mine")), max_attempts=3)
     assert caught.value.retryable and newest(store) == 4
 
 
-def test_pauses_grow_and_stay_short(store):
+def test_pauses_grow_up_to_a_limit(store):
     add_rival(store, *([add(f"x{n}")] for n in range(30)))
     _, pauses = try_commit(store, proposal(1, add("mine")))
     assert len(pauses) == 30
     assert all(0 <= pause <= min(0.01 * 2**n, 0.05) for n, pause in enumerate(pauses))
 
 
-def test_a_name_that_log_cleanup_has_set_free_is_no_version():
+def test_a_name_that_log_cleanup_freed_is_not_committed():
     """Winners are read upwards while a cleanup, which deletes upwards, overtakes."""
     store = appended(create(new_store()), 12)
     late = proposal(3, add("late"), rules=(load(store).protocol, load(store).metadata))
@@ -302,6 +302,6 @@ def test_a_name_that_log_cleanup_has_set_free_is_no_version():
     assert (load(store).version, "late" in paths(load(store))) == (12, False)
 
 
-def test_a_commit_that_adds_a_file_twice_is_not_made():
+def test_a_commit_that_adds_a_file_twice_is_rejected():
     with pytest.raises(CorruptLogError, match="twice"):
         proposal(0, add("a"), add("b"), add("a"))

@@ -59,7 +59,7 @@ def rivals(store, *commits):
     store.before = before
 
 
-def test_a_table_without_the_feature_carries_none():
+def test_a_table_without_the_feature_has_no_in_commit_timestamps():
     store = create(new_store(), configuration=ON)  # the property alone is inert
     done = committed(store, 0, add("a"), rules=rules_of(store))
     assert "inCommitTimestamp" not in lines(store, 1)[0]["commitInfo"]
@@ -70,7 +70,7 @@ def test_a_table_without_the_feature_carries_none():
     ("now_ms", "carried"),
     [(NOON_MS + 5, NOON_MS + 5), (NOON_MS, NOON_MS + 1), (NOON_MS - 9000, NOON_MS + 1)],
 )
-def test_a_commit_carries_the_clock_s_time_and_never_one_before_the_commit_below(now_ms, carried):
+def test_the_timestamp_is_the_time_of_the_clock_and_never_before_that_of_the_previous_commit(now_ms, carried):
     store = timed_table()
     done = committed(store, 0, add("a"), rules=rules_of(store), now_ms=now_ms)
     assert time_of(store, 1) == done.timestamp_ms == carried
@@ -79,13 +79,13 @@ def test_a_commit_carries_the_clock_s_time_and_never_one_before_the_commit_below
     assert Snapshot.load_at(store, carried - 1).version == 0
 
 
-def test_a_first_commit_that_carries_its_time_needs_no_enablement():
+def test_a_first_commit_with_a_timestamp_records_no_enablement():
     store = timed_table()
     assert time_of(store, 0) == NOON_MS
     assert not set(SINCE) & set(Snapshot.load(store).configuration)
 
 
-def test_after_lost_races_the_time_is_later_than_that_of_the_last_winner():
+def test_the_timestamp_after_lost_races_is_later_than_that_of_the_last_winning_commit():
     store = timed_table()
     late = [NOON_MS + 10_000, NOON_MS + 50_000]
     rivals(store, *([info(operation="WRITE", inCommitTimestamp=t, isBlindAppend=True), add(f"w{t}")] for t in late))
@@ -94,7 +94,7 @@ def test_after_lost_races_the_time_is_later_than_that_of_the_last_winner():
     assert [time_of(store, v) for v in range(4)] == sorted({time_of(store, v) for v in range(4)})
 
 
-def test_a_winner_without_a_time_is_named_and_nothing_is_written():
+def test_the_error_names_a_winning_commit_without_a_timestamp():
     store = timed_table()
     rivals(store, [info(operation="WRITE"), add("w")])
     with pytest.raises(CorruptLogError, match=r"0000001\.json"):
@@ -102,7 +102,7 @@ def test_a_winner_without_a_time_is_named_and_nothing_is_written():
     assert commit_name(2) not in store.files
 
 
-def test_a_winner_that_begins_to_carry_times_is_followed():
+def test_a_commit_after_a_winning_enablement_has_a_timestamp():
     store = create(new_store(), configuration={})
     rules = rules_of(store)
     began = {SINCE[0]: "1", SINCE[1]: str(NOON_MS + 7000)}
@@ -114,7 +114,7 @@ def test_a_winner_that_begins_to_carry_times_is_followed():
 TIMED_UPGRADE = dataclasses.replace(TIMED, writer_features=("appendOnly", "invariants", "inCommitTimestamp"))
 
 
-def test_the_commit_that_begins_says_so_and_is_later_than_the_file_below():
+def test_the_enabling_commit_records_the_enablement_and_is_later_than_the_previous_file():
     store = create(new_store())
     file_ms = store.files[commit_name(0)][1]
     done = committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store), now_ms=file_ms - 500)
@@ -124,7 +124,7 @@ def test_the_commit_that_begins_says_so_and_is_later_than_the_file_below():
     assert Snapshot.load_at(store, file_ms).version == 0
 
 
-def test_what_the_beginning_says_follows_the_version_that_it_lands_on():
+def test_the_recorded_enablement_has_the_version_that_the_commit_gets():
     store = create(new_store())
     rules = rules_of(store)
     rivals(store, [info(operation="WRITE", isBlindAppend=True), add("w")])
@@ -134,7 +134,7 @@ def test_what_the_beginning_says_follows_the_version_that_it_lands_on():
     assert done.timestamp_ms > store.files[commit_name(1)][1]
 
 
-def test_a_later_change_of_the_metadata_keeps_what_the_beginning_said():
+def test_a_later_metadata_change_keeps_the_recorded_enablement():
     store = create(new_store())
     committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store))
     before = Snapshot.load(store)
@@ -143,7 +143,7 @@ def test_a_later_change_of_the_metadata_keeps_what_the_beginning_said():
     assert Snapshot.load(store).configuration == before.configuration
 
 
-def test_a_lost_answer_gives_the_time_that_the_commit_carries():
+def test_a_commit_with_a_lost_answer_returns_its_timestamp():
     store = timed_table(NOON_MS + 60_000)
     from deltalite.errors import StorageError
 
@@ -160,7 +160,7 @@ def test_a_lost_answer_gives_the_time_that_the_commit_carries():
     assert done == Committed(version=1, timestamp_ms=NOON_MS + 60_001) and time_of(store, 1) == NOON_MS + 60_001
 
 
-def test_writers_that_race_under_one_clock_all_get_times_of_their_own(tmp_path):
+def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
     store = LocalLogStore(str(tmp_path / "t"))
     committed(store, -1, TIMED, metadata(ON))
     rules = rules_of(store)
@@ -174,7 +174,7 @@ def test_writers_that_race_under_one_clock_all_get_times_of_their_own(tmp_path):
     assert Snapshot.load_at(store, NOON_MS + 17).version == 17
 
 
-def test_two_that_begin_at_once_do_not_both():
+def test_only_one_of_two_concurrent_enablements_commits():
     store = create(new_store())
     rules = rules_of(store)
     rivals(store, [info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ON)])

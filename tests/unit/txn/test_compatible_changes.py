@@ -34,8 +34,8 @@ def with_properties(**properties):
         (DATED, with_properties(enableInCommitTimestamps="true")),
     ],
 )
-def test_rules_that_are_none_of_their_files_leave_them_right(protocol, changed):
-    assert files_stay_valid(PROTOCOL, protocol, OLD, changed)
+def test_changes_that_do_not_concern_files_are_compatible(protocol, changed):
+    assert files_stay_right(PROTOCOL, protocol, OLD, changed)
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_rules_that_are_none_of_their_files_leave_them_right(protocol, changed):
         (Protocol(min_reader_version=1, min_writer_version=1), OLD),
     ],
 )
-def test_rules_about_rows_or_files_do_not(protocol, changed):
-    assert not files_stay_valid(PROTOCOL, protocol, OLD, changed)
+def test_changes_that_concern_rows_or_files_are_not_compatible(protocol, changed):
+    assert not files_stay_right(PROTOCOL, protocol, OLD, changed)

@@ -144,7 +144,7 @@ def verdict(ours, winner, level):
 
 
 @pytest.mark.parametrize(("ours", "winner", "level", "error"), list(cells()))
-def test_a_winner_stands_in_the_way_or_does_not(ours, winner, level, error):
+def test_a_winning_commit_conflicts_as_the_matrix_says(ours, winner, level, error):
     found = verdict(ours, winner, level)
     if error is None:
         assert isinstance(found, NoConflict)
@@ -152,11 +152,11 @@ def test_a_winner_stands_in_the_way_or_does_not(ours, winner, level, error):
         assert type(found) is error and "version 5" in found.problem and found.retryable and found.remedy
 
 
-def test_every_pair_is_in_the_matrix():
+def test_the_matrix_has_every_pair():
     assert len(list(cells())) == len(OURS) * len(WINNERS) * len(LEVELS)
 
 
-def test_the_error_names_what_was_changed():
+def test_the_error_names_the_change_of_the_winning_commit():
     said = {
         "a property that matters": "the property delta.appendOnly",
         "another schema": "its schema",
@@ -168,12 +168,12 @@ def test_the_error_names_what_was_changed():
     assert "the file f1" in verdict("replace", "compaction of ours", "Serializable").problem
 
 
-def test_a_level_is_lowered_only_for_rows_that_stay_what_they_are():
+def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
     lowered = {name for name in OURS if proposed(name).isolation.value == "SnapshotIsolation"}
     assert lowered == {"compaction", "recorded compaction"}
 
 
-def test_what_was_read_is_followed_to_the_files_it_was_moved_to():
+def test_a_read_file_is_followed_to_the_files_that_replaced_it():
     """The second winner removes rows that we have read, though not the file in which we read them."""
     ours = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE))
     moved = judge(ours, Winner(version=5, actions=WINNERS["compaction of ours"]), "mine")
@@ -211,13 +211,13 @@ def with_about(key):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_change_of_the_metadata_is_absorbed_where_no_row_depends_on_it(change, stands):
+def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, stands):
     ours = proposal(4, file("n"), rules=(PROTOCOL, TABLE))
     found = judge(ours, Winner(version=5, actions=[dataclasses.replace(TABLE, **change)]), "mine")
     assert isinstance(found, NoConflict if stands else MetadataChangedException)
 
 
-def test_a_protocol_that_drops_a_feature_is_not_absorbed():
+def test_a_protocol_that_drops_a_feature_is_not_compatible():
     older = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants",))
     found = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[older]), "mine")
     assert isinstance(found, ProtocolChangedException) and "appendOnly" in found.problem
@@ -230,7 +230,7 @@ def test_a_protocol_that_drops_a_feature_is_not_absorbed():
         Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants",)),
     ],
 )
-def test_a_protocol_that_brings_a_property_into_force_is_not_absorbed(older):
+def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
     asleep = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
     for rules, stands in (((older, asleep), False), ((older, TABLE), True)):
         found = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
@@ -242,14 +242,14 @@ def test_a_protocol_that_brings_a_property_into_force_is_not_absorbed(older):
     ("feature", "stands"),
     [("deletionVectors", True), ("domainMetadata", True), ("vacuumProtocolCheck", True), ("clustering", False)],
 )
-def test_a_feature_that_asks_nothing_of_files_is_absorbed(feature, stands):
+def test_a_feature_without_requirements_on_files_is_compatible(feature, stands):
     lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
     more = Protocol(min_reader_version=3, min_writer_version=7, **lists)
     found = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[more]), "mine")
     assert isinstance(found, NoConflict if stands else ProtocolChangedException)
 
 
-def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():
+def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_rows():
     lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     assert [a.path for a in winner.new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
@@ -258,6 +258,6 @@ def test_a_winner_is_read_as_leniently_as_a_table_and_its_files_change_rows():
 
 
 @pytest.mark.parametrize("spelled", ["d//x", "./d/x", "e/../d/x", "d%2Fx"])
-def test_a_file_that_both_remove_is_one_file_however_they_spell_it(spelled):
+def test_a_file_that_both_commits_remove_conflicts_in_any_spelling(spelled):
     ours, winner = proposal(0, remove("d/x")), Winner(version=1, actions=[remove(spelled)])
     assert isinstance(judge(ours, winner, "t"), ConcurrentDeleteDeleteException)

@@ -25,7 +25,7 @@ def store():
     return appended(store, 2)
 
 
-def test_the_result_of_an_earlier_try_is_its_commit_s_own(store):
+def test_the_result_of_an_earlier_attempt_comes_from_its_commit(store):
     assert find_run(store, RunIdentity(app_id=RUN)) == OperationResult(
         table="memory://table", operation="WRITE", version=2, read_version=1, committed=False, skipped=True,
         app_id=RUN, txn_version=0, timestamp=NOON_MS + 1000, metrics={"numFiles": 1, "numOutputRows": 7},
@@ -43,18 +43,18 @@ def test_the_result_of_an_earlier_try_is_its_commit_s_own(store):
         ("nobody", 0, None),
     ],
 )
-def test_a_stored_version_at_or_above_ours_means_done(store, app_id, txn_version, version):
+def test_a_stored_transaction_version_at_or_above_the_current_one_means_done(store, app_id, txn_version, version):
     result = find_run(store, RunIdentity(app_id=app_id, txn_version=txn_version))
     assert (result and result.version) == version
 
 
-def test_a_snapshot_before_the_commit_does_not_know_the_run(store):
+def test_a_snapshot_before_the_commit_does_not_contain_the_run(store):
     assert earlier_result(load(store, 1), "t", RunIdentity(app_id=RUN)) is None
     assert earlier_result(load(store, 2), "t", RunIdentity(app_id=RUN)).table == "t"
     assert find_run_commit(store, RUN, at_or_below=1) is None
 
 
-def test_the_newest_generation_is_the_answer(store):
+def test_the_newest_generation_is_found(store):
     put(store, add("again"), add("and again"), txn(RUN, 1))
     found = find_run_commit(store, RUN, at_or_below=10)
     assert (found.version, found.txn.version, found.added_paths) == (6, 1, {"again", "and again"})
@@ -62,12 +62,12 @@ def test_the_newest_generation_is_the_answer(store):
     assert find_run_commit(store, RUN, at_or_below=5).version == 2
 
 
-def test_an_app_id_that_stands_elsewhere_in_a_commit_is_not_a_transaction(store):
+def test_an_app_id_outside_a_transaction_is_ignored(store):
     put(store, add("x"), user_metadata="another")
     assert find_run_commit(store, "another", at_or_below=10).version == 3
 
 
-def test_a_run_is_found_at_the_end_of_a_large_commit_without_reading_it_at_once(store, monkeypatch):
+def test_a_run_at_the_end_of_a_large_commit_is_found_in_bounded_memory(store, monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
     put_raw(store, 6, [*(add(f"f{n}") for n in range(50)), txn("late", 3), info(operation="X")])
     requests = Requests(store)
@@ -77,7 +77,7 @@ def test_a_run_is_found_at_the_end_of_a_large_commit_without_reading_it_at_once(
     assert "read" not in {operation for operation, _ in requests.seen}
 
 
-def test_a_bad_line_of_a_run_s_large_commit_is_named_by_its_number(store, monkeypatch):
+def test_the_error_names_the_number_of_a_malformed_line(store, monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
     lines = [*(add(f"f{n}") for n in range(50)), {"commitInfo": "late"}]
     put_raw(store, 6, lines)
@@ -85,12 +85,12 @@ def test_a_bad_line_of_a_run_s_large_commit_is_named_by_its_number(store, monkey
         find_run_commit(store, "late", at_or_below=10)
 
 
-def test_what_is_wrong_in_a_commit_that_does_not_name_the_run_is_no_matter(store):
+def test_a_malformed_commit_that_does_not_name_the_run_is_ignored(store):
     put_raw(store, 6, b'{"add"')
     assert find_run_commit(store, RUN, at_or_below=10).version == 2
 
 
-def test_a_commit_that_vanishes_while_a_run_is_looked_for_is_passed_over(store):
+def test_a_commit_that_vanishes_during_the_search_is_skipped(store):
     def vanish(operation, name):
         store.files.pop(commit_name(3), None) if operation == "read" else None
 
@@ -100,13 +100,13 @@ def test_a_commit_that_vanishes_while_a_run_is_looked_for_is_passed_over(store):
     assert find_run_commit(store, RUN, at_or_below=5).version == 2
 
 
-def test_a_version_that_a_listing_does_not_show_yet_is_looked_for_by_its_name(store, monkeypatch):
+def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, monkeypatch):
     real = store.list_from
     monkeypatch.setattr(store, "list_from", lambda name: list(real(name))[:-3])
     assert find_run_commit(store, "another", at_or_below=5).version == 3
 
 
-def test_a_try_that_another_one_overtook_tells_its_result_though_the_run_has_expired():
+def test_an_overtaken_attempt_returns_its_result_though_its_transaction_has_expired():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
     put(store, add("mine"), txn(RUN, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
     told = result_of_version(store, 1, RUN)
@@ -115,7 +115,7 @@ def test_a_try_that_another_one_overtook_tells_its_result_though_the_run_has_exp
         result_of_version(store, 0, RUN)
 
 
-def test_a_run_whose_commit_was_cleaned_is_still_done(store):
+def test_a_run_whose_commit_was_cleaned_up_is_still_done(store):
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(5):
         del store.files[commit_name(version)]
@@ -134,7 +134,7 @@ def test_a_table_that_does_not_exist_has_no_runs():
 
 
 @pytest.mark.parametrize("metrics", [None, {}, {"a": "x", "b": "", "c": None, "d": "1.5"}])
-def test_provenance_that_says_little_is_enough(metrics):
+def test_incomplete_provenance_is_enough(metrics):
     store = create(new_store())
     put_raw(store, 1, [txn(RUN, 0), info(operationMetrics=metrics) if metrics is not None else add("a")])
     assert find_run(store, RunIdentity(app_id=RUN)).metrics == {}

@@ -59,7 +59,7 @@ def store():
     return create(new_store(), partition_columns=("day",))
 
 
-def test_a_first_run_sees_all_later_runs_and_a_cleared_one_those_above_its_own_commit(store):
+def test_a_first_run_finds_all_later_runs_and_a_cleared_run_those_after_its_commit(store):
     committed(store, run(4))
     committed(store, run(2))
     committed(store, run(3))
@@ -73,7 +73,7 @@ def test_a_first_run_sees_all_later_runs_and_a_cleared_one_those_above_its_own_c
     assert found(store, run(1, generation=1)) == [5]
 
 
-def test_an_own_commit_without_rows_hides_no_later_run_below_it(store):
+def test_an_earlier_commit_of_the_run_without_rows_hides_no_later_run(store):
     committed(store, run(4))
     committed(store, run(2), add("moved", data_change=False))
     later = later_runs(load(store), run(2, generation=1), EVERYTHING)
@@ -94,7 +94,7 @@ def test_only_rows_that_the_operation_may_touch_count(store):
     assert found(store, run(1), reads(1)) == [7, 5, 4]
 
 
-def test_a_file_that_was_read_and_is_gone_counts(store):
+def test_a_removed_file_that_the_operation_would_read_counts(store):
     committed(store, run(2), remove("mine", partition_values={"day": "9"}))
     assert found(store, run(1), ReadSet(keys=frozenset({"mine"}))) == [1]
     assert found(store, run(1), ReadSet(keys=frozenset({"yours"}))) == []
@@ -104,12 +104,12 @@ def test_a_file_that_was_read_and_is_gone_counts(store):
     "other",
     [{"task": "other"}, {"dag": "other"}, {"interval": False}, {"key": "k"}],
 )
-def test_runs_of_other_tasks_and_without_an_interval_are_not_later_ones(store, other):
+def test_runs_of_other_tasks_and_runs_without_an_interval_are_not_later_runs(store, other):
     committed(store, run(3, **other))
     assert found(store, run(1)) == ([1] if other == {"key": "k"} else [])
 
 
-def test_under_a_key_the_task_may_have_another_name(store):
+def test_runs_with_one_idempotency_key_are_compared_across_tasks(store):
     committed(store, run(3, key="k", task="renamed"))
     committed(store, run(4, key="l", task="renamed"))
     assert found(store, run(1, key="k")) == [1]
@@ -122,7 +122,7 @@ def test_mapped_siblings_of_the_same_run_are_not_later(store):
     assert found(store, run(2, index=1)) == [2]
 
 
-def test_a_few_of_many_later_runs_are_named_newest_first(store):
+def test_the_newest_of_many_later_runs_are_named(store):
     for day in range(2, 12):
         committed(store, run(day))
     later = later_runs(load(store), run(1), EVERYTHING)
@@ -132,7 +132,7 @@ def test_a_few_of_many_later_runs_are_named_newest_first(store):
     )
 
 
-def test_without_transactions_of_later_runs_no_commit_is_read(store, monkeypatch):
+def test_no_commit_is_read_without_transactions_of_later_runs(store, monkeypatch):
     committed(store, run(1), last_updated_ms=NOON_MS - 14 * 86_400_000)
     base = load(store)
     _ = base.transactions
@@ -140,13 +140,13 @@ def test_without_transactions_of_later_runs_no_commit_is_read(store, monkeypatch
     assert later_runs(base, run(12), EVERYTHING).runs == ()
 
 
-def test_transactions_that_have_expired_do_not_hide_a_later_run():
+def test_expired_transactions_do_not_hide_a_later_run():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
     committed(store, run(3))
     assert found(store, run(1)) == [1]
 
 
-def test_of_commits_that_are_gone_the_runs_are_known(store):
+def test_runs_of_cleaned_up_commits_are_found(store):
     for day, at_ms in ((1, NOON_MS - 9000), (2, NOON_MS - 5000), (3, NOON_MS + 5000)):
         committed(store, run(day), last_updated_ms=at_ms)
     put(store, add("x"))
@@ -159,7 +159,7 @@ def test_of_commits_that_are_gone_the_runs_are_known(store):
     assert later.unreadable == (run(2).app_id,)
 
 
-def test_a_run_without_an_interval_has_no_order(store):
+def test_a_run_without_an_interval_has_no_later_runs(store):
     committed(store, run(3))
     assert found(store, run(1, interval=False)) == []
 
@@ -177,7 +177,7 @@ def test_an_earlier_commit_of_a_task_ends_the_search(store):
 
 
 @pytest.mark.parametrize("text", ["x", 7, None, "0001-01-01T00:00:00+14:00"])
-def test_an_interval_of_somebody_else_s_that_is_no_time_is_none(store, text):
+def test_an_interval_of_another_writer_that_is_not_a_time_is_ignored(store, text):
     values = {**run(3).provenance, "data_interval_start": text}
     put(store, add("x"), txn(run(3).app_id), user_metadata=json.dumps(values))
     assert found(store, run(1)) == []

@@ -58,14 +58,14 @@ def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
 
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
-def test_a_put_that_landed_and_was_not_answered_is_a_commit(store, ours, error):
+def test_a_put_that_landed_without_an_answer_is_a_commit(store, ours, error):
     lost(store, "after", error)
     done, _ = try_commit(store, proposal(1, *ours))
     assert done.version == 2 and newest(store) == 2
     assert "mine" in paths(load(store))
 
 
-def test_a_put_that_landed_and_was_answered_with_a_refusal_is_a_commit(store):
+def test_a_put_that_landed_and_was_answered_with_a_conflict_is_a_commit(store):
     """A client below us tried twice: the second of its requests found the name taken, by the first."""
     ours, taken = proposal(1, remove("f1"), add("mine")), store.write_if_absent
 
@@ -96,7 +96,7 @@ def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store
 
 
 @pytest.mark.parametrize("error", [FAULT, StoragePermissionError("No.", remedy="Ask.")])
-def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
+def test_a_failed_put_without_a_file_keeps_its_error(store, error):
     lost(store, "before", error, always=True)
     with pytest.raises(type(error)) as caught:
         try_commit(store, proposal(1, add("mine")))
@@ -104,19 +104,19 @@ def test_a_put_that_failed_and_is_not_there_keeps_its_own_error(store, error):
 
 
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
-def test_a_put_that_failed_once_is_put_again(store, error):
+def test_a_put_that_failed_once_is_repeated(store, error):
     lost(store, "before", error)
     done, pauses = try_commit(store, proposal(1, add("mine")))
     assert (done.version, newest(store), pauses) == (2, 2, [0.1])
 
 
-def test_a_put_that_was_never_answered_and_is_not_there_may_still_land(store):
+def test_a_put_without_an_answer_and_without_a_file_may_still_land(store):
     lost(store, "before", UNANSWERED, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*does not show"):
         try_commit(store, proposal(1, add("mine")))
 
 
-def test_a_put_that_lands_while_it_is_put_again_is_one_commit(store):
+def test_a_put_that_lands_during_its_repetition_is_one_commit(store):
     late = []
 
     def before(operation, name):
@@ -166,14 +166,14 @@ def test_a_winner_that_storage_shows_late_is_judged(store, looks):
     assert try_commit(store, proposal(1, add("mine")))[0].version == 3
 
 
-def test_a_name_that_is_taken_and_never_shown_may_be_our_own(store):
+def test_a_taken_name_that_storage_never_shows_leaves_the_state_unknown(store):
     add_rival(store, [add("theirs")])
     shown_late(store, 1000)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, and storage does not show"):
         try_commit(store, proposal(1, add("mine")))
 
 
-def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
+def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(store):
     """Ours is not in the log: the name it was put to is another's."""
     add_rival(store, [add("theirs")])
 
@@ -189,7 +189,7 @@ def test_storage_that_fails_once_the_winner_is_known_is_no_ambiguity(store):
 
 
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
-def test_a_name_that_is_taken_and_cannot_be_read_may_be_our_own(store, ours):
+def test_a_taken_name_that_cannot_be_read_leaves_the_state_unknown(store, ours):
     taken = store.write_if_absent
 
     def twice(name, data):
@@ -212,7 +212,7 @@ def load_again(store):
     return load(store)
 
 
-def test_storage_that_cannot_give_the_guarantee_is_not_asked_again(store):
+def test_a_put_to_unsupported_storage_is_not_repeated(store):
     lost(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
     with pytest.raises(UnsupportedStorageError):
         try_commit(store, proposal(1, add("mine")))

@@ -91,7 +91,7 @@ DECISIONS = {
 @pytest.mark.parametrize("key", [None, KEY])
 @pytest.mark.parametrize("on_rerun", [0, 1, 2], ids=list(OnRerun))
 @pytest.mark.parametrize("case", DECISIONS)
-def test_what_a_run_does_that_finds_its_own_commit(store, case, on_rerun, key):
+def test_a_run_that_finds_its_commit_resumes_or_works_or_fails(store, case, on_rerun, key):
     changes, expected = DECISIONS[case]
     policy = {"on_rerun": list(OnRerun)[on_rerun], "key": key}
     committed(store, identity(**{"generation": 1, **policy}))
@@ -114,7 +114,7 @@ def test_what_a_run_does_that_finds_its_own_commit(store, case, on_rerun, key):
     ],
 )
 @pytest.mark.parametrize("other", [{"run": "next"}, {"task": "group.t"}, {"index": 4}])
-def test_what_another_task_or_run_does_that_finds_the_commit_of_its_key(
+def test_another_task_or_run_that_finds_the_commit_of_its_key_resumes_or_works_or_fails(
     store, other, request_of_other, on_rerun, expected
 ):
     committed(store, identity(key=KEY, on_rerun=on_rerun))
@@ -126,7 +126,7 @@ def test_what_another_task_or_run_does_that_finds_the_commit_of_its_key(
         assert outcome(store, run) == expected
 
 
-def test_the_refusal_names_both_requests_and_the_parameters_that_differ(store):
+def test_the_error_names_both_requests_and_the_differing_parameters(store):
     committed(store, identity(index=2))
     with pytest.raises(RerunDiffersError) as refused:
         outcome(store, identity("b", index=2, generation=1))
@@ -137,7 +137,7 @@ def test_the_refusal_names_both_requests_and_the_parameters_that_differ(store):
     assert "idempotency_key" in refused.value.remedy and not refused.value.retryable
 
 
-def test_a_replacement_does_not_take_the_place_of_another_mapped_item(store):
+def test_a_rerun_does_not_replace_another_mapped_item(store):
     committed(store, identity(index=0, on_rerun="replace"))
     with pytest.raises(RerunDiffersError):
         outcome(store, identity("b", index=0, on_rerun="replace", generation=1))
@@ -146,7 +146,7 @@ def test_a_replacement_does_not_take_the_place_of_another_mapped_item(store):
     assert outcome(store, identity("b", index=0, on_rerun="replace", generation=1, key=KEY)) == "work"
 
 
-def test_a_new_position_of_a_cleared_run_does_not_write_the_item_of_another_one_again(store):
+def test_a_cleared_item_at_a_new_position_is_not_written_twice(store):
     for index, item in enumerate(("a", "b")):
         committed(store, identity(item, index=index))
     committed(store, identity("c", index=2, run="other"))
@@ -164,14 +164,14 @@ def test_a_new_position_of_a_cleared_run_does_not_write_the_item_of_another_one_
         outcome(store, identity("b", **never_cleared, start=LATER_START))  # the DAG run was deleted and made again
 
 
-def test_an_item_that_another_position_has_replaced_since_is_not_in_the_table(store):
+def test_an_item_that_another_position_replaced_is_written_again(store):
     for item in "ab":
         committed(store, identity(item, index=1, on_rerun="replace", generation="ab".index(item)))
     committed(store, identity("c", index=0))
     assert outcome(store, identity("a", index=2, siblings=("ns/d/t/", "/r"), on_rerun="replace")) == "work"
 
 
-def test_keyed_items_that_moved_are_known_by_their_keys(store):
+def test_moved_items_are_found_by_their_keys(store):
     """[a, b] was written; the run is cleared, and its items are [x, a, b]."""
     for index, item in enumerate(("a", "b")):
         committed(store, identity(item, index=index, key=item))
@@ -199,7 +199,7 @@ def test_a_retry_with_another_request_is_a_warning(store, caplog):
 
 
 @pytest.mark.parametrize("digest", [None, "2:a"])
-def test_a_commit_without_a_digest_of_ours_is_resumed_with_a_warning(store, caplog, digest):
+def test_a_commit_without_a_known_digest_is_resumed_with_a_warning(store, caplog, digest):
     text = json.dumps({"dag_id": "d", "run_id": "r", "generation": 0, "request": digest})
     put(store, add("f1"), txn(identity().app_id, 0), user_metadata=text)
     with caplog.at_level(logging.WARNING):
@@ -210,7 +210,7 @@ def test_a_commit_without_a_digest_of_ours_is_resumed_with_a_warning(store, capl
 
 
 @pytest.mark.parametrize(("start", "expected"), [(FIRST_START, None), (LATER_START, "work")])
-def test_of_a_commit_that_is_gone_the_time_of_its_transaction_says_whose_it_was(store, start, expected):
+def test_the_transaction_time_of_a_cleaned_up_commit_identifies_its_run(store, start, expected):
     committed(store, identity(key=KEY, on_rerun="write"))
     put(store, add("f2"))
     write_checkpoint(load(store), now_ms=NOON_MS)
@@ -231,7 +231,7 @@ def test_of_a_commit_that_is_gone_the_time_of_its_transaction_says_whose_it_was(
         ({"generation": 1, "request": "b"}, "Another run of the same idempotency key"),
     ],
 )
-def test_of_two_runs_that_race_for_a_key_none_takes_the_other_one_for_itself(store, winner, expected):
+def test_a_run_never_mistakes_a_racing_run_with_its_key_for_itself(store, winner, expected):
     def offered(run, base):
         action = transaction(run, base, now_ms=NOON_MS)
         return proposal(base.version, add(f"by {run.details}"), action, user_metadata=user_metadata(run, None))
@@ -250,12 +250,12 @@ def test_of_two_runs_that_race_for_a_key_none_takes_the_other_one_for_itself(sto
 @pytest.mark.parametrize(
     "text", [None, 7, "", "why", "[1]", '{"a', '{"generation": "x", "parameters": [1], "request": 4}']
 )
-def test_a_provenance_of_somebody_else_s_says_nothing(text):
+def test_a_provenance_of_another_writer_is_ignored(text):
     assert RunProvenance.from_text(text) == RunProvenance()
     assert not RunProvenance.from_text(text).has_digest
 
 
-def test_a_provenance_comes_back_from_the_text_of_a_commit():
+def test_a_provenance_survives_the_text_of_a_commit():
     run = identity(index=3, generation=2, key=KEY)
     read = RunProvenance.from_text(user_metadata(run, "why"))
     assert read == RunProvenance.from_values(run.provenance)

@@ -93,7 +93,7 @@ def marked(store, name="f"):
     return marked_in(store, row["deletionVector"])
 
 
-def test_other_rows_of_one_file_stand_side_by_side():
+def test_deletes_of_different_rows_of_one_file_both_commit():
     store = table(new_store(), "f")
     ours, theirs = marking(store, {"f": {1, 2}}), marking(store, {"f": {3, 99}})
     assert commits(store, theirs) == 1
@@ -103,7 +103,7 @@ def test_other_rows_of_one_file_stand_side_by_side():
     assert load(store).files["deletionVector"].to_pylist()[0]["cardinality"] == 4
 
 
-def test_a_file_of_vectors_stays_while_one_of_them_is_in_use():
+def test_a_file_of_vectors_stays_while_one_vector_is_in_use():
     store = table(new_store(), "f", "g")
     ours, theirs = marking(store, {"f": {1}, "g": {5}}), marking(store, {"f": {2}})
     commits(store, theirs)
@@ -111,7 +111,7 @@ def test_a_file_of_vectors_stays_while_one_of_them_is_in_use():
     assert (marked(store), marked(store, "g")) == ([1, 2], [5])
 
 
-def test_the_same_row_is_a_conflict_and_leaves_nothing_behind():
+def test_two_deletes_of_the_same_row_conflict_and_leave_no_file():
     store = table(new_store(), "f", "g")
     ours, theirs = marking(store, {"f": {1}, "g": {5}}), marking(store, {"f": {2}, "g": {5}})
     commits(store, theirs)
@@ -121,7 +121,7 @@ def test_the_same_row_is_a_conflict_and_leaves_nothing_behind():
     assert store.files == before
 
 
-def test_an_operation_that_did_not_judge_each_row_by_itself_is_not_merged():
+def test_an_operation_that_is_not_row_level_conflicts():
     store = table(new_store(), "f")
     ours, theirs = marking(store, {"f": {1}}, row_level=False), marking(store, {"f": {2}})
     commits(store, theirs)
@@ -129,7 +129,7 @@ def test_an_operation_that_did_not_judge_each_row_by_itself_is_not_merged():
         commits(store, ours)
 
 
-def test_rows_that_the_winner_wrote_count_as_always():
+def test_rows_that_the_winning_commit_wrote_conflict():
     store = table(new_store(), "f")
     ours, theirs = marking(store, {"f": {1}}), marking(store, {"f": {2}}, more=(add("updated", stats=STATS),))
     commits(store, theirs)
@@ -140,7 +140,7 @@ def test_rows_that_the_winner_wrote_count_as_always():
     assert marked(store) == [2, 7]
 
 
-def test_rows_that_came_back_are_a_conflict():
+def test_restored_rows_conflict():
     store = table(new_store(), "f")
     commits(store, marking(store, {"f": {1, 2}}))
     ours = marking(store, {"f": {3}})
@@ -151,7 +151,7 @@ def test_rows_that_came_back_are_a_conflict():
         commits(store, ours)
 
 
-def test_rows_marked_in_a_file_that_was_only_read_are_no_conflict():
+def test_rows_removed_from_a_file_that_was_only_read_do_not_conflict():
     store = table(new_store(), "f", "g")
     ours = marking(store, {"f": {1}})
     commits(store, marking(store, {"g": {1}}))
@@ -160,7 +160,7 @@ def test_rows_marked_in_a_file_that_was_only_read_are_no_conflict():
 
 
 @pytest.mark.parametrize("again", [(), (add("f2", stats=STATS),)])
-def test_a_file_that_ours_takes_out_as_a_whole_is_a_conflict(again):
+def test_a_completely_removed_file_conflicts(again):
     store = table(new_store(), "f", "g")
     made = marking(store, {"g": {1}}, tests=())
     whole = replace(made, removes=(*made.removes, remove("f")), adds=(*made.adds, *again))
@@ -170,7 +170,7 @@ def test_a_file_that_ours_takes_out_as_a_whole_is_a_conflict(again):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("killed")])
-def test_merged_vectors_stay_where_something_else_ends_the_commit(error):
+def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
     store = table(new_store(), "f")
     ours = marking(store, {"f": {1}})
     commits(store, marking(store, {"f": {2}}))
@@ -186,7 +186,7 @@ def test_merged_vectors_stay_where_something_else_ends_the_commit(error):
     assert marked(store) == [1, 2]
 
 
-def test_a_file_that_was_only_read_may_go():
+def test_a_removed_file_that_was_only_read_does_not_conflict():
     store = table(new_store(), "f", "g")
     made = marking(store, {"f": {1}}, tests=())
     ours = replace(made, reads=ReadSet(keys=made.reads.keys | {"g"}))
@@ -194,7 +194,7 @@ def test_a_file_that_was_only_read_may_go():
     assert commits(store, ours) == 2
 
 
-def test_a_conflict_after_a_merge_leaves_nothing_behind():
+def test_a_conflict_after_a_merge_of_vectors_leaves_no_file():
     store = table(new_store(), "f")
     ours = marking(store, {"f": {1}})
     commits(store, marking(store, {"f": {2}}))
@@ -205,7 +205,7 @@ def test_a_conflict_after_a_merge_leaves_nothing_behind():
     assert store.files == before
 
 
-def test_merged_vectors_that_lost_another_race_are_deleted_and_those_in_use_stay():
+def test_merged_vectors_of_a_lost_race_are_deleted_and_used_vectors_stay():
     store = table(new_store(), "f", "g")
     ours = marking(store, {"f": {1}, "g": {1}})
     rivals = [marking(store, {"f": {2}}), marking(store, {"f": {3}, "g": {3}}, version=0)]
@@ -224,7 +224,7 @@ def test_merged_vectors_that_lost_another_race_are_deleted_and_those_in_use_stay
     assert len(new) == 2  # the rival's merged one, and ours
 
 
-def test_merged_vectors_stay_where_nobody_knows_whether_they_are_committed():
+def test_merged_vectors_stay_if_the_commit_state_is_unknown():
     store = table(new_store(), "f")
     ours = marking(store, {"f": {1}})
     commits(store, marking(store, {"f": {2}}))
@@ -248,7 +248,7 @@ deletions = st.lists(
 
 @given(deletions=deletions)
 @settings(max_examples=60, deadline=None)
-def test_whoever_commits_has_its_rows_marked_and_nobody_else_s(deletions):
+def test_every_commit_removes_exactly_its_rows(deletions):
     """All writers read the table as it was at first; those whose rows nobody else has marked all commit."""
     store = table(new_store(), "f", "g")
     expected = {"f": set(), "g": set()}
@@ -289,17 +289,17 @@ sets = st.one_of(
 
 @given(rows=sets)
 @settings(max_examples=60, deadline=None)
-def test_what_is_encoded_is_what_the_reference_implementation_reads(rows):
+def test_the_reference_implementation_reads_the_encoded_rows(rows):
     data = encode(positions(*rows))
     assert set(BitMap64.deserialize(data[4:])) == rows
     assert decode(data, len(rows)).to_pylist() == sorted(rows)
 
 
 @given(data=st.binary(max_size=12).filter(lambda data: len(data) % 4 == 0))
-def test_z85_is_its_own_way_back(data):
+def test_z85_survives_encoding_and_decoding(data):
     assert z85.decode(z85.encode(data)) == data
 
 
-def test_z85_of_other_lengths_is_refused():
+def test_z85_of_other_lengths_is_rejected():
     with pytest.raises(ValueError, match="multiple of 4"):
         z85.encode(b"abc")

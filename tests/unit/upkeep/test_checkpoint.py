@@ -44,7 +44,7 @@ def rows_of(store, version, kind):
     return [row for row in table[kind].to_pylist(maps_as_pydicts="strict") if row is not None]
 
 
-def test_the_snapshot_read_from_the_checkpoint_is_the_one_it_was_made_from():
+def test_the_snapshot_from_the_checkpoint_equals_its_source():
     store = rich_store()
     before = facts(load(store))
     write_checkpoint(load(store), now_ms=NOON_MS)
@@ -57,7 +57,7 @@ def test_the_snapshot_read_from_the_checkpoint_is_the_one_it_was_made_from():
     assert set(snapshot.transactions) == {"run/ü", "old"}
 
 
-def test_each_row_is_one_action_and_files_only_restate():
+def test_each_row_has_one_action_and_adds_change_no_data():
     store = rich_store()
     write_checkpoint(load(store), now_ms=NOON_MS)
     table = pq.read_table(pa.BufferReader(store.files[checkpoint_name(1)][0]))
@@ -67,7 +67,7 @@ def test_each_row_is_one_action_and_files_only_restate():
     assert not {"stats", "tags"} & set(rows_of(store, 1, "remove")[0])
 
 
-def test_the_hint_says_what_the_checkpoint_holds():
+def test_the_hint_describes_the_content_of_the_checkpoint():
     store = rich_store()
     hint = write_checkpoint(load(store), now_ms=NOON_MS)
     data = store.files[checkpoint_name(1)][0]
@@ -96,7 +96,7 @@ def test_the_checkpoint_is_complete_before_the_hint_points_at_it():
         ({"delta.deletedFileRetentionDuration": "interval 1 hour"}, 3_599_999, True),
     ],
 )
-def test_a_tombstone_stays_for_as_long_as_readers_may_need_the_file(configuration, age_ms, kept):
+def test_a_tombstone_stays_while_readers_may_need_the_file(configuration, age_ms, kept):
     store = create(new_store(), add("a"), configuration=configuration)
     put(store, remove("a", deletion_timestamp_ms=None if age_ms is None else NOON_MS - age_ms))
     write_checkpoint(load(store), now_ms=NOON_MS)
@@ -104,7 +104,7 @@ def test_a_tombstone_stays_for_as_long_as_readers_may_need_the_file(configuratio
     assert not rows_of(store, 1, "add")
 
 
-def test_expired_transactions_are_left_out():
+def test_expired_transactions_are_omitted():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
     now_ms = load(store).loaded_at_ms
     put(store, txn("fresh", last_updated_ms=now_ms))
@@ -124,7 +124,7 @@ def test_the_hint_never_moves_backwards(pointing_at, afterwards):
     assert checkpoint_name(4) in store.files
 
 
-def test_a_checkpoint_that_is_there_already_is_left_as_it_is():
+def test_an_existing_checkpoint_is_not_changed():
     store = appended(create(new_store()), 1)
     store.files[checkpoint_name(1)] = (b"theirs", 0)
     snapshot = load(store, 0)
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_is_there_already_is_left_as_it_is():
     assert store.files[checkpoint_name(0)] == good
 
 
-def test_a_checkpoint_on_a_checkpoint_keeps_everything():
+def test_a_checkpoint_after_a_checkpoint_keeps_everything():
     store = appended(create(new_store(), add("a"), add("b")), 2)
     for version in (1, 2):
         put(store, remove("a" if version == 1 else "b"))
@@ -147,7 +147,7 @@ def test_a_checkpoint_on_a_checkpoint_keeps_everything():
     assert sorted(row["path"] for row in rows_of(store, last, "remove")) == ["a", "b"]
 
 
-def test_delta_rs_reads_what_we_wrote(tmp_path):
+def test_delta_rs_reads_the_checkpoint(tmp_path):
     store = LocalLogStore(str(tmp_path))
     described = metadata(partition_columns=("day",), schema=struct(id="long", day="string"))
     put(store, PROTOCOL, described, read_version=-1)
@@ -184,7 +184,7 @@ def names_of(store, part):
     return sorted(name for name in store.files if part in name)
 
 
-def test_the_policy_v2_gives_sidecars_and_says_what_they_hold():
+def test_the_v2_policy_writes_sidecars_and_describes_their_content():
     store = v2_store()
     before = facts(load(store))
     hint = write_checkpoint(load(store), now_ms=NOON_MS, sidecar_actions=3)
@@ -204,7 +204,7 @@ def test_the_policy_v2_gives_sidecars_and_says_what_they_hold():
     assert facts(load(store)) == before
 
 
-def test_the_policy_counts_only_where_readers_know_the_feature():
+def test_the_policy_applies_only_if_the_protocol_has_the_feature():
     store = appended(create(new_store(), configuration=POLICY), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     assert names_of(store, ".checkpoint.") == [checkpoint_name(1)] and not names_of(store, "_sidecars/")
@@ -232,7 +232,7 @@ STATED = [add("a", partition_values={"day": "1"}, stats='{"numRecords":3,"minVal
         ({"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "false"}, set()),
     ],
 )
-def test_statistics_are_written_in_the_forms_that_the_table_asks_for(properties, columns):
+def test_statistics_are_written_in_the_forms_of_the_table_properties(properties, columns):
     schema = struct(id="long", day="integer")
     store = create(new_store(), *STATED, configuration=properties, partition_columns=("day",), schema=schema)
     write_checkpoint(load(store), now_ms=NOON_MS)
@@ -246,7 +246,7 @@ def test_statistics_are_written_in_the_forms_that_the_table_asks_for(properties,
     assert (read_back is not None and json.loads(read_back)["minValues"] == {"id": 4}) == bool(columns)
 
 
-def test_the_hint_carries_its_checksum():
+def test_the_hint_has_its_checksum():
     store = appended(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     data = store.files[LAST_CHECKPOINT][0]
@@ -254,14 +254,14 @@ def test_the_hint_carries_its_checksum():
     assert not matches(data.replace(b'"version":1', b'"version":2'))
 
 
-def test_a_checkpoint_that_cannot_be_read_is_replaced(caplog):
+def test_an_unreadable_checkpoint_is_replaced(caplog):
     store = appended(create(new_store()), 1)
     store.files[checkpoint_name(1)] = (b"PAR1 broken PAR1", 0)
     assert write_checkpoint(load(store), now_ms=NOON_MS) is not None
     assert load(store).segment.checkpoint.version == 1 and len(rows_of(store, 1, "add")) == 1
 
 
-def test_a_sound_checkpoint_is_not_written_again_but_the_hint_is_mended():
+def test_a_readable_checkpoint_is_not_written_again_but_its_hint_is():
     store = appended(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     written = store.files[checkpoint_name(1)]
@@ -275,7 +275,7 @@ def test_a_sound_checkpoint_is_not_written_again_but_the_hint_is_mended():
     ("said", "files"),
     [({"size": 9, "numOfAddFiles": 7}, 7), ({"size": 9, "numOfAddFiles": 0}, 0), ({"size": 9}, 9), ({"size": -1}, 0)],
 )
-def test_the_files_of_a_table_are_estimated_from_the_hint_and_what_came_after_it(said, files):
+def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(said, files):
     store = appended(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **said}).encode(), 0)
@@ -286,7 +286,7 @@ def test_the_files_of_a_table_are_estimated_from_the_hint_and_what_came_after_it
 
 
 @pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
-def test_a_checkpoint_that_would_lose_a_file_is_not_published(make, monkeypatch):
+def test_an_incomplete_checkpoint_is_not_published(make, monkeypatch):
     store = make()
     whole = CheckpointRows.files
     monkeypatch.setattr(CheckpointRows, "files", lambda self: ((kind, rows[1:]) for kind, rows in whole(self)))
@@ -295,7 +295,7 @@ def test_a_checkpoint_that_would_lose_a_file_is_not_published(make, monkeypatch)
     assert not names_of(store, ".checkpoint.") and LAST_CHECKPOINT not in store.files
 
 
-def test_a_large_checkpoint_is_made_on_disk_a_bounded_block_at_a_time(monkeypatch):
+def test_a_large_checkpoint_is_built_on_disk_in_bounded_blocks(monkeypatch):
     store = create(new_store(), *(add(f"{number}", stats='{"numRecords":1}') for number in range(9)))
     monkeypatch.setattr(checkpoint, "_MAX_IN_MEMORY_BYTES", 1)
     monkeypatch.setattr(checkpoint_rows, "_BLOCK_BYTES", 1)
@@ -311,7 +311,7 @@ def added_by_group(data):
 
 
 @pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
-def test_a_checkpoint_begins_again_where_an_older_one_turns_out_to_be_damaged(make):
+def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
     """Its names can be read, and so they are counted, and its statistics cannot."""
     store = make()
     version = newest(store)

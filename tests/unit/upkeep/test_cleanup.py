@@ -64,7 +64,7 @@ def versions_left(store):
         ([], 20, 0),
     ],
 )
-def test_what_lies_before_the_newest_expired_checkpoint_goes(checkpoints, day, left_from):
+def test_files_before_the_newest_expired_checkpoint_are_deleted(checkpoints, day, left_from):
     store = history(14, checkpoints=checkpoints)
     expected = {v: facts(load(store, v)) for v in range(14)}
     clean(store, day)
@@ -82,7 +82,7 @@ def test_a_commit_exactly_at_midnight_has_expired():
     assert versions_left(store) == list(range(5, 12))
 
 
-def test_checksums_compactions_and_parts_go_with_their_versions():
+def test_checksums_compactions_and_parts_are_deleted_with_their_versions():
     store = history(14, checkpoints=[10])
     write_parts(store, 4, 2)
     gone = [write_compaction(store, 2, 3), write_compaction(store, 8, 9), write_compaction(store, 10, 11)]
@@ -95,12 +95,12 @@ def test_checksums_compactions_and_parts_go_with_their_versions():
     assert not [name for name in store.files if "00000000000000000004" in name]
 
 
-def test_what_is_no_file_of_the_log_stays():
+def test_files_that_are_not_log_files_stay():
     names = ["_delta_log/notes.txt", "_delta_log/00000000000000000001.json.bak", LAST_CHECKPOINT]
     assert expired_names([*names, commit_name(1), commit_name(2)], 2) == [commit_name(1)]
 
 
-def test_a_checkpoint_that_cannot_be_read_carries_nothing(caplog):
+def test_an_unreadable_checkpoint_starts_no_readable_version(caplog):
     store = history(14, checkpoints=[5, 10])
     store.files[checkpoint_name(10)] = (b"PAR1 broken PAR1", 0)
     clean(store, 20)
@@ -108,7 +108,7 @@ def test_a_checkpoint_that_cannot_be_read_carries_nothing(caplog):
     assert load(store).files.num_rows == 13
 
 
-def test_nor_does_one_whose_sidecar_is_gone(caplog):
+def test_a_checkpoint_with_a_missing_sidecar_starts_no_readable_version(caplog):
     store = v2_history()
     at_5 = {row["sidecar"]["path"] for row in main_rows(store, 5) if row["sidecar"]}
     for name in sidecars(store) - {f"{SIDECAR_DIR}/{path}" for path in at_5}:
@@ -117,14 +117,14 @@ def test_nor_does_one_whose_sidecar_is_gone(caplog):
     assert versions_left(store) == list(range(5, 14))
 
 
-def test_the_hint_never_names_what_is_gone():
+def test_the_hint_never_names_a_deleted_checkpoint():
     store = history(14, checkpoints=[5, 10])
     store.files[LAST_CHECKPOINT] = (b'{"version":5,"size":9}', 0)
     clean(store, 20)
     assert read_last_checkpoint(store).version == 10
 
 
-def test_times_that_the_commits_carry_are_the_ones_that_count():
+def test_in_commit_timestamps_take_precedence_over_file_times():
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
     store = new_store()
     configuration = {**WEEK, "delta.enableInCommitTimestamps": "true"}
@@ -137,7 +137,7 @@ def test_times_that_the_commits_carry_are_the_ones_that_count():
     assert versions_left(store) == list(range(5, 12))
 
 
-def test_a_cleanup_that_is_stopped_anywhere_leaves_every_version_that_it_should_keep():
+def test_an_interrupted_cleanup_leaves_every_version_that_it_should_keep():
     whole = history(14, checkpoints=[5, 10])
     files = dict(whole.files)
     expected = {v: facts(load(whole, v)) for v in range(10, 14)}
@@ -180,7 +180,7 @@ def v2_history():
     return dated(store, range(14))
 
 
-def test_sidecars_go_with_the_last_checkpoint_that_names_them_once_they_are_a_day_old():
+def test_sidecars_older_than_a_day_are_deleted_with_their_last_checkpoint():
     store = v2_history()
     for name in sidecars(store):
         store.files[name] = (store.files[name][0], MIDNIGHT_MS)
@@ -191,7 +191,7 @@ def test_sidecars_go_with_the_last_checkpoint_that_names_them_once_they_are_a_da
     assert facts(load(store)) == before
 
 
-def test_no_sidecar_goes_where_a_checkpoint_cannot_be_asked_which_ones_it_names(caplog):
+def test_no_sidecar_is_deleted_if_a_checkpoint_is_unreadable(caplog):
     store = v2_history()
     store.files[uuid_name(12, "parquet")] = (b"PAR1 broken PAR1", 0)
     before = sidecars(store)
@@ -201,7 +201,7 @@ def test_no_sidecar_goes_where_a_checkpoint_cannot_be_asked_which_ones_it_names(
     assert classic == [checkpoint_name(10)]  # a copy of one that was read
 
 
-def test_a_log_that_was_never_cleaned_is_cleaned_piece_by_piece():
+def test_a_log_that_was_never_cleaned_up_is_cleaned_up_in_parts():
     store = history(14, checkpoints=[10])
     for left_from in (4, 8):
         clean_log(load(store), now_ms=MIDNIGHT_MS + 20 * DAY_MS + DAY_MS // 2, at_most=4)
@@ -210,7 +210,7 @@ def test_a_log_that_was_never_cleaned_is_cleaned_piece_by_piece():
     assert versions_left(store) == list(range(10, 14))
 
 
-def test_a_reader_that_knows_no_v2_checkpoints_still_finds_the_protocol():
+def test_a_reader_without_v2_checkpoints_still_finds_the_protocol():
     store = v2_history()
     clean(store, 20)
     assert checkpoint_name(10) in store.files
@@ -219,7 +219,7 @@ def test_a_reader_that_knows_no_v2_checkpoints_still_finds_the_protocol():
     assert facts(load(store)) == expected
 
 
-def test_every_checkpoint_is_followed_by_a_cleanup_unless_the_table_refuses_it():
+def test_every_checkpoint_is_followed_by_a_cleanup_unless_a_property_disables_it():
     for enabled in ("true", "false"):
         configuration = {**WEEK, "delta.checkpointInterval": "5", "delta.enableExpiredLogCleanup": enabled}
         store = history(5, configuration=configuration)
@@ -285,7 +285,7 @@ OTHERS = (
 @pytest.mark.parametrize(
     ("retention", "age_days", "goes"), [(7, 8, True), (7, 6, False), (0, 2, True), (0, 0.4, False)]
 )
-def test_temporary_files_of_killed_writers_go_by_age_though_nothing_else_has_expired(retention, age_days, goes):
+def test_old_temporary_files_of_killed_writers_are_deleted_though_nothing_else_has_expired(retention, age_days, goes):
     store = create(new_store(), configuration={"delta.logRetentionDuration": f"{retention} days"})
     now_ms = MIDNIGHT_MS + DAY_MS * 2 // 3
     for name in (*TEMPORARY, *OTHERS):

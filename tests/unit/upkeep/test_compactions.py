@@ -49,7 +49,7 @@ commits = st.lists(st.tuples(actions, st.integers(0, 2), st.booleans()), min_siz
 
 @given(commits=commits, data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_a_version_is_the_same_from_commits_compactions_and_checkpoints(commits, data):
+def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version, (files, app, changes) in enumerate(commits, 1):
@@ -94,13 +94,13 @@ def test_a_compaction_is_read_and_its_commits_are_not(log):
     assert read == ["_last_checkpoint", f"{6:020d}.json", compaction, f"{1:020d}.json", f"{0:020d}.json"]
 
 
-def test_the_commits_that_a_compaction_covers_may_be_gone(log):
+def test_the_commits_within_a_compaction_may_be_missing(log):
     for version in (2, 3, 4):
         del log.files[commit_name(version)]
     assert paths(load(log)) == EXPECTED
 
 
-def test_the_provenance_comes_from_the_commit_that_a_compaction_covers(log):
+def test_the_provenance_comes_from_a_commit_within_a_compaction(log):
     put_raw(log, 7, [info(operation="LAST"), add("f7")])
     write_compaction(log, 6, 7)
     assert load(log).commit_info == {"operation": "LAST"}
@@ -111,7 +111,7 @@ def test_the_provenance_comes_from_the_commit_that_a_compaction_covers(log):
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"add":{}}', b'{"add":{"path":"a","size":"x"}}', b'{"txn":{}}'])
-def test_a_damaged_compaction_gives_way_to_the_commits(log, content, caplog):
+def test_a_damaged_compaction_is_replaced_by_its_commits(log, content, caplog):
     log.files[compaction_name(2, 5)] = (content, 0)
     with caplog.at_level(logging.WARNING):
         assert paths(load(log)) == EXPECTED
@@ -122,18 +122,18 @@ def test_a_damaged_compaction_gives_way_to_the_commits(log, content, caplog):
     assert type(caught.value) is CorruptLogError
 
 
-def test_a_compaction_that_vanished_gives_way_to_the_commits(log):
+def test_a_vanished_compaction_is_replaced_by_its_commits(log):
     log.before = lambda operation, name: operation == "read" and "compacted" in name and log.files.pop(name, None)
     assert paths(load(log)) == EXPECTED
 
 
-def test_a_damaged_commit_is_not_passed_over(log):
+def test_a_damaged_commit_raises_an_error(log):
     log.files[commit_name(6)] = (b'{"add":{"path":"a","size":"x"}}', 0)
     with pytest.raises(CorruptLogError, match=f"{commit_name(6)} has a add whose `size` is 'x'"):
         load(log)
 
 
-def test_of_one_file_in_one_commit_the_add_counts(log):
+def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
     """The protocol forbids it; no reader takes it for a table without the file."""
     for actions in ([add("x"), remove("x")], [remove("x"), add("x")], [remove("x"), add("x"), remove("x")]):
         put_raw(log, 7, actions)
@@ -146,7 +146,7 @@ def test_of_one_file_in_one_commit_the_add_counts(log):
 
 @given(commits=commits, data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_we_compact_says_what_the_commits_say(commits, data):
+def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version, (files, app, changes) in enumerate(commits, 1):
@@ -161,7 +161,7 @@ def test_what_we_compact_says_what_the_commits_say(commits, data):
     assert facts(load(store, last)) == expected[last]
 
 
-def test_fields_that_are_unknown_here_survive_in_a_compaction():
+def test_unknown_fields_survive_in_a_compaction():
     store = create(new_store())
     put_raw(
         store,
@@ -193,7 +193,7 @@ def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
 
 
 @pytest.mark.parametrize(("interval", "made"), [(10, []), (25, [(1, 10), (11, 20), (26, 35)])])
-def test_checkpoints_that_are_far_apart_have_compactions_between_them(interval, made):
+def test_distant_checkpoints_have_compactions_between_them(interval, made):
     store = create(new_store(), configuration={"delta.checkpointInterval": str(interval)})
     for version in range(1, 37):
         appended(store, 1)
@@ -218,7 +218,7 @@ UNRECONCILED = {
 
 @pytest.mark.parametrize("has_checksum", [False, True])
 @pytest.mark.parametrize("actions", UNRECONCILED.values(), ids=UNRECONCILED)
-def test_a_compaction_that_was_never_reconciled_is_not_used_while_its_commits_are_there(actions, has_checksum, caplog):
+def test_an_unreconciled_compaction_is_not_used_while_its_commits_exist(actions, has_checksum, caplog):
     store = create(new_store(), add("f0"))
     for version, action in enumerate(actions, 1):
         put_raw(store, version, [action])
@@ -235,7 +235,7 @@ def test_a_compaction_that_was_never_reconciled_is_not_used_while_its_commits_ar
         facts(load(store))
 
 
-def test_a_file_with_two_vectors_is_two_subjects_of_a_compaction():
+def test_a_compaction_keeps_both_vectors_of_a_file():
     store = appended(create(new_store(), add("f0")), 1)
     put_raw(store, 2, [remove("a"), add("a", deletion_vector=vector("v"))])
     write_compaction(store, 1, 2)

@@ -74,7 +74,7 @@ def generated(store):
     return generate_manifests(store, LocalTree(store.root))
 
 
-def test_each_partition_has_a_file_that_names_its_files_as_they_are_called(store):
+def test_each_partition_has_a_manifest_with_the_names_of_its_files(store):
     create(store, of_day("day=a%20b/1%2520.parquet", "a b"), of_day("x/2", "a b"), of_day("3", "50%"), **BY_DAY)
     put(store, of_day("4", None), of_day("5", ""))
     done = generated(store)
@@ -94,7 +94,7 @@ def test_directories_nest_in_the_order_of_the_partition_columns(store):
     assert manifests(store) == {"b%3Ac=2/a=1/manifest": ["f"]}
 
 
-def test_a_table_without_partitions_has_one_also_where_it_is_empty(store):
+def test_a_table_without_partitions_has_one_manifest_even_if_empty(store):
     create(store, add("b"), add("a"))
     generated(store)
     assert manifests(store) == {"manifest": ["a", "b"]}
@@ -103,21 +103,21 @@ def test_a_table_without_partitions_has_one_also_where_it_is_empty(store):
     assert manifests(store) == {"manifest": []}
 
 
-def test_files_of_another_place_keep_their_address(store):
+def test_files_outside_the_table_keep_their_address(store):
     create(store, add("file:/else/a%20b"), add("s3://b/c%20d"), add("/e"))
     generated(store)
     with open(f"{store.root}/{MANIFEST_DIR}/manifest") as file:
         assert file.read() == "file:/e\nfile:/else/a b\ns3://b/c d\n"
 
 
-def test_a_file_whose_name_would_be_two_lines_is_refused(store):
+def test_a_file_name_with_a_line_break_is_rejected(store):
     create(store, add("a%0Ab"))
     with pytest.raises(UnsupportedFeatureError, match="line break"):
         generated(store)
     assert manifests(store) == {}
 
 
-def test_what_generating_again_finds_superfluous_goes_with_its_folders(store):
+def test_generating_again_deletes_superfluous_manifests_and_their_folders(store):
     create(store, add("f"))
     generated(store)
     by_two = {"schema": struct(id="long", day="string", hour="string"), "partition_columns": ("day", "hour")}
@@ -131,13 +131,13 @@ def test_what_generating_again_finds_superfluous_goes_with_its_folders(store):
     assert folders(store) == {"day=y", "hour=1"}
 
 
-def test_commits_write_none_unless_the_table_asks_for_them(store):
+def test_commits_write_manifests_only_if_the_property_is_set(store):
     create(store, add("f"))
     committed(store, add("g"))
     assert manifests(store) == {}
 
 
-def test_a_commit_writes_the_manifests_of_its_partitions_alone(store):
+def test_a_commit_writes_only_the_manifests_of_its_partitions(store):
     create(store, of_day("1", "a"), of_day("2", "b"), of_day("3", "c"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
     for name in ("a", "b", "c"):
@@ -162,7 +162,7 @@ def test_a_commit_with_another_partitioning_replaces_all(store):
     assert folders(store) == set()
 
 
-def test_a_removed_file_that_does_not_say_where_it_was_makes_a_commit_write_all(store):
+def test_a_removed_file_without_partition_values_makes_a_commit_write_all(store):
     assert touched_directories([("remove", {"path": "f"})], ("day",)) is None
     assert touched_directories([("remove", {"path": "f"})], ()) == {""}
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
@@ -193,7 +193,7 @@ class Hooked(LocalLogStore):
         super().write(name, data)
 
 
-def test_who_is_overtaken_writes_what_the_newer_commit_touched(store):
+def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
     """The rival has done all of its own, so that nobody but us can put right what we write last."""
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
@@ -206,7 +206,7 @@ def test_who_is_overtaken_writes_what_the_newer_commit_touched(store):
     assert manifests(store) == {"day=a/manifest": ["1", "3", "5"]}
 
 
-def test_what_an_engine_without_manifests_commits_meanwhile_is_written_too(store):
+def test_manifests_include_a_concurrent_commit_of_an_engine_without_manifests(store):
     create(store, of_day("1", "a"), of_day("2", "b"), **BY_DAY)
     foreign = lambda: put(store, gone("2", "b"), of_day("3", "c"))
     done = generate_manifests(Hooked(store.root, foreign), LocalTree(store.root))
@@ -214,7 +214,7 @@ def test_what_an_engine_without_manifests_commits_meanwhile_is_written_too(store
     assert (done.version, done.manifests, done.files, done.deleted) == (1, 3, 3, 1)
 
 
-def test_a_partition_that_a_rival_fills_while_we_empty_it_keeps_its_manifest(store):
+def test_a_partition_that_a_rival_fills_concurrently_keeps_its_manifest(store):
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
     ours = put(store, gone("1", "a"), of_day("3", "b"))
@@ -222,7 +222,7 @@ def test_a_partition_that_a_rival_fills_while_we_empty_it_keeps_its_manifest(sto
     assert manifests(store) == {"day=a/manifest": ["4"], "day=b/manifest": ["2", "3"]}
 
 
-def test_a_table_that_never_stands_still_is_said_to_be_so(store):
+def test_constant_concurrent_commits_raise_an_error(store):
     create(store, add("0"))
 
     class Restless(LocalLogStore):
@@ -263,7 +263,7 @@ def test_tables_whose_manifests_would_show_other_rows_are_refused(store, made, w
     assert not os.path.exists(f"{store.root}/{MANIFEST_DIR}")
 
 
-def test_a_table_that_only_could_have_deletion_vectors_has_manifests(store):
+def test_a_table_with_the_vector_feature_but_no_vectors_has_manifests(store):
     put(store, WITH_VECTORS, metadata(), add("f"), read_version=-1)
     result = generate_manifest(None, GenerateManifestRequest(table=store.root))
     assert (result.operation, result.version, result.committed, result.skipped) == ("GENERATE", 0, False, False)
@@ -271,14 +271,14 @@ def test_a_table_that_only_could_have_deletion_vectors_has_manifests(store):
 
 
 @pytest.mark.parametrize("other", [{"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "id"}])
-def test_the_property_excludes_those_of_vectors_and_of_mapping(other):
+def test_the_manifest_property_excludes_deletion_vectors_and_column_mapping(other):
     check_new_properties(ON)
     check_new_properties(other | {next(iter(ON)): "false"})
     with pytest.raises(InvalidRequestError, match=next(iter(other))):
         check_new_properties(ON | other)
 
 
-def test_what_goes_wrong_after_a_commit_only_warns(store, caplog, monkeypatch):
+def test_a_failure_after_the_commit_only_warns(store, caplog, monkeypatch):
     create(store, add("f"), configuration=ON)
 
     def full(_store, name, _data):
@@ -292,7 +292,7 @@ def test_what_goes_wrong_after_a_commit_only_warns(store, caplog, monkeypatch):
     assert len(load(store).files) == 2
 
 
-def test_vacuum_leaves_manifests_and_verify_has_nothing_to_say_of_them(store):
+def test_vacuum_keeps_manifests_and_verify_ignores_them(store):
     create(store, configuration=ON, schema=struct(id="long", _s="string"), partition_columns=("_s",))
     generate_manifests(store, LocalTree(store.root))
     committed(store)

@@ -27,7 +27,7 @@ def checkpoints(store):
 @pytest.mark.parametrize(
     ("configuration", "made"), [({}, [10, 20]), ({"delta.checkpointInterval": "4"}, [4, 8, 12, 16, 20])]
 )
-def test_every_interval_has_a_checkpoint_and_version_0_has_none(configuration, made):
+def test_a_checkpoint_is_written_at_every_interval_but_not_at_version_0(configuration, made):
     store = create(new_store(), configuration=configuration)
     after_commit(store, 0)
     for version in range(1, 22):
@@ -37,7 +37,7 @@ def test_every_interval_has_a_checkpoint_and_version_0_has_none(configuration, m
     assert read_last_checkpoint(store).version == 20
 
 
-def test_the_checkpoint_is_of_the_version_that_was_committed_whatever_came_after():
+def test_the_checkpoint_has_the_committed_version_and_not_a_later_one():
     store = appended(create(new_store()), 11)
     after_commit(store, 10)
     assert checkpoints(store) == [10]
@@ -45,7 +45,7 @@ def test_the_checkpoint_is_of_the_version_that_was_committed_whatever_came_after
 
 @pytest.mark.parametrize("fault", [StorageError("The disk is full.", remedy="Make room."), MemoryError("no memory")])
 @pytest.mark.parametrize("operation", ["list", "read", "write_if_absent", "write"])
-def test_a_checkpoint_that_fails_only_warns(caplog, fault, operation):
+def test_a_failed_checkpoint_only_warns(caplog, fault, operation):
     store = appended(create(new_store()), 10)
 
     def before(asked, _name):
@@ -64,7 +64,7 @@ def test_a_checkpoint_that_fails_only_warns(caplog, fault, operation):
 @pytest.mark.parametrize(
     ("fails", "says"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")]
 )
-def test_a_step_that_fails_warns_by_its_own_name_and_the_others_are_taken(caplog, fails, says):
+def test_a_failed_step_warns_with_its_name_and_the_other_steps_run(caplog, fails, says):
     store = appended(create(new_store()), 10)
     after_commit(store, 10, clock_ms=lambda: NOON_MS)
     appended(store, 10)
@@ -81,7 +81,7 @@ def test_a_step_that_fails_warns_by_its_own_name_and_the_others_are_taken(caplog
     assert (commit_name(0) in store.files) is (fails == "delete")
 
 
-def test_a_log_that_cannot_be_replayed_or_a_wrong_interval_only_warns(caplog):
+def test_an_unreadable_log_or_an_invalid_interval_only_warns(caplog):
     store = create(new_store(), configuration={"delta.checkpointInterval": "often"})
     put_raw(store, 1, b"{")
     after_commit(store, 1)
@@ -96,7 +96,7 @@ V2 = Protocol(
 
 
 @pytest.mark.parametrize(("protocol", "policy"), [(PROTOCOL, "classic"), (V2, "v2")])
-def test_delta_rs_reads_a_table_with_all_that_follows_its_commits(tmp_path, protocol, policy):
+def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, policy):
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpointInterval": "15", "delta.checkpointPolicy": policy}
     described = metadata(properties, struct(id="long", day="date"), partition_columns=("day",))

@@ -67,11 +67,11 @@ def bound(kind, raw):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_bound_has_the_type_of_its_column_or_is_left_out(kind, raw, value):
+def test_a_bound_has_the_type_of_its_column_or_is_omitted(kind, raw, value):
     assert bound(kind, raw) == value
 
 
-def test_what_has_no_bounds_is_counted_all_the_same():
+def test_a_column_without_bounds_has_its_null_count():
     for kind in ("boolean", "binary", ArrayType(PrimitiveType("long"))):
         assert stats_of(kind, '{"numRecords":3,"minValues":{"x":true},"nullCount":{"x":1}}') == [
             {"numRecords": 3, "nullCount": {"x": 1}}
@@ -79,7 +79,7 @@ def test_what_has_no_bounds_is_counted_all_the_same():
 
 
 @pytest.mark.parametrize("text", [None, "", " ", "5", "{", '{"numRecords":1}{"numRecords":2}', '{}},{"stats":{}', "[]"])
-def test_a_text_that_is_no_json_object_has_no_struct_and_harms_no_other(text):
+def test_a_text_that_is_not_a_json_object_has_no_struct_and_does_not_affect_others(text):
     good = '{"numRecords":7}'
     found = stats_of("long", good, text, good)
     assert [row and row["numRecords"] for row in found] == [7, None, 7]
@@ -105,7 +105,7 @@ texts = st.lists(st.one_of(st.none(), st.text(max_size=4), objects.map(json.dump
 
 @given(texts=texts)
 @settings(max_examples=150, deadline=None)
-def test_texts_that_are_parsed_together_give_what_each_gives_alone(texts):
+def test_texts_that_are_parsed_together_give_the_same_structs_as_alone(texts):
     made = struct_of(column("x", "byte"), column("y", "string"))
     together = made.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
     assert [_said(row) for row in together] == [_said(made._parse_one(text)) for text in texts]
@@ -118,7 +118,7 @@ def _said(row):
     return row
 
 
-def test_what_became_a_struct_reads_back_as_the_text_that_it_was():
+def test_a_struct_converts_back_to_its_text():
     text = '{"numRecords":3,"minValues":{"x":"2026-01-01T12:00:00.123Z"},"maxValues":{"x":"2026-01-01T12:00:00.124Z"},"nullCount":{"x":1}}'  # noqa: E501
     parsed = struct_of(column("x", "timestamp")).parse(pa.chunked_array([pa.array([text, None])]))
     assert stats_texts(parsed).to_pylist() == [text, None]
@@ -132,16 +132,16 @@ def partitions(kind, *rows):
     return PartitionStruct(table).parse(pa.chunked_array([pa.array(rows, MAP)]))
 
 
-def test_partition_values_are_typed_whatever_the_case_of_their_keys():
+def test_partition_values_are_typed_with_keys_in_any_case():
     found = partitions("date", [("p", "2026-01-01")], [("P", "2026-01-02")], [("p", "")], [("p", None)], [], None)
     assert [row["p"] for row in found.to_pylist()] == [date(2026, 1, 1), date(2026, 1, 2), None, None, None, None]
 
 
-def test_a_partition_value_beyond_python_s_calendar_is_kept():
+def test_a_partition_value_beyond_the_calendar_of_python_is_kept():
     found = partitions("date", [("p", "+10000-01-01")])
     assert found.cast(pa.struct([("p", pa.int32())])).to_pylist() == [{"p": 2_932_897}]
 
 
-def test_a_partition_value_that_is_none_is_null_and_the_others_are_kept():
+def test_an_invalid_partition_value_is_null_and_the_others_are_kept():
     found = partitions("date", [("p", "yesterday")], [("p", "2026-1-2")])
     assert found.to_pylist() == [{"p": None}, {"p": date(2026, 1, 2)}]

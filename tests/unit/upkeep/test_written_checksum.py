@@ -55,7 +55,7 @@ def test_the_checksum_repeats_the_protocol_and_the_metadata_and_counts_the_files
     assert not {"inCommitTimestampOpt", "setTransactions", "numDeletedRecordsOpt"} & set(body)
 
 
-def test_the_in_commit_timestamp_is_there_where_it_is_in_force():
+def test_the_checksum_has_the_in_commit_timestamp_if_the_table_has_it():
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
     enabled = metadata({"delta.enableInCommitTimestamps": "true"})
     store = new_store()
@@ -70,7 +70,7 @@ steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1,
 
 @given(steps=steps, data=st.data())
 @settings(max_examples=80, deadline=None)
-def test_counting_on_and_counting_all_say_the_same(steps, data):
+def test_incremental_and_full_counts_are_equal(steps, data):
     """Each step adds the files that are not there and removes those that are, as our commits do."""
     store = new_store()
     put(store, VECTORS, metadata(), read_version=-1)
@@ -109,7 +109,7 @@ def counted_in_full(monkeypatch):
     return seen
 
 
-def test_the_files_are_not_counted_again_where_an_earlier_checksum_leads_here(counted_in_full):
+def test_an_earlier_checksum_avoids_a_full_count(counted_in_full):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
     appended(store, 3)
@@ -127,7 +127,7 @@ def test_the_files_are_not_counted_again_where_an_earlier_checksum_leads_here(co
         [info(engineInfo="deltalite/0.1"), remove("a")],  # of a size that nobody knows
     ],
 )
-def test_what_cannot_be_counted_on_is_counted_in_full(foreign, counted_in_full):
+def test_unreliable_commits_cause_a_full_count(foreign, counted_in_full):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
     put_raw(store, 1, foreign)
@@ -137,7 +137,7 @@ def test_what_cannot_be_counted_on_is_counted_in_full(foreign, counted_in_full):
     assert said(store, 1)["numFiles"] == load(store).files.num_rows
 
 
-def test_a_wrong_checksum_of_before_is_not_carried_on_once_a_checkpoint_is_written(caplog):
+def test_a_checkpoint_corrects_a_wrong_earlier_checksum(caplog):
     store = create(new_store(), add("a"), configuration={"delta.checkpointInterval": "2"})
     write_checksum(load(store, 0))
     wrong = said(store, 0) | {"numFiles": 5}
@@ -153,7 +153,7 @@ def test_a_wrong_checksum_of_before_is_not_carried_on_once_a_checkpoint_is_writt
     [{"txnId": None}, {"txnId": "of another commit"}, {"engineInfo": "Apache-Spark/4.0"}],
     ids=["no commit", "another commit", "another writer"],
 )
-def test_a_checksum_of_another_writer_is_not_counted_on(change, counted_in_full):
+def test_a_checksum_of_another_writer_causes_a_full_count(change, counted_in_full):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
     wrong = {key: value for key, value in (said(store, 0) | {"numFiles": 5} | change).items() if value is not None}
@@ -168,14 +168,14 @@ def test_a_checksum_of_another_writer_is_not_counted_on(change, counted_in_full)
     assert not counted_in_full  # ours is counted on again
 
 
-def test_a_checksum_that_is_there_is_left_as_it_is():
+def test_an_existing_checksum_is_not_changed():
     store = create(new_store(), add("a"))
     store.files[checksum_name(0)] = (b"theirs", 0)
     assert not write_checksum(load(store))
     assert store.files[checksum_name(0)] == (b"theirs", 0)
 
 
-def test_a_reader_begins_at_the_checksum_and_checks_it_against_the_files():
+def test_a_reader_starts_at_the_checksum_and_compares_it_with_the_files():
     store = create(new_store(), add("a"))
     after_commit(store, 0, clock_ms=Clock())
     snapshot = load(store)

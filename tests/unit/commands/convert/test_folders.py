@@ -17,7 +17,7 @@ from tests.support.tables import commit
 from tests.unit.commands.convert.converting import by_delta_rs, converted, put, rows, stats
 
 
-def test_folders_give_partition_values_of_the_types_that_are_asked_for(folder):
+def test_folders_give_partition_values_of_the_requested_types(folder):
     put(folder, "day=2026-01-01/n=7/a.parquet", {"id": [1]})
     put(folder, "day=2026-01-02/n=007/b.parquet", {"id": [2]})
     put(folder, "day=__HIVE_DEFAULT_PARTITION__/n=-1/c.parquet", {"id": [3]})
@@ -32,7 +32,7 @@ def test_folders_give_partition_values_of_the_types_that_are_asked_for(folder):
     assert verify(LocalLogStore(str(folder))).findings == ()
 
 
-def test_values_of_folders_are_unescaped_once_and_the_log_escapes_the_folders_name(folder):
+def test_folder_names_are_unescaped_once_and_escaped_in_the_log(folder):
     put(folder, "p=a%2Fb%25 c/é.parquet", {"id": [1]})
     put(folder, "p=%C3%A9=1/f.parquet", {"id": [2]})
     put(folder, "_q=3/f.parquet", {"id": [3]})
@@ -68,7 +68,7 @@ def test_every_type_that_can_partition_a_table_is_read_from_folders(folder, kind
     assert commit(folder, 0)["add"][0]["partitionValues"] == {"p": in_log}
 
 
-def test_a_column_that_files_have_too_is_that_of_the_folders(folder):
+def test_a_partition_column_of_the_folders_takes_precedence_over_that_of_the_files(folder):
     put(folder, "p=1/a.parquet", {"P": ["x"], "id": [1]})
     converted(folder, partition_schema="p INT")
     assert DeltaTable(str(folder)).schema.names == ["p", "id"]

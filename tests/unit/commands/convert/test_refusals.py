@@ -78,7 +78,7 @@ def link_of_a_folder(folder):
         (link_of_a_folder, "neither a file nor a folder, such as a link"),
     ],
 )
-def test_a_folder_that_holds_something_else_is_refused_untouched(folder, made, problem):
+def test_an_unsuitable_folder_is_rejected_and_not_changed(folder, made, problem):
     if made is not None:
         made(folder)
     with pytest.raises(SourceError, match=problem):
@@ -116,7 +116,7 @@ def test_a_folder_that_holds_something_else_is_refused_untouched(folder, made, p
         (["a"], {"table": "t@v3"}, "names a version"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_untouched(folder, names, options, problem):
+def test_an_invalid_request_is_rejected_and_the_folder_is_not_changed(folder, names, options, problem):
     for name in names:
         put(folder, name, {"id": [1]})
     with pytest.raises(InvalidRequestError, match=problem):
@@ -124,7 +124,7 @@ def test_what_cannot_be_meant_is_refused_untouched(folder, names, options, probl
     assert_untouched(folder)
 
 
-def test_features_that_this_release_does_not_write_are_refused_by_name(folder):
+def test_the_error_names_an_unwritable_feature(folder):
     put(folder, "a", {"id": [1]})
     with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
         converted(folder, properties={"delta.enableRowTracking": "true"})

@@ -19,7 +19,7 @@ from deltalite.storage.local import LocalLogStore
 from tests.unit.commands.convert.converting import assert_untouched, by_delta_rs, converted, put, rows, stats
 
 
-def test_files_that_were_written_over_time_become_one_schema(folder):
+def test_schemas_of_older_and_newer_files_become_one_schema(folder):
     put(folder, "1", {"id": pa.array([1], pa.int8()), "s": pa.array([{"a": 1}])})
     put(folder, "2", {"id": pa.array([300], pa.int16()), "s": pa.array([{"b": "x", "a": 2}]), "new": [1.5]})
     put(folder, "3", {"id": pa.array([100_000], pa.int32())})
@@ -45,7 +45,7 @@ def test_files_that_were_written_over_time_become_one_schema(folder):
         (pa.array([Decimal("1.0")]), pa.array([Decimal("1.00")]), "c"),
     ],
 )
-def test_files_that_contradict_each_other_are_named_with_the_column(folder, one, other, column):
+def test_the_error_names_the_column_and_both_contradicting_files(folder, one, other, column):
     put(folder, "a.parquet", {"c": one})
     put(folder, "b.parquet", {"c": other})
     with pytest.raises(SchemaMismatchError, match=rf"'{column}' is .* in b.parquet, and .* in a.parquet"):
@@ -53,14 +53,14 @@ def test_files_that_contradict_each_other_are_named_with_the_column(folder, one,
     assert_untouched(folder)
 
 
-def test_names_that_differ_in_their_case_are_a_contradiction(folder):
+def test_column_names_that_differ_only_in_case_are_a_contradiction(folder):
     put(folder, "a.parquet", {"Id": [1]})
     put(folder, "b.parquet", {"id": [1]})
     with pytest.raises(SchemaMismatchError, match=r"'Id' is called 'id' in b.parquet, and 'Id' in a.parquet"):
         converted(folder)
 
 
-def test_nested_columns_int96_and_times_without_a_zone_are_read_as_what_they_are(folder):
+def test_nested_columns_int96_and_times_without_a_zone_keep_their_values(folder):
     noon, local = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12)  # noqa: DTZ001
     nested = {
         "l": pa.array([[1, None]]),
@@ -100,14 +100,14 @@ def test_nested_columns_int96_and_times_without_a_zone_are_read_as_what_they_are
         (pa.array([Decimal(1)], pa.decimal256(40, 0)), "decimal256"),
     ],
 )
-def test_a_column_that_no_table_can_have_is_refused_with_its_file(folder, column, problem):
+def test_the_error_names_the_file_of_an_unsupported_column(folder, column, problem):
     put(folder, "a.parquet", {"c": column})
     with pytest.raises(SchemaMismatchError, match=rf"The file a.parquet: .*{problem}"):
         converted(folder)
     assert_untouched(folder)
 
 
-def test_times_in_nanoseconds_are_not_taken_for_int96_of_an_earlier_file(folder):
+def test_times_in_nanoseconds_are_not_mistaken_for_int96_of_an_earlier_file(folder):
     at = pa.array([datetime(2026, 1, 1)], pa.timestamp("ns"))  # noqa: DTZ001
     put(folder, "a.parquet", {"c": at}, use_deprecated_int96_timestamps=True, store_schema=False)
     put(folder, "b.parquet", {"c": at}, store_schema=False)
@@ -115,14 +115,14 @@ def test_times_in_nanoseconds_are_not_taken_for_int96_of_an_earlier_file(folder)
         converted(folder)
 
 
-def test_two_columns_that_differ_in_case_are_refused(folder):
+def test_two_columns_of_a_file_that_differ_only_in_case_are_rejected(folder):
     put(folder, "a.parquet", {"c": [1], "C": [2]})
     with pytest.raises(SchemaMismatchError, match="Two columns are called 'C'"):
         converted(folder)
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "x=y"])
-def test_names_with_odd_characters_need_column_mapping_and_keep_their_names_in_files(folder, name):
+def test_names_with_special_characters_need_column_mapping_and_stay_as_physical_names(folder, name):
     put(folder, "p=1/a.parquet", {name: [1], "s": pa.array([{name: 2}])})
     with pytest.raises(SchemaMismatchError, match=r"has a character in its name") as caught:
         converted(folder, partition_schema="p INT")

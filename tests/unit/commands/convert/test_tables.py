@@ -50,7 +50,7 @@ def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
     assert verify(LocalLogStore(str(folder))).findings == ()
 
 
-def test_a_second_run_does_nothing_but_record_itself_and_a_retry_not_even_that(folder):
+def test_a_second_run_commits_only_its_transaction_and_a_retry_commits_nothing(folder):
     put(folder, "a.parquet", {"id": [1]})
     converted(folder, identity=RUN)
     put(folder, "late.parquet", {"id": [2]})
@@ -64,7 +64,7 @@ def test_a_second_run_does_nothing_but_record_itself_and_a_retry_not_even_that(f
     assert rows(folder, "id") == [(1,)]
 
 
-def test_hidden_names_empty_files_and_files_without_rows_stay_outside(folder):
+def test_hidden_names_empty_files_and_files_without_rows_are_not_added(folder):
     put(folder, "a.parquet", {"id": [1]})
     put(folder, "no rows.parquet", {"id": pa.array([], pa.int64()), "more": pa.array([], pa.string())})
     for name in ("_SUCCESS", ".a.parquet.crc", "_temporary/0/part.parquet", "_old/b.parquet", ".x/c.parquet"):
@@ -77,7 +77,7 @@ def test_hidden_names_empty_files_and_files_without_rows_stay_outside(folder):
     assert DeltaTable(str(folder)).schema.names == ["id", "more"]
 
 
-def test_properties_are_those_of_the_new_table(folder):
+def test_the_requested_properties_are_set_on_the_new_table(folder):
     put(folder, "1", {"a": [1], "b": [2]})
     put(folder, "2", {"a": [1], "b": [2], "with.dot": [3]})
     asked = {"mine": "1", "delta.enableChangeDataFeed": "true", "delta.dataSkippingStatsColumns": "b, `with.dot`"}
@@ -89,7 +89,7 @@ def test_properties_are_those_of_the_new_table(folder):
     assert sum(batch.num_rows for batch in table.changes(from_version=0)) == 2
 
 
-def test_bounds_that_the_writer_may_have_meant_in_another_way_are_left_out(folder):
+def test_ambiguous_bounds_are_omitted(folder):
     put(folder, "nan", {"x": [1.0, float("nan")], "n": [1, 2]})
     julian = pa.schema([("d", pa.date32()), ("n", pa.int64())], {"org.apache.spark.version": "2.4.0"})
     pq.write_table(pa.table({"d": [date(1500, 1, 1)], "n": [1]}, schema=julian), folder / "old")
@@ -106,7 +106,7 @@ def test_bounds_that_the_writer_may_have_meant_in_another_way_are_left_out(folde
         ("parquet-mr compatible", False),
     ],
 )
-def test_bounds_of_floats_are_those_of_writers_that_know_nan(folder, monkeypatch, writer, knows_nan):
+def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, monkeypatch, writer, knows_nan):
     real = footers.read_sized_footers
 
     class Footer:
@@ -123,7 +123,7 @@ def test_bounds_of_floats_are_those_of_writers_that_know_nan(folder, monkeypatch
     assert stats(folder)["a"]["maxValues"] == ({"x": 5.0, "n": 2} if knows_nan else {"n": 2})
 
 
-def test_a_file_that_changes_while_it_is_converted_stops_it(folder, monkeypatch):
+def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch):
     file = put(folder, "a.parquet", {"id": [1]})
     listed = command.listed_files
     changes = {
@@ -152,7 +152,7 @@ def test_a_file_that_changes_while_it_is_converted_stops_it(folder, monkeypatch)
     assert_untouched(folder)
 
 
-def test_another_writer_that_makes_the_table_first_is_left_alone(folder, monkeypatch):
+def test_a_table_that_another_writer_creates_first_is_not_changed(folder, monkeypatch):
     put(folder, "a.parquet", {"id": [1]})
     check = command.check_unchanged
 
@@ -184,7 +184,7 @@ FILE = st.fixed_dictionaries(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=st.lists(FILE.filter(bool), min_size=1, max_size=4), int96=st.booleans())
-def test_any_rows_are_read_from_the_table_as_from_its_files(tmp_path_factory, files, int96):
+def test_any_rows_are_the_same_from_the_table_and_from_its_files(tmp_path_factory, files, int96):
     folder = tmp_path_factory.mktemp("c") / "t"
     expected = []
     int96 = int96 and all(t is None or 1700 < t.year < 2200 for file in files for t in file.get("t", ()))

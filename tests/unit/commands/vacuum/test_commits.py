@@ -28,7 +28,7 @@ from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run
 
 
 @pytest.mark.smoke
-def test_history_shows_start_and_end_with_the_references_names(history):
+def test_history_shows_start_and_end_with_the_names_of_the_reference(history):
     history.append(2)
     size = sum(f.add["size"] for f in history.live.values())
     history._commit(history._removes(history.live.values()), {})
@@ -46,7 +46,7 @@ def test_history_shows_start_and_end_with_the_references_names(history):
     assert "why" in end["userMetadata"]
 
 
-def test_a_retried_run_finds_its_end_and_deletes_nothing(history):
+def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
     done = run(history, identity=RunIdentity(app_id="run"))
     put(history, "orphan")
     again = run(history, identity=RunIdentity(app_id="run"))
@@ -54,7 +54,7 @@ def test_a_retried_run_finds_its_end_and_deletes_nothing(history):
     assert "orphan" in history.files() and len(history.states) == 3
 
 
-def test_a_dry_run_says_what_would_go_and_changes_nothing(history, caplog):
+def test_a_dry_run_lists_files_and_changes_nothing(history, caplog):
     history.append(2)
     history.replace(None)
     put(history, "big/a.parquet", content=b"x" * 3_000_000)
@@ -69,7 +69,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(history, caplog):
     assert len(gone(history)) == result.metrics["numFilesToDelete"]
 
 
-def test_a_file_that_cannot_be_deleted_fails_the_vacuum_and_keeps_no_other(history, monkeypatch):
+def test_a_file_that_cannot_be_deleted_fails_the_vacuum_after_the_other_files(history, monkeypatch):
     for number in range(3):
         put(history, f"orphan {number}")
     real = os.unlink
@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_deleted_fails_the_vacuum_and_keeps_no_other(histo
     assert run(history, identity=RunIdentity(app_id="run")).committed and history.files() == set()
 
 
-def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeypatch):
+def test_a_file_that_a_rival_restores_before_the_start_stays(history, monkeypatch):
     history.append()
     (old,) = history.live.values()
     history.replace(None)
@@ -109,7 +109,7 @@ def test_a_file_that_a_rival_brings_back_before_the_start_stays(history, monkeyp
     assert history.read()[3][0] == history.rows_of(3)
 
 
-def test_two_vacuums_at_once_delete_each_file_once(history):
+def test_two_concurrent_vacuums_delete_each_file_once(history):
     for number in range(300):
         put(history, f"a/{number}.parquet")
     asked = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
@@ -138,7 +138,7 @@ def test_a_plan_is_made_without_spark(history, kind):
     assert plan.largest_folders(1)[0].name == "day=a b"
 
 
-def test_a_folder_that_cannot_be_listed_ends_the_vacuum_before_it_deletes(history, monkeypatch):
+def test_a_folder_that_cannot_be_listed_fails_the_vacuum_before_it_deletes(history, monkeypatch):
     put(history, "a/orphan")
     put(history, "b/orphan")
     real = LocalTree.list

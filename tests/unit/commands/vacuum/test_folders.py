@@ -20,7 +20,7 @@ from tests.support.table_history import DAYS, TableHistory
 from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, put, run, short
 
 
-def test_hidden_names_stay_but_for_what_the_reference_sweeps(history):
+def test_hidden_names_stay_except_those_that_the_reference_deletes(history):
     stays = ["_x/a.parquet", ".hidden", "_delta_log_x", "a/_b/c", "a/.c.crc", "_day=1/x", "_SUCCESS", "day=q/_x=1/f"]
     goes = ["_change_data/x", "_delta_index/y", "a/d", "day=q/_change_data/z", "metadata/v1.json"]
     temporary = ".deletion_vector_0.bin.00000000-0000-4000-8000-000000000000.tmp"
@@ -47,7 +47,7 @@ def test_iceberg_metadata_stays_where_the_table_has_some(tmp_path):
     assert gone(history) == set()
 
 
-def test_staging_folders_of_killed_writes_go_as_a_whole_by_age(history):
+def test_old_staging_folders_of_killed_writes_are_deleted_completely(history):
     put(history, "_deltalite_staging/dead/0/_temporary/part.parquet")
     put(history, "_deltalite_staging/alive/0/part-1.parquet")
     put(history, "_deltalite_staging/alive/1/part-2.parquet", age_hours=1)
@@ -60,7 +60,7 @@ def test_staging_folders_of_killed_writes_go_as_a_whole_by_age(history):
     assert not (history.folder / "_deltalite_staging").exists()
 
 
-def test_folders_that_are_left_empty_go_and_young_empty_ones_stay(history):
+def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     history.append(2)
     history.replace(DAYS[0])
     history._commit(history._removes([f for f in history.live.values() if "_c" in f.add["path"]]), {})
@@ -103,7 +103,7 @@ def test_links_are_neither_followed_nor_deleted(history, tmp_path):
         }  # fmt: skip
 
 
-def test_a_folder_that_became_a_link_after_the_listing_leads_nowhere(history, tmp_path):
+def test_a_folder_that_became_a_link_after_the_listing_is_not_followed(history, tmp_path):
     put(history, "a/f.parquet")
     outside = tmp_path / "other"
     outside.mkdir()
@@ -116,7 +116,7 @@ def test_a_folder_that_became_a_link_after_the_listing_leads_nowhere(history, tm
     assert (outside / "f.parquet").exists()
 
 
-def test_a_table_inside_the_table_is_left_alone(history):
+def test_a_table_inside_the_table_is_not_touched(history):
     inner = TableHistory(history.folder / "nested" / "t")
     inner.append()
     put(history, "nested/t/old.parquet")
@@ -128,7 +128,7 @@ def test_a_table_inside_the_table_is_left_alone(history):
 @pytest.mark.parametrize("spelled", ["{name}", "./{name}", "x/../{name}", "{root}/{name}", "file://{root}/{name}",
                                      "file:{root}/{name}", "../orders/{name}", "/elsewhere/{base}", "s3://b/t/{base}",
                                      "a//..//{name}"])  # fmt: skip
-def test_a_live_file_stays_however_the_log_spells_it(history, spelled):
+def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelled):
     name = put(history, "day=x/100%25 é+.parquet", age_hours=5000)
     path = spelled.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
     named(history, path)
@@ -138,21 +138,21 @@ def test_a_live_file_stays_however_the_log_spells_it(history, spelled):
     assert name in history.files()
 
 
-def test_a_live_file_stays_where_its_writer_did_not_encode_its_path(history):
+def test_a_live_file_with_an_unencoded_path_stays(history):
     name = put(history, "day=a%20b/f.parquet", age_hours=5000)
     named(history, name)
     history.wait(OLD_H)
     assert gone(history) == set()
 
 
-def test_hadoops_checksum_goes_with_its_file(history):
+def test_a_checksum_of_hadoop_is_deleted_with_its_file(history):
     put(history, "a/f.parquet")
     put(history, "a/.f.parquet.crc")
     run(history)
     assert not (history.folder / "a").exists()
 
 
-def test_a_name_that_is_no_text_is_left_alone(history):
+def test_a_name_that_is_not_valid_text_is_not_touched(history):
     folder = os.fsencode(history.folder) + b"/a"
     os.mkdir(folder)
     Path(os.fsdecode(folder + b"/\xff.parquet")).write_bytes(b"x")
@@ -161,7 +161,7 @@ def test_a_name_that_is_no_text_is_left_alone(history):
     assert os.listdir(folder) == [b"\xff.parquet"]
 
 
-def test_tables_of_other_engines_read_the_same_after(history):
+def test_tables_of_other_engines_read_the_same_after_a_vacuum(history):
     import deltalake
 
     deltalake.write_deltalake(str(history.folder / "t"), pa.table({"id": [1]}))

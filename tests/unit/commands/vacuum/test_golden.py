@@ -24,7 +24,7 @@ IN_TEN_YEARS = time.time_ns() // 1_000_000 + 3650 * DAY_MS
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", one_per_feature("read"))
-def test_a_table_reads_the_same_after_everything_dead_has_gone(golden, tmp_path, name):
+def test_a_table_reads_the_same_after_a_vacuum_of_all_dead_files(golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
     before, files = rows_of(DeltaTable(str(table)).to_arrow()), everything(table)

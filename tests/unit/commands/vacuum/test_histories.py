@@ -75,7 +75,7 @@ def vacuumed(history: TableHistory, mode: VacuumMode, hours: int | None) -> None
     mode=st.sampled_from(VacuumMode),
     hours=st.sampled_from([*RETENTIONS, None]),
 )
-def test_versions_inside_the_retention_stay_whole(past, mode, hours):
+def test_versions_within_the_retention_stay_complete(past, mode, hours):
     with tempfile.TemporaryDirectory() as folder:
         history = TableHistory(Path(folder, "t"), FEED)
         history.append(2)

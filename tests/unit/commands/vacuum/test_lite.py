@@ -15,7 +15,7 @@ from tests.support.tables import everything
 from tests.unit.commands.vacuum.vacuuming import OLD_H, gone, put, run
 
 
-def test_a_lite_vacuum_deletes_what_commits_removed_since_the_last_one(history):
+def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(history):
     history.append(2)
     history.delete_rows()
     history.change()
@@ -33,7 +33,7 @@ def test_a_lite_vacuum_deletes_what_commits_removed_since_the_last_one(history):
     assert gone(history, mode="lite") == live
 
 
-def test_a_lite_vacuum_touches_nothing_that_a_full_one_would_not(history):
+def test_a_lite_vacuum_deletes_only_files_that_a_full_vacuum_deletes(history):
     paths = ["_delta_log/00000000000000000000.json", "_x/f", "../outside", ".hidden", "", ".", "/", "a/../../x"]
     for path in ("_x/f", ".hidden"):
         put(history, path)
@@ -46,7 +46,7 @@ def test_a_lite_vacuum_touches_nothing_that_a_full_one_would_not(history):
     assert {name: content for name, content in after.items() if name in before} == before
 
 
-def test_a_lite_vacuum_is_refused_where_the_log_was_pruned_until_a_full_one_has_run(history):
+def test_a_lite_vacuum_of_a_cleaned_up_log_is_rejected_until_a_full_vacuum_has_run(history):
     history.append()
     history.replace(None)
     history.wait(40 * 24)

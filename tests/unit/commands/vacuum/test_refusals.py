@@ -64,7 +64,7 @@ def _bad_property(history):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_table_that_is_not_understood_is_never_vacuumed(history, damage, error, message, mode):
+def test_an_unreadable_table_is_never_vacuumed(history, damage, error, message, mode):
     history.append()
     history.replace(None)
     damage(history)

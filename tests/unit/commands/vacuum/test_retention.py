@@ -18,7 +18,7 @@ from tests.support.tables import commit, everything
 from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run, short
 
 
-def test_a_removed_file_goes_when_the_retention_has_passed_since_its_removal(history):
+def test_a_removed_file_is_deleted_when_the_retention_has_passed_since_its_removal(history):
     history.append(lag_hours=1000)
     first = history.files()
     history.wait(1000)
@@ -30,7 +30,7 @@ def test_a_removed_file_goes_when_the_retention_has_passed_since_its_removal(his
     assert history.read()[len(history.states) - 1][0] == history.rows_of(2)
 
 
-def test_a_remove_without_a_time_counts_from_its_commit(history):
+def test_a_remove_without_a_time_has_the_time_of_its_commit(history):
     history.append()
     history.wait(WEEK_H)
     history.replace(None, dated=False)
@@ -40,7 +40,7 @@ def test_a_remove_without_a_time_counts_from_its_commit(history):
     assert len(gone(history)) == 1
 
 
-def test_a_longer_retention_is_honoured_where_a_checkpoint_has_forgotten_the_removal(history):
+def test_a_longer_retention_applies_to_removals_that_a_checkpoint_dropped(history):
     history.append()
     history.replace(None)
     history.wait(20 * 24)
@@ -51,7 +51,7 @@ def test_a_longer_retention_is_honoured_where_a_checkpoint_has_forgotten_the_rem
     assert len(gone(history)) == 1
 
 
-def test_change_files_go_with_the_retention_and_not_by_the_time_of_a_slow_job(history):
+def test_change_data_files_are_deleted_by_the_time_of_their_commit(history):
     history.append()
     history.change(lag_hours=OLD_H)
     (cdc,) = [name for name in history.files() if name.startswith("_change_data/")]
@@ -78,14 +78,14 @@ def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
     assert history.read()[3][0] == before[3][0]
 
 
-def test_a_file_that_no_version_names_goes_by_its_own_time_and_never_within_a_day(history):
+def test_an_orphan_is_deleted_by_its_file_time_and_never_within_a_day(history):
     for age in (OLD_H, WEEK_H - 1, 25, 23):
         put(history, f"orphan {age}.parquet", age_hours=age)
     assert gone(history) == {f"orphan {OLD_H}.parquet"}
     assert gone(history, **short(0)) == {f"orphan {WEEK_H - 1}.parquet", "orphan 25.parquet"}
 
 
-def test_a_file_written_again_under_the_name_of_a_removed_one_is_in_flight(history):
+def test_a_new_file_with_the_name_of_a_removed_file_is_kept(history):
     history.append()
     (name,) = history.files()
     history.replace(None)
@@ -96,7 +96,7 @@ def test_a_file_written_again_under_the_name_of_a_removed_one_is_in_flight(histo
     assert gone(history) == {name}
 
 
-def test_a_retention_shorter_than_the_tables_is_confirmed_by_the_tables_name(history):
+def test_a_retention_shorter_than_that_of_the_table_needs_the_name_of_the_table(history):
     history.append()
     history.replace(None)
     history.wait(48)
@@ -114,7 +114,7 @@ def test_a_retention_shorter_than_the_tables_is_confirmed_by_the_tables_name(his
     }  # fmt: skip
 
 
-def test_the_tables_own_retention_is_what_counts(tmp_path):
+def test_the_retention_of_the_table_applies(tmp_path):
     history = TableHistory(tmp_path / "orders", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append()
     history.replace(None)
@@ -124,7 +124,7 @@ def test_the_tables_own_retention_is_what_counts(tmp_path):
         run(history, retention_hours=47)
 
 
-def test_commits_that_carry_their_times_are_as_old_as_they_say(tmp_path):
+def test_in_commit_timestamps_take_precedence_over_file_times(tmp_path):
     """Their files, of a table that was copied, are new: going by these, every commit would be inside the retention."""
     history = TableHistory(tmp_path / "orders")
     first = (history.folder / commit_name(0)).read_text().splitlines()
@@ -146,7 +146,7 @@ def test_commits_that_carry_their_times_are_as_old_as_they_say(tmp_path):
     assert history.read()[4][0] == history.rows_of(2)
 
 
-def test_a_driver_whose_clock_runs_ahead_of_the_storages_deletes_nothing(history, monkeypatch):
+def test_a_driver_with_a_clock_ahead_of_the_storage_deletes_nothing(history, monkeypatch):
     put(history, "orphan")
     real = command.now_ms
     monkeypatch.setattr(command, "now_ms", lambda: real() + 2 * HOUR_MS)
