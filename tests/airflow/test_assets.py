@@ -40,14 +40,14 @@ RESULT = {"table": "/lake/orders", "operation": "WRITE", "version": 6, "skipped"
         ("hdfs://name:8020/o", ["hdfs://name:8020/o"]),
     ],
 )
-def test_a_table_has_one_uri_and_airflow_leaves_it_as_it_is(uri, spellings):
+def test_a_table_has_one_uri_that_airflow_does_not_change(uri, spellings):
     for spelling in spellings:
         asset = delta_asset(spelling)
         assert (asset.name, asset.uri) == (uri, uri) == (asset_uri(spelling),) * 2
         assert asset.uri.isascii() and Asset(asset.uri).uri == uri
 
 
-def test_an_address_that_is_none_is_refused_when_the_dag_is_parsed():
+def test_an_invalid_address_is_rejected_when_the_dag_is_parsed():
     for table in ("", "{{ var.value.lake }}/orders", "s3://"):
         with pytest.raises(InvalidTableAddressError):
             delta_asset(table)
@@ -63,7 +63,7 @@ def test_a_watched_asset_is_the_same_asset_with_a_trigger():
         delta_asset("/lake/orders", poke_interval=3, operations=[])
 
 
-def test_group_and_extra_are_airflows_own():
+def test_group_and_extra_are_passed_to_airflow():
     asset = delta_asset("/lake/orders", group="lake", extra={"owner": "sales"})
     assert (asset.group, asset.extra) == ("lake", {"owner": "sales"})
     assert delta_asset("/lake/orders").group == Asset("x").group
@@ -88,7 +88,7 @@ def watched(**changes):
     return {"from_trigger": True, "payload": {**PAYLOAD, **changes}}
 
 
-def test_events_of_a_watcher_and_of_a_task_are_read_alike_as_one_range():
+def test_events_of_a_watcher_and_of_a_task_combine_to_one_range():
     events = delta_events(context(watched(), RESULT), delta_asset("/lake/orders"))
     assert [(e.from_version, e.version, e.operations, e.commit_timestamp, e.watched) for e in events] == [
         (3, 5, ("MERGE",), 7, True),
@@ -99,7 +99,7 @@ def test_events_of_a_watcher_and_of_a_task_are_read_alike_as_one_range():
     assert (events[0].table_id, events[0].data_changed, events[1].table) == ("id", True, "/lake/orders")
 
 
-def test_events_that_all_name_their_partitions_name_them_together():
+def test_events_that_all_name_partitions_combine_them():
     june = {**RESULT, "partitions": ["day=2026-06-01", "day=2026-05-01"]}
     assert delta_events(context(watched(), june), "/lake/orders").partitions == ("day=2026-05-01", "day=2026-06-01")
     for unknown in (RESULT, {**RESULT, "partitions": None}, watched(partitions=None)):
@@ -107,16 +107,16 @@ def test_events_that_all_name_their_partitions_name_them_together():
     assert delta_events(context(), "/lake/orders").partitions is None
 
 
-def test_a_partition_key_is_read_back_as_column_values():
+def test_a_partition_key_parses_to_column_values():
     assert partition_values("day=2026-05-01/name=a%2Fb") == {"day": "2026-05-01", "name": "a/b"}
     assert partition_values("day=__HIVE_DEFAULT_PARTITION__") == {"day": None}
 
 
-def test_a_table_is_an_asset_too():
+def test_a_table_address_is_accepted_as_an_asset():
     assert delta_events(context(watched()), "file:/lake/orders").version == 5
 
 
-def test_events_from_before_a_table_was_made_again_are_of_another_table():
+def test_events_before_a_recreation_belong_to_another_table():
     again = watched(from_version=0, version=1, reset=True, gap=True)
     events = delta_events(context(watched(), RESULT, again, {**RESULT, "version": 2}), "/lake/orders")
     assert (events.from_version, events.version, events.reset, events.gap, len(events)) == (0, 2, True, True, 2)

@@ -43,7 +43,7 @@ class StoresOfTwo:
         return self.stores[ref.name]
 
 
-async def test_a_restarted_triggerer_goes_on_where_the_last_one_was(table):
+async def test_a_restarted_triggerer_continues_at_the_stored_position(table):
     table.create()
     values = {}
     async with Watching(trigger(table, Store(values))) as watching:
@@ -59,7 +59,7 @@ async def test_a_restarted_triggerer_goes_on_where_the_last_one_was(table):
 
 
 @pytest.mark.parametrize("start", ["latest", 1])
-async def test_a_table_that_is_made_again_while_no_triggerer_runs_is_announced_from_its_first_version(table, start):
+async def test_a_table_that_is_recreated_without_a_triggerer_is_announced_from_its_first_version(table, start):
     table.create()
     values = {}
     async with Watching(trigger(table, Store(values), start=start)) as watching:
@@ -73,7 +73,7 @@ async def test_a_table_that_is_made_again_while_no_triggerer_runs_is_announced_f
         assert (event["from_version"], event["version"], event["reset"]) == (0, 2, True)
 
 
-async def test_an_event_is_handed_over_before_it_is_kept_so_that_none_is_lost(table):
+async def test_an_event_is_emitted_before_its_position_is_stored(table):
     table.create()
     values = {}
     running = trigger(table, Store(values), start=1).run()
@@ -85,7 +85,7 @@ async def test_an_event_is_handed_over_before_it_is_kept_so_that_none_is_lost(ta
     assert again.payload == first.payload
 
 
-async def test_a_triggerer_that_dies_with_an_event_on_its_way_has_not_kept_it(table, monkeypatch):
+async def test_a_triggerer_that_dies_before_airflow_stores_the_event_repeats_it(table, monkeypatch):
     monkeypatch.setattr("airflow_provider_deltalite.triggers._table._STORING_SECONDS", 60.0)
     table.create()
     table.commit(1, table.add())
@@ -98,7 +98,7 @@ async def test_a_triggerer_that_dies_with_an_event_on_its_way_has_not_kept_it(ta
 
 
 @pytest.mark.parametrize("keeps", ["get", "set"])
-async def test_airflow_that_does_not_answer_neither_ends_the_watcher_nor_makes_it_leave_out_commits(table, keeps):
+async def test_a_failing_state_store_neither_ends_the_watcher_nor_loses_commits(table, keeps):
     table.create()
     table.commit(1, table.add())
     store = Store()
@@ -113,7 +113,7 @@ async def test_airflow_that_does_not_answer_neither_ends_the_watcher_nor_makes_i
         assert (event["from_version"], event["version"]) == (2, 2)
 
 
-async def test_where_nothing_can_be_kept_it_watches_all_the_same(table, capsys):
+async def test_a_watcher_without_a_usable_store_still_emits_events(table, capsys):
     table.create()
     table.commit(1, table.add())
     for store in (None, StoresOfTwo(other=Store())):
@@ -122,21 +122,21 @@ async def test_where_nothing_can_be_kept_it_watches_all_the_same(table, capsys):
     assert "Cannot save the watch position" in capsys.readouterr().out
 
 
-async def test_of_several_assets_the_one_of_the_table_keeps_the_position(table):
+async def test_the_asset_of_the_table_stores_the_position_if_a_trigger_has_several(table):
     table.create()
     own = Store()
     async with Watching(trigger(table, StoresOfTwo(**{asset_uri(str(table)): own, "other": Store()}))) as watching:
         await watching.sees(started(own))
 
 
-async def test_a_store_without_asynchronous_methods_is_used_too(table):
+async def test_a_store_without_asynchronous_methods_is_used(table):
     table.create()
     store = OldStore()
     async with Watching(trigger(table, store)) as watching:
         await watching.sees(started(store))
 
 
-async def test_a_change_of_the_interval_keeps_the_position_and_one_of_the_conditions_begins_anew(table):
+async def test_a_new_interval_keeps_the_position_and_new_conditions_start_again(table):
     keys = {
         name: trigger(table, **changes)._cursor_key
         for name, changes in {
@@ -173,7 +173,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(("kept", "why"), UNREADABLE.values(), ids=UNREADABLE)
 @pytest.mark.parametrize(("start", "begins"), [("latest", 3), (1, 1)])
-async def test_a_position_that_cannot_be_read_is_none_and_it_is_said_which_commits_may_not_be_announced(
+async def test_an_unreadable_position_is_ignored_and_the_log_names_the_commits_that_may_be_missed(
     table, capsys, kept, why, start, begins
 ):
     table.create()
@@ -197,7 +197,7 @@ async def test_a_position_that_cannot_be_read_is_none_and_it_is_said_which_commi
     assert "is unreadable" not in capsys.readouterr().out
 
 
-async def test_of_a_long_value_that_cannot_be_read_the_beginning_is_shown(table, capsys):
+async def test_the_log_truncates_a_long_unreadable_position(table, capsys):
     table.create()
     store = Store({trigger(table)._cursor_key: "x" * 100_000})
     async with Watching(trigger(table, store)) as watching:

@@ -62,7 +62,7 @@ def result(**changes) -> OperationResult:
         ("hdfs:///lake/orders", "hdfs", "/lake/orders"),
     ],
 )
-def test_a_table_is_one_dataset_however_its_address_is_spelled(address, namespace, name):
+def test_a_table_is_one_dataset_for_every_spelling_of_its_address(address, namespace, name):
     assert dataset_name(address) == DatasetName(namespace=namespace, name=name)
 
 
@@ -75,11 +75,11 @@ def test_a_table_is_one_dataset_however_its_address_is_spelled(address, namespac
         ("/landing/a.csv", "/landing/a.csv"),
     ],
 )
-def test_a_pattern_is_named_by_the_folder_in_front_of_it(path, folder):
+def test_a_pattern_has_the_name_of_its_folder(path, folder):
     assert folder_before_pattern(path) == folder
 
 
-def test_sources_are_inputs_and_delta_tables_say_which_version_was_read():
+def test_sources_are_inputs_and_delta_sources_have_their_version():
     sources = {
         "raw": Source(format="CSV", path="s3a://in/day/*.csv"),
         "pinned": Source(format="delta", path="/t1", version_as_of=3),
@@ -145,7 +145,7 @@ INSERT = (MergeClause(insert="*"),)
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-def test_what_an_operation_wrote_is_counted_once_by_the_run_that_committed(request_made, metrics, counted):
+def test_only_the_committing_run_counts_the_written_rows(request_made, metrics, counted):
     (made,) = edges_of(request_made, result(metrics=metrics)).outputs
     (found_again,) = edges_of(request_made, result(metrics=metrics, committed=False, skipped=True)).outputs
     assert (made.version, made.statistics) == (4, counted)
@@ -157,7 +157,7 @@ def test_what_an_operation_wrote_is_counted_once_by_the_run_that_committed(reque
     [CheckpointRequest(table="/t"), GenerateManifestRequest(table="/t"), VacuumRequest(table="/t", dry_run=True)],
     ids=lambda one: one.kind,
 )
-def test_what_makes_no_version_of_a_table_only_reads_it(request_made):
+def test_an_operation_without_a_new_version_has_the_table_as_input(request_made):
     found = edges_of(request_made, result(committed=False))
     assert [(e.name.name, e.version) for e in found.inputs] == [("/t", 4)] and found.outputs == ()
 
@@ -172,7 +172,7 @@ def test_what_makes_no_version_of_a_table_only_reads_it(request_made):
         ({"mode": "overwrite", "partition_overwrite": "dynamic"}, 3, None),
     ],
 )
-def test_a_table_that_is_made_or_replaced_as_a_whole_says_so(more, read_version, said):
+def test_a_created_or_replaced_table_has_its_lifecycle_change(more, read_version, said):
     request = WriteRequest(table="/t", sources=SOURCE, **more)
     assert edges_of(request, result(read_version=read_version)).outputs[0].lifecycle == said
     assert edges_of(request, result(read_version=read_version, committed=False)).outputs[0].lifecycle is None
@@ -184,11 +184,11 @@ def test_the_asset_of_a_table_is_the_dataset_of_the_table(address):
 
 
 @pytest.mark.parametrize("uri", ["postgres://host/db/schema/table", "orders", "x-team://orders", "s3://"])
-def test_an_asset_that_lies_nowhere_in_a_storage_has_no_name_of_ours(uri):
+def test_an_asset_without_a_storage_address_has_no_dataset(uri):
     assert asset_name(uri) is None
 
 
-def test_the_columns_of_a_version_come_with_their_types_members_and_comments(table):
+def test_the_columns_of_a_version_have_their_types_members_and_comments(table):
     table.create()
     schema = (
         '{"type":"struct","fields":[{"name":"s","type":{"type":"struct","fields":[{"name":"m","type":"decimal(5,2)",'
@@ -236,7 +236,7 @@ def test_a_table_that_a_task_reads_through_the_hook_is_collected_with_its_versio
     assert collected == [(f"file://{table}", {"version": 0}), (f"file://{table}", {"version": 1})]
 
 
-def test_what_a_sensor_found_is_collected_poking_and_deferred_alike(table, collected, context):
+def test_the_version_that_a_sensor_found_is_collected_in_both_modes(table, collected, context):
     table.create(table.add())
     sensor = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1)
     found = sensor.poke(context).xcom_value

@@ -45,9 +45,7 @@ def at_end(operator):
     return {link.xcom_key: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}
 
 
-def test_the_ui_is_there_while_the_job_runs_and_a_dead_one_is_not_shown(
-    table, spark_submit, context, pushed, monkeypatch
-):
+def test_the_link_to_the_spark_ui_exists_only_while_the_job_runs(table, spark_submit, context, pushed, monkeypatch):
     monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", "https://files/{key}")
     spark_submit.does(STARTS + SAYS_ITS_RESULT)
     task = load(table)
@@ -58,7 +56,7 @@ def test_the_ui_is_there_while_the_job_runs_and_a_dead_one_is_not_shown(
 
 
 @pytest.mark.parametrize("template", [None, "{uri}", "s3://{bucket}/{key}", "javascript:alert(1)"])
-def test_a_commit_has_no_button_that_the_ui_would_not_show(table, spark_submit, context, pushed, monkeypatch, template):
+def test_a_commit_without_a_web_page_has_no_button(table, spark_submit, context, pushed, monkeypatch, template):
     if template is not None:
         monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
     spark_submit.does(SAYS_ITS_RESULT)
@@ -68,9 +66,7 @@ def test_a_commit_has_no_button_that_the_ui_would_not_show(table, spark_submit, 
     assert at_end(task) == {SPARK: "", COMMIT: ""}
 
 
-def test_a_task_that_failed_has_its_application_where_somebody_keeps_it(
-    table, spark_submit, context, pushed, monkeypatch
-):
+def test_a_failed_task_links_to_its_application_in_a_history_server(table, spark_submit, context, pushed, monkeypatch):
     connection = {"conn_type": "spark", "host": "local[*]", "extra": {"spark-history-server": "http://history:18080/"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     spark_submit.does(STARTS + "sys.exit(51)")
@@ -82,9 +78,7 @@ def test_a_task_that_failed_has_its_application_where_somebody_keeps_it(
 
 
 @pytest.mark.parametrize("template", ["https://logs/{no_such_field}", "https://logs/{"])
-def test_a_web_page_that_is_configured_wrongly_fails_no_task_that_has_committed(
-    table, spark_submit, context, pushed, monkeypatch, template
-):
+def test_an_invalid_commit_link_fails_no_committed_task(table, spark_submit, context, pushed, monkeypatch, template):
     monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
     spark_submit.does(SAYS_ITS_RESULT)
     assert load(table).execute(context)["version"] == 4
@@ -110,7 +104,7 @@ def test_a_link_that_cannot_be_stored_fails_nothing(table, spark_submit, context
         ("https://user:planted@h:18080/", None, "app-1", "https://h:18080/history/app-1/"),
     ],
 )
-def test_the_page_that_lasts_is_that_of_the_history_server_or_of_yarn(history, manager, application, page):
+def test_the_permanent_link_leads_to_the_history_server_or_to_yarn(history, manager, application, page):
     assert application_page(application, history=history, resource_manager=manager) == page
 
 
@@ -119,12 +113,12 @@ def test_the_page_that_lasts_is_that_of_the_history_server_or_of_yarn(history, m
     ["http://evil:4040", "javascript:alert(1)", "ftp://w/x", "http://w@evil/", "http://evil/w", "http://w.evil/",
      "http://evil\\@w/", "//w/x", "http://w:x/", "http://[", "http://w/\u202ex", "http://w/ x", "http://user:pw@w/"],
 )  # fmt: skip
-def test_an_address_elsewhere_is_no_button(address):
+def test_an_address_on_a_foreign_host_has_no_button(address):
     assert not is_web_page_on(address, {"w", "rm"})
 
 
 @pytest.mark.parametrize("address", ["http://w:4040", "https://rm/proxy/application_1_2/", "http://W/"])
-def test_an_address_on_a_host_of_spark_is_a_button(address):
+def test_an_address_on_a_host_of_spark_has_a_button(address):
     assert is_web_page_on(address, {"w", "rm"})
 
 
@@ -153,11 +147,11 @@ AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version
         ),
     ],
 )
-def test_the_commit_has_the_web_page_that_the_deployment_names(table, template, page):
+def test_the_commit_links_to_the_configured_web_page(table, template, page):
     assert commit_page(table, 7, template=template) == page
 
 
-def test_the_provider_names_its_links_and_they_outlive_serialization():
+def test_the_provider_lists_its_links_and_they_survive_serialization():
     names = [f"{type(link).__module__}.{type(link).__qualname__}" for link in DeltaWriteOperator.operator_extra_links]
     assert sorted(names) == sorted(get_provider_info()["extra-links"])
     with DAG("d", schedule=None) as dag:

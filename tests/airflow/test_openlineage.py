@@ -89,7 +89,7 @@ def facet(dataset, name):
     return {key: value for key, value in dataset["facets"][name].items() if not key.startswith("_")}
 
 
-def test_each_task_begins_with_what_it_is_about_to_read_and_write(lineage_of_two_runs):
+def test_the_start_event_of_each_task_has_its_inputs_and_outputs(lineage_of_two_runs):
     lake, events, _ = lineage_of_two_runs
     named = {
         task: [sorted(datasets(events["START", task][0], side)) for side in ("inputs", "outputs")]
@@ -105,7 +105,7 @@ def test_each_task_begins_with_what_it_is_about_to_read_and_write(lineage_of_two
     assert "version" not in events["START", "upsert"][0]["inputs"][0]["facets"]
 
 
-def test_a_commit_is_an_output_with_its_version_its_schema_and_what_was_written(lineage_of_two_runs):
+def test_a_commit_is_an_output_with_version_schema_and_statistics(lineage_of_two_runs):
     _, events, _ = lineage_of_two_runs
     event = events["COMPLETE", "load"][0]
     (orders,) = event["outputs"]
@@ -120,7 +120,7 @@ def test_a_commit_is_an_output_with_its_version_its_schema_and_what_was_written(
     assert run["appId"].startswith("airflow/lineage/load/")
 
 
-def test_a_delta_table_that_was_read_is_an_input_at_that_version(lineage_of_two_runs):
+def test_a_delta_source_is_an_input_with_the_read_version(lineage_of_two_runs):
     lake, events, _ = lineage_of_two_runs
     for task in ("wait", "upsert"):
         (orders,) = events["COMPLETE", task][0]["inputs"]
@@ -128,7 +128,7 @@ def test_a_delta_table_that_was_read_is_an_input_at_that_version(lineage_of_two_
         assert facet(orders, "version") == {"datasetVersion": "1"}
 
 
-def test_a_task_that_failed_names_what_it_would_have_written_and_no_version(lineage_of_two_runs):
+def test_a_failed_task_has_its_output_without_a_version(lineage_of_two_runs):
     lake, events, _ = lineage_of_two_runs
     event = events["FAIL", "forget"][0]
     (customers,) = event["outputs"]
@@ -138,7 +138,7 @@ def test_a_task_that_failed_names_what_it_would_have_written_and_no_version(line
     assert "deltalite" not in event["run"]["facets"]
 
 
-def test_a_run_that_had_committed_names_its_version_and_counts_nothing_again(lineage_of_two_runs):
+def test_a_skipped_run_has_its_version_and_no_statistics(lineage_of_two_runs):
     _, events, calls = lineage_of_two_runs
     assert [kind for kind, _ in calls] == ["write", "merge", "delete", "delete"]
     event = events["COMPLETE", "load"][1]
@@ -151,7 +151,7 @@ def test_a_run_that_had_committed_names_its_version_and_counts_nothing_again(lin
     assert facet(read, "version") == {"datasetVersion": "1"}  # the commit itself says what it was made of
 
 
-def test_the_spark_application_is_told_its_parent(lineage_of_two_runs):
+def test_the_spark_application_gets_its_parent_run(lineage_of_two_runs):
     _, events, calls = lineage_of_two_runs
     (argv,) = [argv for kind, argv in calls if kind == "write"]
     assert f"spark.openlineage.parentRunId={events['START', 'load'][0]['run']['runId']}" in argv

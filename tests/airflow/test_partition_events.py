@@ -98,14 +98,14 @@ def partition_keys_of(table, context, **parameters):
 
 
 @since_3_3
-def test_an_operator_names_the_partitions_if_it_is_asked_to(table, spark_submit, context):
+def test_an_operator_names_the_partitions_on_request(table, spark_submit, context):
     spark_submit.does(JOB.format(partitions=MAY))
     assert partition_keys_of(table, context, partition_events=True) == set(MAY)
     assert partition_keys_of(table, context, partition_events=False) == partition_keys_of(table, context) == set()
 
 
 @since_3_3
-def test_a_dag_with_partitions_at_runtime_asks_its_operators_to(table, spark_submit, context):
+def test_a_dag_with_partitions_at_runtime_makes_its_operators_name_them(table, spark_submit, context):
     from airflow.sdk import PartitionedAtRuntime
 
     spark_submit.does(JOB.format(partitions=MAY))
@@ -116,7 +116,7 @@ def test_a_dag_with_partitions_at_runtime_asks_its_operators_to(table, spark_sub
 
 @since_3_3
 @pytest.mark.parametrize("partitions", [None, ()])
-def test_the_log_says_that_an_event_names_no_partition(table, spark_submit, context, caplog, partitions):
+def test_the_log_reports_an_event_without_partitions(table, spark_submit, context, caplog, partitions):
     spark_submit.does(JOB.format(partitions=partitions))
     with caplog.at_level(logging.INFO):
         assert partition_keys_of(table, context, partition_events=True) == set()

@@ -19,11 +19,11 @@ def schema():
     return json.loads((resources.files("airflow") / "provider_info.schema.json").read_text())
 
 
-def test_it_is_valid_for_airflow(schema):
+def test_the_provider_info_is_valid_for_airflow(schema):
     jsonschema.validate(get_provider_info(), schema)
 
 
-def test_it_has_no_key_that_airflow_would_silently_ignore(schema):
+def test_the_provider_info_has_no_key_that_airflow_ignores(schema):
     assert set(get_provider_info()) <= set(schema["properties"])
 
 
@@ -31,7 +31,7 @@ def test_the_package_name_is_the_name_of_the_distribution():
     assert get_provider_info()["package-name"] == "airflow-provider-deltalite"
 
 
-def test_every_module_that_it_names_can_be_imported():
+def test_every_named_module_can_be_imported():
     info = get_provider_info()
     named = [
         m for kind in ("operators", "sensors", "hooks", "triggers") for e in info[kind] for m in e["python-modules"]
@@ -41,7 +41,7 @@ def test_every_module_that_it_names_can_be_imported():
         import_module(module)
 
 
-def test_its_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
+def test_the_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
     # Tasks load the plugins of entry points, and not those that a provider's description names.
     (entry,) = [e for e in entry_points(group="airflow.plugins") if e.dist.name == "airflow-provider-deltalite"]
     plugin = entry.load()
@@ -53,7 +53,7 @@ def test_its_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
     assert app_id_of("load", map_index=3, **run) == "a%2Fb/sales/load/3/manual__2026"
 
 
-def test_reading_it_does_not_import_airflow():
+def test_reading_the_provider_info_does_not_import_airflow():
     code = (
         "import sys; from airflow_provider_deltalite.get_provider_info import get_provider_info; get_provider_info();"
         "print('airflow' in sys.modules)"

@@ -115,5 +115,5 @@ def test_a_commit_is_found_by_its_data_interval_whichever_kind_of_run_made_it(ta
         assert waits.execute(context)["version"] == 3
 
 
-def test_the_default_of_deferrable_is_airflows_own(table):
+def test_the_default_of_deferrable_is_that_of_airflow(table):
     assert sensor(table).deferrable is False

@@ -129,7 +129,7 @@ def test_a_name_that_the_triggerer_does_not_know_fails_the_trigger(table):
         ({"table": lambda context, jinja_env: "/lake/orders"}, "table"),
     ],
 )
-def test_what_a_triggerer_cannot_start_is_refused_when_the_dag_is_parsed(parameters, message):
+def test_an_argument_that_a_triggerer_cannot_render_is_rejected_when_the_dag_is_parsed(parameters, message):
     with pytest.raises(InvalidRequestError, match=f"start_from_trigger.*{message}"):
         sensor(**parameters)
 

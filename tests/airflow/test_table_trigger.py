@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
 TABLE_ID = "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10"
 
 
-async def test_a_commit_from_anywhere_is_an_event_with_its_range(table):
+async def test_a_commit_of_any_writer_is_an_event_with_its_range(table):
     table.create()
     store = Store()
     async with Watching(trigger(table, store)) as watching:
@@ -43,7 +43,7 @@ async def test_a_commit_from_anywhere_is_an_event_with_its_range(table):
         assert not watching.task.done()
 
 
-async def test_maintenance_is_no_event_and_the_range_of_the_next_one_has_no_hole(table):
+async def test_maintenance_emits_no_event_and_the_next_range_has_no_gap(table):
     table.create()
     store = Store()
     async with Watching(trigger(table, store)) as watching:
@@ -113,7 +113,7 @@ async def test_an_event_names_no_partitions_if_a_removed_file_has_no_partition_v
         assert (await watching.next())["partitions"] == partitions
 
 
-async def test_a_table_that_is_not_there_yet_is_waited_for(table):
+async def test_the_watcher_waits_for_a_missing_table(table):
     store = Store()
     async with Watching(trigger(table, store)) as watching:
         await watching.sees(started(store))
@@ -122,7 +122,7 @@ async def test_a_table_that_is_not_there_yet_is_waited_for(table):
         assert (event["from_version"], event["version"], event["table_id"], event["reset"]) == (0, 0, TABLE_ID, False)
 
 
-async def test_a_table_that_is_made_again_is_announced_from_its_first_version(table):
+async def test_a_recreated_table_is_announced_from_its_first_version(table):
     table.create()
     for version in (1, 2):
         table.commit(version, table.add())
@@ -138,7 +138,7 @@ async def test_a_table_that_is_made_again_is_announced_from_its_first_version(ta
         assert (event["from_version"], event["version"], event["reset"]) == (1, 1, False)
 
 
-async def test_commits_that_were_cleaned_up_unseen_are_announced(table):
+async def test_commits_that_were_cleaned_up_before_a_poll_are_announced(table):
     table.create()
     values = {}
     async with Watching(trigger(table, Store(values))) as watching:
@@ -151,7 +151,7 @@ async def test_commits_that_were_cleaned_up_unseen_are_announced(table):
         assert event["operations"] == [] and event["commit_timestamp"] is None
 
 
-async def test_storage_that_fails_is_asked_again_for_ever(table, monkeypatch):
+async def test_a_storage_failure_is_retried_without_limit(table, monkeypatch):
     table.create()
     store, follow, asked = Store(), watch.follow, []
 
@@ -171,7 +171,7 @@ async def test_storage_that_fails_is_asked_again_for_ever(table, monkeypatch):
         assert len(asked) > 3
 
 
-async def test_a_corrupt_commit_does_not_end_the_watcher_which_goes_on_when_it_is_repaired(table):
+async def test_the_watcher_survives_a_corrupt_commit_and_continues_when_it_is_repaired(table):
     table.create()
     store = Store()
     async with Watching(trigger(table, store)) as watching:
@@ -183,7 +183,7 @@ async def test_a_corrupt_commit_does_not_end_the_watcher_which_goes_on_when_it_i
         assert (await watching.next())["version"] == 1
 
 
-async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
+async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
     table.create()
     released = threading.Event()
     monkeypatch.setattr(watch, "latest_version", lambda _: released.wait(20) and 0)
@@ -194,7 +194,7 @@ async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
         released.set()
 
 
-async def test_a_look_asks_airflow_in_the_loop_of_the_triggerer_and_holds_up_no_thread_of_others(table, monkeypatch):
+async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_provider(table, monkeypatch):
     table.create()
     latest, seen = watch.latest_version, []
 
@@ -213,7 +213,7 @@ async def test_a_look_asks_airflow_in_the_loop_of_the_triggerer_and_holds_up_no_
     assert thread.startswith("deltalite")
 
 
-async def test_a_table_that_is_far_ahead_is_read_in_parts_that_are_kept(table, monkeypatch):
+async def test_many_new_commits_are_read_in_parts_and_each_part_is_an_event(table, monkeypatch):
     monkeypatch.setattr("airflow_provider_deltalite.triggers._table._MOST_STEPS", 2)
     table.create()
     for version in range(1, 6):
@@ -229,14 +229,14 @@ async def test_a_table_that_is_far_ahead_is_read_in_parts_that_are_kept(table, m
 # --- one look for many ---
 
 
-def test_triggers_of_one_table_share_a_look_and_others_do_not(table):
+def test_triggers_of_one_table_share_a_poll_and_other_triggers_do_not(table):
     base = trigger(table, operations=["WRITE"])
     assert base.shared_stream_key() == trigger(f"file://{table}/", start=3).shared_stream_key()
     for changes in ({"poke_interval": 9}, {"storage_conn_id": "lake"}, {"table": f"{table}2"}):
         assert base.shared_stream_key() != DeltaTableTrigger(**{**base.serialize()[1], **changes}).shared_stream_key()
 
 
-async def test_one_poll_of_airflows_manager_serves_all_and_each_gets_its_own(table, monkeypatch):
+async def test_one_shared_poll_serves_all_triggers_and_each_gets_its_events(table, monkeypatch):
     shared_stream = pytest.importorskip("airflow.triggers.shared_stream")  # since Airflow 3.3
     table.create()
     looks, follow = [], watch.follow
@@ -284,7 +284,7 @@ async def test_one_poll_of_airflows_manager_serves_all_and_each_gets_its_own(tab
 # --- what Airflow stores of it ---
 
 
-def test_it_is_an_event_trigger_that_is_made_again_from_what_it_serializes(table):
+def test_a_deserialized_event_trigger_equals_the_original(table):
     made = trigger(
         table,
         start=3,
@@ -303,7 +303,7 @@ def test_it_is_an_event_trigger_that_is_made_again_from_what_it_serializes(table
     assert (again.condition.as_dict(), again.start) == (made.condition.as_dict(), 3)
 
 
-def test_its_hash_is_the_same_for_every_parse_and_spelling_and_after_the_database(table):
+def test_the_hash_is_the_same_for_every_parse_and_spelling_and_after_json(table):
     hashes = set()
     for made in (trigger(table), trigger(f"file:{table}"), trigger(f"{table}/", operations=None)):
         path, kwargs = made.serialize()
@@ -314,11 +314,11 @@ def test_its_hash_is_the_same_for_every_parse_and_spelling_and_after_the_databas
 
 
 @pytest.mark.parametrize("start", [-1, "first", None, True, "3"])
-def test_a_start_that_is_neither_a_version_nor_latest_is_refused_when_the_dag_is_parsed(table, start):
+def test_an_invalid_start_is_rejected_when_the_dag_is_parsed(table, start):
     with pytest.raises(InvalidRequestError, match="start is"):
         trigger(table, start=start)
 
 
-def test_so_is_an_address_that_is_a_template():
+def test_an_address_with_a_template_is_rejected_when_the_dag_is_parsed():
     with pytest.raises(InvalidTableAddressError):
         trigger("/lake/{{ ds }}")

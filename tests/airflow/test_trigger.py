@@ -33,7 +33,7 @@ async def events(trigger) -> list[dict]:
 
 
 @pytest.mark.parametrize("data_change_only", [None, False, True])
-def test_it_is_made_again_from_what_it_serializes(table, data_change_only):
+def test_a_deserialized_trigger_equals_the_original(table, data_change_only):
     condition = CommitCondition(
         data_change_only=data_change_only, operations=["WRITE"], partition={"day": None}, app_id="a"
     )
@@ -46,7 +46,7 @@ def test_it_is_made_again_from_what_it_serializes(table, data_change_only):
     assert again.wait.condition == condition and again.position == place
 
 
-async def test_a_commit_that_is_there_is_one_event(table):
+async def test_an_existing_commit_is_one_event(table):
     table.create()
     table.commit(1, table.add(), operation="MERGE")
     assert await events(trigger(table)) == [
@@ -65,7 +65,7 @@ async def test_a_commit_that_is_there_is_one_event(table):
     ]
 
 
-async def test_a_commit_that_comes_later_is_seen(table):
+async def test_a_later_commit_is_found(table):
     table.create()
     waiting_for_it = asyncio.create_task(events(trigger(table)))
     await asyncio.sleep(0.05)
@@ -75,7 +75,7 @@ async def test_a_commit_that_comes_later_is_seen(table):
     assert event["result"]["version"] == 1
 
 
-async def test_a_table_that_does_not_exist_is_waited_for(table):
+async def test_the_trigger_waits_for_a_missing_table(table):
     waiting_for_it = asyncio.create_task(events(trigger(table, after_version=-1)))
     await asyncio.sleep(0.03)
     table.create(table.add())
@@ -83,7 +83,7 @@ async def test_a_table_that_does_not_exist_is_waited_for(table):
     assert (event["result"]["version"], event["result"]["after_version"]) == (0, -1)
 
 
-async def test_a_commit_is_read_once_although_it_does_not_count(table, monkeypatch):
+async def test_a_commit_that_does_not_match_is_read_once(table, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
     asked, asked_often, poll = [], threading.Event(), watch.poll
@@ -102,7 +102,7 @@ async def test_a_commit_is_read_once_although_it_does_not_count(table, monkeypat
     assert asked[0] == 0 and set(asked[1:]) == {1}
 
 
-async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
+async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
     table.create()
     released = threading.Event()
     monkeypatch.setattr(
@@ -119,7 +119,7 @@ async def test_the_loop_goes_on_while_storage_is_slow(table, monkeypatch):
         await running
 
 
-async def test_a_look_asks_airflow_in_the_loop_of_the_triggerer_and_holds_up_no_thread_of_others(table, monkeypatch):
+async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_provider(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
     poll, seen = watch.poll, []
@@ -138,7 +138,7 @@ async def test_a_look_asks_airflow_in_the_loop_of_the_triggerer_and_holds_up_no_
     assert thread.startswith("deltalite")
 
 
-async def test_storage_that_does_not_answer_is_asked_again_from_the_same_place(table, monkeypatch):
+async def test_a_storage_failure_is_retried_from_the_same_log_position(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
     poll, asked = watch.poll, []
@@ -154,7 +154,7 @@ async def test_storage_that_does_not_answer_is_asked_again_from_the_same_place(t
     assert event["status"] == "success" and asked == [0, 0, 0]
 
 
-async def test_a_connection_that_airflow_does_not_give_for_a_while_does_not_end_the_wait(table, monkeypatch):
+async def test_a_connection_that_is_missing_for_a_while_does_not_end_the_wait(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
     get_conn, asked = DeltaHook.get_conn, []
@@ -172,7 +172,7 @@ async def test_a_connection_that_airflow_does_not_give_for_a_while_does_not_end_
     assert event["status"] == "success" and len(asked) == 3
 
 
-async def test_an_error_that_waiting_does_not_cure_is_one_typed_event(table, monkeypatch):
+async def test_a_permanent_error_is_one_typed_event(table, monkeypatch):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text("{not json\n")
     (event,) = await events(trigger(table))
@@ -187,13 +187,13 @@ async def test_an_error_that_waiting_does_not_cure_is_one_typed_event(table, mon
     assert event["kind"] == "StoragePermissionError"
 
 
-def test_pauses_grow_while_storage_is_silent_up_to_a_bound_and_never_fall_below_the_interval():
+def test_pauses_grow_during_storage_failures_up_to_a_limit_and_never_below_the_interval():
     assert [pause_seconds(60, n) for n in (0, 1, 2, 3, 4, 1000)] == [60, 120, 240, 480, 600, 600]
     assert pause_seconds(3600, 5) == 3600
 
 
 @pytest.mark.parametrize("line", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
-async def test_an_event_waits_until_the_scheduler_can_know_of_the_deferral(table, monkeypatch, line):
+async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, line):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text(line + "\n")
     settled, asked = asyncio.Event(), []

@@ -15,7 +15,7 @@ def wait(table, **condition) -> VersionWait:
     return VersionWait(table=str(table), after_version=0, condition=CommitCondition(**condition))
 
 
-def test_it_is_logged_at_the_start_and_every_five_minutes(table, caplog):
+def test_the_status_is_logged_at_the_start_and_every_five_minutes(table, caplog):
     caplog.set_level("INFO")
     times = iter([0.0, 60.0, 299.0, 300.0, 301.0, 700.0])
     status = WaitStatus(wait(table), clock=lambda: next(times))
@@ -28,7 +28,7 @@ def test_it_is_logged_at_the_start_and_every_five_minutes(table, caplog):
     assert caplog.text.count("The newest version is 0.") == 2
 
 
-def test_storage_that_never_answered_is_named(table, monkeypatch):
+def test_the_status_names_storage_that_never_answered(table, monkeypatch):
     def silent(_question):
         raise StorageError("timed out", remedy="Wait.")
 
@@ -56,5 +56,5 @@ def test_a_secret_in_a_condition_is_not_shown(table):
         ({"data_change_only": False, "exclude_app_ids": ["b/*"]}, "without app id b/*"),
     ],
 )
-def test_a_condition_in_words(condition, words):
+def test_a_condition_is_shown_in_words(condition, words):
     assert str(CommitCondition(**condition)) == words

@@ -14,7 +14,7 @@ RUN = "airflow/dag/convert/-1/manual"
 
 
 @pytest.mark.slow
-def test_a_conversion_is_killed_at_every_step(site, tmp_path):
+def test_a_conversion_survives_a_kill_at_every_step(site, tmp_path):
     template = tmp_path / "template"
     for number in range(3):
         (template / f"n={number}").mkdir(parents=True)

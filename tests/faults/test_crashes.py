@@ -17,7 +17,7 @@ PROPERTIES = {
 @pytest.mark.parametrize(
     ("properties", "replaces", "kinds"), list(zip(PROPERTIES, (False, True), (EVERYTHING, CHANGES), strict=True))
 )
-def test_a_task_is_killed_at_every_step(site, tmp_path, properties, replaces, kinds):
+def test_a_task_survives_a_kill_at_every_step(site, tmp_path, properties, replaces, kinds):
     """On a table whose older versions have passed their retention, so that its log is cleaned after the commit."""
     template = tmp_path / "template"
     for number in range(4):
@@ -31,12 +31,12 @@ def test_a_task_is_killed_at_every_step(site, tmp_path, properties, replaces, ki
     assert sum(step.startswith("os.remove") and not step.endswith(".tmp") for step in steps) > 2, "no log was cleaned"
 
 
-def test_a_first_write_is_killed_at_every_step(site, tmp_path):
+def test_a_first_write_survives_a_kill_at_every_step(site, tmp_path):
     task = {"run": RUN, "ids": [7, 8], "properties": {"delta.checkpointInterval": "1"}}
     killed_everywhere(site, tmp_path, None, "plain", before=None, after=[(7,), (8,)], **task)
 
 
-def test_a_checkpoint_is_killed_at_every_step(site, tmp_path):
+def test_a_checkpoint_survives_a_kill_at_every_step(site, tmp_path):
     template = tmp_path / "template"
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number])

@@ -176,7 +176,7 @@ SCHEDULES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([*MOSTLY_NONE,
     kinds=st.lists(st.sampled_from(["append", "replace"]), min_size=1, max_size=3),
     schedule=SCHEDULES,
 )
-def test_what_a_writer_is_told_is_what_the_log_says(kind, kinds, schedule):
+def test_the_result_of_a_writer_agrees_with_the_log(kind, kinds, schedule):
     storage, begun = fresh(kind)
     writers = [Writer(storage, f"run {number}", each) for number, each in enumerate(kinds)]
     readers = [Reader()]

@@ -33,7 +33,7 @@ def append(table, number, commits, gate, said):
 
 
 @pytest.mark.parametrize("commits", [5, pytest.param(25, marks=pytest.mark.campaign)])
-def test_no_commit_of_many_processes_is_lost_and_none_is_there_twice(tmp_path, commits):
+def test_no_commit_of_many_processes_is_lost_or_doubled(tmp_path, commits):
     table = tmp_path / "t"
     store = create(LocalLogStore(str(table)))
     context = multiprocessing.get_context("forkserver")

@@ -23,7 +23,7 @@ FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVe
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
-def test_a_merge_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, properties):
+def test_a_merge_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path, properties):
     template = tmp_path / "template"
     query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
     put(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})

@@ -18,7 +18,7 @@ PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval":
 
 
 @pytest.mark.parametrize("options", [{}, {"z_order_by": ["id"]}], ids=["packed", "ordered"])
-def test_an_optimize_is_killed_wherever_it_moves_a_file(spark_site, spark, tmp_path, options):
+def test_an_optimize_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path, options):
     template = tmp_path / "template"
     for first in (1, 5):
         query = values("id, day", *[f"{n}, '{day}'" for n in range(first, first + 3) for day in "ab"])

@@ -13,7 +13,7 @@ PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": 
 
 
 @pytest.mark.slow
-def test_a_restore_is_killed_at_every_step(site, tmp_path):
+def test_a_restore_survives_a_kill_at_every_step(site, tmp_path):
     template = tmp_path / "template"
     for number in range(3):
         site.run("plain", template, run=f"run {number}", ids=[number], replaces=number == 2, properties=PROPERTIES)

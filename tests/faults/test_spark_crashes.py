@@ -46,7 +46,7 @@ def literals(rows):
 
 
 @pytest.mark.parametrize("mode", sampled(list(MODES), {"rows that match"}))
-def test_a_write_is_killed_wherever_it_changes_a_file(spark_site, spark, tmp_path, mode):
+def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, mode):
     options, after, kinds = MODES[mode]
     template = tmp_path / "template"
     put(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
@@ -65,9 +65,7 @@ def test_a_write_is_killed_wherever_it_changes_a_file(spark_site, spark, tmp_pat
     ids=["plain", "feed", "vectors", "both"],
 )
 @pytest.mark.parametrize("command", sampled(list(CHANGED), {"update"}))
-def test_rows_are_changed_by_a_command_that_is_killed_wherever_it_changes_a_file(
-    spark_site, spark, tmp_path, command, properties
-):
+def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, command, properties):
     task, after = CHANGED[command]
     template = tmp_path / "template"
     properties = properties | {"delta.checkpointInterval": "1"}
@@ -82,7 +80,7 @@ def test_rows_are_changed_by_a_command_that_is_killed_wherever_it_changes_a_file
         assert any("deletion_vector" in step for step in steps)
 
 
-def test_the_first_write_of_a_table_is_killed_wherever_it_changes_a_file(spark_site, tmp_path):
+def test_the_first_write_of_a_table_survives_a_kill_at_every_file_change(spark_site, tmp_path):
     task = {"query": literals(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
     steps = killed_everywhere(
         spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task
@@ -97,7 +95,7 @@ SIGNS = {
 
 
 @pytest.mark.parametrize("sign", sampled(list(SIGNS), {"at the commit"}))
-def test_a_job_is_killed_with_its_jvm(spark, tmp_path, sign):
+def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, sign):
     """The whole process group of a `spark-submit`, as soon as there is a sign of what it does."""
     table = tmp_path / "t"
     put(spark, table, literals(OLD), properties={"delta.checkpointInterval": "1"})

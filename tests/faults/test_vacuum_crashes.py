@@ -57,7 +57,7 @@ def undated(table, versions):
 @pytest.mark.parametrize(
     ("mode", "kinds"), [pytest.param("full", EVERYTHING, marks=pytest.mark.campaign), ("lite", CHANGES)]
 )
-def test_a_vacuum_is_killed_at_every_step(site, tmp_path, template, mode, kinds):
+def test_a_vacuum_survives_a_kill_at_every_step(site, tmp_path, template, mode, kinds):
     rows = [(4,)]
     inside = {3: [(3,)], 4: rows}
     whole = shutil.copytree(template, tmp_path / "whole")

@@ -105,7 +105,7 @@ class Connection:
         return DeltaHook(TABLE, self.conn_id)
 
 
-def test_a_key_that_is_replaced_is_taken_in_the_look_that_is_refused(connection):
+def test_a_replaced_key_is_used_within_the_poll_that_is_denied(connection):
     hooks = [connection.hook(), connection.hook()]
     assert [hook.ask(watch.latest_version) for hook in hooks] == [0, 0]
     connection.replace(at_once=True)
@@ -114,7 +114,7 @@ def test_a_key_that_is_replaced_is_taken_in_the_look_that_is_refused(connection)
     assert connection.hook().get_table().to_arrow().to_pylist() == [{"id": 1}]
 
 
-def test_who_is_refused_is_so_until_there_is_another_key(connection):
+def test_access_is_denied_until_the_key_is_replaced(connection):
     hook = connection.hook()
     assert hook.ask(watch.latest_version) == 0
     used = hook.ask(lambda store: store._fs)
@@ -127,13 +127,13 @@ def test_who_is_refused_is_so_until_there_is_another_key(connection):
     assert hook.ask(watch.latest_version) == 0
 
 
-def test_a_file_system_that_airflow_has_kept_for_others_is_not_held_to(connection):
+def test_a_file_system_that_airflow_has_cached_is_not_reused(connection):
     assert ObjectStoragePath(TABLE, conn_id=connection.conn_id).exists()
     connection.replace(at_once=True)
     assert connection.hook().ask(watch.latest_version) == 0
 
 
-def test_a_connection_that_is_another_one_at_each_look_up_makes_no_file_system_for_each(connection, monkeypatch):
+def test_a_connection_that_changes_at_each_lookup_does_not_create_a_file_system_each_time(connection, monkeypatch):
     used = []
     for _ in range(3):
         used.append(connection.hook().ask(lambda store: store._fs))
@@ -143,7 +143,7 @@ def test_a_connection_that_is_another_one_at_each_look_up_makes_no_file_system_f
     assert connection.hook().ask(lambda store: store._fs) is not used[0], "what is old gives way where a wait begins"
 
 
-def test_a_storage_that_did_not_answer_is_opened_anew_by_the_next_question(connection):
+def test_storage_that_did_not_answer_is_opened_again_at_the_next_request(connection):
     def silent(store):
         opened.append(store)
         raise StorageError("no answer", remedy="Wait.")

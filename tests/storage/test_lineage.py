@@ -41,7 +41,7 @@ def in_a_fork(function) -> str:
 
 
 @pytest.mark.parametrize("conn_id", ["lake_of_lineage", None])
-def test_the_schema_is_read_although_the_process_was_forked(s3, monkeypatch, conn_id):
+def test_the_schema_is_read_in_a_forked_process(s3, monkeypatch, conn_id):
     options = s3.fsspec_options
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_OF_LINEAGE", json.dumps(s3.airflow_connection()))
     for name, option in (("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", "secret"), ("ENDPOINT_URL", "endpoint_url")):

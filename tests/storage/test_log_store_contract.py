@@ -84,7 +84,7 @@ def test_the_first_put_wins_and_the_second_changes_nothing(store):
     assert [f.name for f in store.list_from("_delta_log/")] == [NAME]
 
 
-def test_of_several_writers_at_once_exactly_one_wins_each_name(guarantee):
+def test_exactly_one_of_several_concurrent_writers_wins_each_name(guarantee):
     gate = Barrier(4)
 
     def put(mine):
@@ -99,7 +99,7 @@ def test_of_several_writers_at_once_exactly_one_wins_each_name(guarantee):
     assert len(list(guarantee.list_from("_delta_log/"))) == 12
 
 
-def test_what_is_not_there_is_none_and_an_empty_folder(store):
+def test_a_missing_file_is_none_and_a_missing_folder_is_empty(store):
     assert store.read(NAME) is None and store.read_start(NAME, 9) is None
     assert list(store.list_from(NAME)) == []
     with pytest.raises(FileNotFoundError), store.open(NAME):
@@ -126,14 +126,14 @@ def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store):
     assert store.read("_delta_log/a b%20ü=+") == b"xy"
 
 
-def test_no_bytes_and_many_bytes_come_back_as_they_were(store):
+def test_empty_and_large_files_are_read_unchanged(store):
     for name, data in (("empty", b""), ("large", LARGE)):
         assert store.write_if_absent(f"_delta_log/{name}", data) is True
         store.write(f"_delta_log/{name}-2", data)
         assert store.read(f"_delta_log/{name}") == data == store.read(f"_delta_log/{name}-2")
 
 
-def test_the_start_of_a_file_is_at_most_what_was_asked_for(store):
+def test_the_start_of_a_file_has_at_most_the_requested_size(store):
     store.write(NAME, LARGE)
     assert [store.read_start(NAME, size) for size in (9, len(LARGE), len(LARGE) + 1)] == [LARGE[:9], LARGE, LARGE]
     store.write(NAME, b"")

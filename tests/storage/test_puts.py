@@ -50,7 +50,7 @@ def storage(scheme, *capabilities):
         ("gs", [], PutMethod.NEW_GENERATION),
     ],
 )
-def test_each_storage_is_asked_for_what_it_offers(scheme, capabilities, way):
+def test_each_storage_gets_the_put_that_it_supports(scheme, capabilities, way):
     assert put_method_of(storage(scheme, *capabilities), single_writer=False) is way
     assert put_method_of(storage(scheme, *capabilities), single_writer=True) is way
 
@@ -64,7 +64,7 @@ def test_each_storage_is_asked_for_what_it_offers(scheme, capabilities, way):
         ("viewfs", "with this guarantee"),
     ],
 )
-def test_a_storage_that_offers_nothing_is_refused_unless_the_risk_is_accepted(scheme, remedy, caplog):
+def test_storage_without_a_guarantee_is_rejected_unless_the_risk_is_accepted(scheme, remedy, caplog):
     with pytest.raises(UnsupportedStorageError, match=f"org.example.FileSystem.*{remedy}.*single_writer=True"):
         put_method_of(storage(scheme), single_writer=False)
     with caplog.at_level(logging.WARNING):
@@ -107,7 +107,7 @@ def test_a_rename_that_happened_without_an_answer_has_won(files, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_rename_that_did_not_happen_never_will(files, tmp_path):
+def test_a_rename_that_did_not_happen_has_failed(files, tmp_path):
     with pytest.raises(StorageError, match="The line is dead") as caught:
         played(files, happens=False)
     assert type(caught.value) is StorageError
@@ -125,7 +125,7 @@ def test_a_rename_that_may_still_happen_is_unknown(files, monkeypatch):
 
 
 @pytest.mark.spark
-def test_a_create_that_the_storage_refuses_has_lost(files, monkeypatch):
+def test_a_create_that_the_storage_rejects_has_lost(files, monkeypatch):
     """The way of Google's connector, which says at the end of the upload that the condition did not hold."""
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
@@ -172,7 +172,7 @@ def test_a_commit_whose_answer_was_lost_is_found_by_its_id(spark, request, kind,
 
 
 @pytest.mark.spark
-def test_a_service_that_forgets_conditions_is_found_out(spark, s3a):
+def test_a_service_that_ignores_conditions_is_detected(spark, s3a):
     root = f"s3a://forgetful/{uuid.uuid4()}"
     with s3_server("forgets-conditions") as server:
         server.client.create_bucket(Bucket="forgetful")
@@ -187,7 +187,7 @@ def test_a_service_that_forgets_conditions_is_found_out(spark, s3a):
 
 
 @pytest.mark.spark
-def test_a_storage_that_refuses_or_is_silent_is_told_apart(spark, hdfs):
+def test_denied_access_and_a_silent_storage_have_different_errors(spark, hdfs):
     store = HadoopLogStore(spark, f"{hdfs}/{uuid.uuid4()}")
     store.write("_delta_log/secret", b"x")
     files = store.files
@@ -217,7 +217,7 @@ def test_a_storage_that_refuses_or_is_silent_is_told_apart(spark, hdfs):
 
 
 @pytest.mark.spark
-def test_a_storage_without_a_guarantee_is_refused_before_any_work_and_single_writer_accepts_it(spark, tmp_path):
+def test_storage_without_a_guarantee_is_rejected_before_any_work_and_single_writer_accepts_it(spark, tmp_path):
     with pytest.raises(UnsupportedStorageError, match="single_writer=True"):
         HadoopLogStore(spark, str(tmp_path / "t")).check_writable()
     with pytest.raises(UnsupportedStorageError, match="no Hadoop file system for 'nowhere'"):

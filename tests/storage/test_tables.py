@@ -55,7 +55,7 @@ def added(spark, table, version):
     return [action["add"] for action in map(json.loads, lines) if "add" in action]
 
 
-def test_a_table_lives_on_it_as_on_a_disk(spark, table):
+def test_every_operation_works_as_on_a_local_disk(spark, table):
     first = put(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
                 properties={"delta.checkpointInterval": "2"})  # fmt: skip
     assert (first.version, first.committed, first.table) == (0, True, table)
@@ -77,7 +77,7 @@ def test_a_table_lives_on_it_as_on_a_disk(spark, table):
     assert data_names(spark, table) == {unquote(add["path"]) for v in range(5) for add in added(spark, table, v)}
 
 
-def test_files_are_where_a_rename_is_cheap_or_where_they_were_written(spark, table):
+def test_data_files_are_renamed_or_written_in_place(spark, table):
     put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",))
     (add,) = added(spark, table, 0)
     *prefix, directory, _ = add["path"].split("/")
@@ -85,7 +85,7 @@ def test_files_are_where_a_rename_is_cheap_or_where_they_were_written(spark, tab
     assert [len(part) for part in prefix] == ([8] if table.startswith("s3a") else [])
 
 
-def test_a_refused_write_leaves_nothing(spark, table):
+def test_a_rejected_write_leaves_no_file(spark, table):
     put(spark, table, values("id, day", "1, 'a'"))
     before = names(spark, table)
     for query, error in (
@@ -142,7 +142,7 @@ def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["the class has moved", "the manifest is another"])
-def test_where_sparks_sink_has_changed_the_public_writer_gives_the_same(spark, s3a, monkeypatch, caplog, fault):
+def test_the_public_writer_replaces_a_changed_sink_of_spark(spark, s3a, monkeypatch, caplog, fault):
     def changed(*_arguments, **_options):
         raise DirectWriteError("changed")
 
@@ -154,7 +154,7 @@ def test_where_sparks_sink_has_changed_the_public_writer_gives_the_same(spark, s
     assert data_names(spark, table) == {unquote(add["path"]) for add in added(spark, table, 0)}
 
 
-def test_what_tasks_that_failed_left_behind_is_no_part_of_the_table(spark, s3a, monkeypatch):
+def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch):
     real = staging.write_directly
 
     def with_a_stray(frame, uri, **options):
@@ -168,7 +168,7 @@ def test_what_tasks_that_failed_left_behind_is_no_part_of_the_table(spark, s3a, 
     assert data_names(spark, table) == {add["path"] for add in added(spark, table, 0)}
 
 
-def test_a_first_write_that_was_killed_does_not_keep_the_next_from_the_place(spark, table):
+def test_a_killed_first_write_does_not_block_the_next_write(spark, table):
     folder = folder_of(spark, table)
     with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:
         killed.write(spark.range(3), TableSchema(logical=from_spark(spark.range(1).schema)), [])
@@ -179,14 +179,14 @@ def test_a_first_write_that_was_killed_does_not_keep_the_next_from_the_place(spa
     assert rows(spark, table) == [(1,)]
 
 
-def test_a_place_that_holds_something_else_is_refused(spark, table):
+def test_a_folder_with_other_files_is_rejected(spark, table):
     spark.range(1).write.parquet(f"{table}/other")
     with pytest.raises(InvalidRequestError, match=r"is not a Delta table.*other"):
         put(spark, table, "SELECT 1 AS id")
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_checkpoints_of_spark_and_of_this_process_hold_the_table(spark, table, policy):
+def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(spark, table, policy):
     for number in range(4):
         put(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
     snapshot = Snapshot.load(writable_store(spark, table, single_writer=False))
@@ -203,7 +203,7 @@ def test_checkpoints_of_spark_and_of_this_process_hold_the_table(spark, table, p
     assert rows(spark, table) == [(0,), (1,), (2,), (3,), (4,)]
 
 
-def test_mapped_columns_and_recorded_changes_are_there_too(spark, table):
+def test_column_mapping_and_the_change_feed_work(spark, table):
     properties = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
     put(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))
     put(spark, table, values("`a b`, day", "3, 'y'"), mode="overwrite", replace_where="`a b` > 1")

@@ -41,7 +41,7 @@ def files_in(found):
     return {f"{folder.name}/{base}".lstrip("/") for folder in found.values() for base in folder.bases}
 
 
-def test_a_tree_is_listed_and_cleared(spark, table):
+def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
     files = folder_of(spark, table)._files
     for name in (*ODD, "empty/kept"):
         stream = files.fs.create(files.path(name))
@@ -59,7 +59,7 @@ def test_a_tree_is_listed_and_cleared(spark, table):
     assert files_in(listed(tree)) == {"empty/kept"}
 
 
-def test_a_vacuum_deletes_there_what_it_deletes_on_a_disk(spark, table):
+def test_a_vacuum_deletes_the_same_files_as_on_a_local_disk(spark, table):
     for number in range(3):
         put(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",
             partition_by=("day",))  # fmt: skip

@@ -38,7 +38,7 @@ def table(s3):
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_a_table_is_read_as_from_a_disk(s3, table, scheme):
+def test_a_table_is_read_as_from_a_local_disk(s3, table, scheme):
     found = DeltaTable(table.replace("s3:", f"{scheme}:"), storage_options=s3.fsspec_options)
     assert found.version == 1
     assert found.to_arrow().sort_by("id").equals(ROWS.cast(found.schema))
@@ -47,7 +47,7 @@ def test_a_table_is_read_as_from_a_disk(s3, table, scheme):
     assert DeltaTable(table, version=0, storage_options=s3.fsspec_options).to_arrow().num_rows == 10
 
 
-def test_a_listing_is_never_an_old_one(s3, table):
+def test_a_listing_is_never_cached(s3, table):
     store = open_store(table, storage_options=s3.fsspec_options)
     assert len(list(store.list_from("_delta_log/"))) == 2
     write_deltalake(table, ROWS, mode="append", storage_options=s3.delta_rs_options)
@@ -55,7 +55,7 @@ def test_a_listing_is_never_an_old_one(s3, table):
     assert names == [f"_delta_log/{version:020d}.json" for version in (1, 2)]
 
 
-def test_a_poll_that_sees_nothing_is_two_requests_on_the_wire(s3, table, monkeypatch):
+def test_an_empty_poll_sends_two_requests(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
     place, asked = watch.position_at(store, 1), []
     call = store._fs._call_s3
@@ -73,7 +73,7 @@ def test_a_poll_that_sees_nothing_is_two_requests_on_the_wire(s3, table, monkeyp
     assert [method for method, _ in asked] == ["get_object"] * 3
 
 
-def test_nothing_is_changed_without_spark(s3, table):
+def test_a_worker_cannot_write(s3, table):
     store, before = open_store(table, storage_options=s3.fsspec_options), s3.keys()
     for change in (
         lambda: store.write_if_absent("_delta_log/00000000000000000002.json", b"x"),
@@ -85,7 +85,7 @@ def test_nothing_is_changed_without_spark(s3, table):
     assert s3.keys() == before
 
 
-def test_what_is_missing_closed_or_silent_is_told_apart(s3, table, monkeypatch):
+def test_a_missing_a_denied_and_a_silent_storage_have_different_errors(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
     for name in ("nothing", "_delta_log"):
         assert store.read(name) is None and store.read_start(name, 9) is None
@@ -139,7 +139,7 @@ print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow(
 """
 
 
-def test_a_process_that_has_read_ends_well(s3, table):
+def test_a_process_that_has_read_exits_with_0(s3, table):
     done = subprocess.run(
         [sys.executable, "-c", READ, table, json.dumps(s3.fsspec_options)], capture_output=True, text=True, check=False
     )
@@ -147,7 +147,7 @@ def test_a_process_that_has_read_ends_well(s3, table):
 
 
 @pytest.mark.airflow
-def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3, table, monkeypatch):
+def test_the_hook_uses_the_file_system_of_the_airflow_connection(s3, table, monkeypatch):
     from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
     from airflow_provider_deltalite.hooks.delta import DeltaHook
@@ -171,7 +171,7 @@ def test_the_hook_takes_the_file_system_that_airflow_makes_of_the_connection(s3,
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_submitted_job_writes_there_and_says_it_once(s3, tmp_path):
+def test_a_submitted_job_writes_to_s3_and_prints_one_result(s3, tmp_path):
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
     asked = request(address, "SELECT 1 AS id", run="r")
     done = [submit(tmp_path, asked, conf=session_options(s3.hadoop_options)) for _ in range(2)]

@@ -244,7 +244,7 @@ def _directory(day: str) -> str:
     return "day=" + quote(day, safe=" ")
 
 
-def back(history: TableHistory, version: int | None = None, **options: Any) -> OperationResult:
+def restore_history(history: TableHistory, version: int | None = None, **options: Any) -> OperationResult:
     """Restore the table of a history through the library, which the history does not record."""
     return restore(None, RestoreRequest(table=str(history.folder), version=version, **options))
 

@@ -36,7 +36,7 @@ def ids(table):
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist() if row["id"] < 202603040)
 
 
-def test_days_out_of_order_and_mapped_tasks_write_once_also_after_a_repeated_backfill(whole_airflow, tmp_path):
+def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfill(whole_airflow, tmp_path):
     table, program = str(tmp_path / "days"), tmp_path / "commits"
     plain(None, table, run="another", ids=[0])
     commit_instead_of_spark(program)

@@ -300,16 +300,16 @@ def test_the_feed_finds_missing_partition_values_of_a_remove_in_the_previous_ver
 
 
 def test_a_remove_means_the_file_with_the_same_deletion_vector():
-    one, two = inline([0]), inline([0, 1])
+    first_vector, second_vector = inline([0]), inline([0, 1])
     store = feed_of(
-        [add("a", partition_values={"day": "x"}, deletion_vector=one)],
-        [remove("a", deletion_vector=two)],
+        [add("a", partition_values={"day": "x"}, deletion_vector=first_vector)],
+        [remove("a", deletion_vector=second_vector)],
         protocol=VECTORS,
         partition_columns=("day",),
     )
     with pytest.raises(ChangeFeedUnavailableError, match="Version 2 removes the file 'a' without"):
         plan_changes(store, 0)
-    put_raw(store, 2, [remove("a", deletion_vector=one)])
+    put_raw(store, 2, [remove("a", deletion_vector=first_vector)])
     assert plan_changes(store, 2).files[0].partition_values == {"day": "x"}
 
 
@@ -321,7 +321,7 @@ def test_an_unpartitioned_table_needs_no_lookup_of_partition_values():
 
 
 def test_the_feed_loads_the_previous_version_once_for_many_commits_without_partition_values():
-    def looks_at_the_first_commit(count):
+    def reads_of_the_first_commit(count):
         files = [add(f"f{n}", partition_values={"day": str(n)}) for n in range(count)]
         store = feed_of(files, *([remove(f"f{n}")] for n in range(count)), partition_columns=("day",))
         requests = Requests(store)
@@ -330,7 +330,7 @@ def test_the_feed_loads_the_previous_version_once_for_many_commits_without_parti
         assert max(Counter(requests.seen).values()) < 5
         return requests.seen.count(("read", commit_name(1).rpartition("/")[2]))
 
-    assert looks_at_the_first_commit(4) == looks_at_the_first_commit(12)
+    assert reads_of_the_first_commit(4) == reads_of_the_first_commit(12)
 
 
 @given(

@@ -35,10 +35,10 @@ def multiset(table):
 def test_the_feed_has_the_rows_that_other_engines_read(golden, name):
     expected = pq.read_table(golden / "expected" / name / "cdf.parquet")
     table = DeltaTable(str(golden / "tables" / name))
-    found = pa.Table.from_batches(table.changes(expectation(name)["start_version"]))
-    assert found.column_names[:-1] == [*table.schema.names, "_change_type", "_commit_version"]
-    assert multiset(found.drop_columns(["_commit_timestamp"])) == multiset(expected)
-    assert found["_commit_timestamp"].null_count == 0
+    feed = pa.Table.from_batches(table.changes(expectation(name)["start_version"]))
+    assert feed.column_names[:-1] == [*table.schema.names, "_change_type", "_commit_version"]
+    assert multiset(feed.drop_columns(["_commit_timestamp"])) == multiset(expected)
+    assert feed["_commit_timestamp"].null_count == 0
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
@@ -52,15 +52,15 @@ def test_a_log_that_begins_at_a_checkpoint_gives_the_feed_of_the_whole_log(golde
     cleaned, whole = (
         DeltaTable(str(golden / "tables" / "delta-rs" / n)) for n in ("checkpoint-cdf-table", "cdf-table")
     )
-    found = pa.Table.from_batches(cleaned.changes(3, 3)).drop_columns(["_commit_timestamp"])
-    assert multiset(found) == multiset(pa.Table.from_batches(whole.changes(3)).drop_columns(["_commit_timestamp"]))
+    feed = pa.Table.from_batches(cleaned.changes(3, 3)).drop_columns(["_commit_timestamp"])
+    assert multiset(feed) == multiset(pa.Table.from_batches(whole.changes(3)).drop_columns(["_commit_timestamp"]))
 
 
 def test_a_table_at_a_version_has_the_changes_up_to_this_version(golden):
     path = str(golden / "tables" / "delta-rs" / "cdf-table")
     table = DeltaTable(path, version=1)
-    found = pa.Table.from_batches(table.changes(0))
-    assert set(found["_commit_version"].to_pylist()) == {0, 1}
+    feed = pa.Table.from_batches(table.changes(0))
+    assert set(feed["_commit_version"].to_pylist()) == {0, 1}
     assert set(pa.Table.from_batches(table.changes(2, 3))["_commit_version"].to_pylist()) == {2, 3}
     with pytest.raises(InvalidRequestError, match="from_version 2 is later than to_version 1"):
         table.changes(2)

@@ -23,9 +23,9 @@ def test_exit_codes_are_unique_and_differ_from_those_of_shells_python_and_the_jv
 def test_a_code_finds_its_class_and_an_instance_survives_pickling(cls):
     assert error_class_for(cls.exit_code) is cls
     sent = cls("The disk is 50% full.", remedy="Make room.")
-    got = pickle.loads(pickle.dumps(sent))
-    assert type(got) is cls
-    assert (got.problem, got.remedy, str(got)) == (
+    received = pickle.loads(pickle.dumps(sent))
+    assert type(received) is cls
+    assert (received.problem, received.remedy, str(received)) == (
         "The disk is 50% full.",
         "Make room.",
         "The disk is 50% full. Make room.",

@@ -134,9 +134,9 @@ def test_a_damaged_schema_parses_as_written_or_raises_an_error(rnd):
         schema_to_arrow(schema)
         return schema
 
-    found = attempt(parsed)
-    event(type(found).__name__)
-    assert isinstance(found, DeltaLiteError) or parse_schema(schema_to_json(found)) == found
+    outcome = attempt(parsed)
+    event(type(outcome).__name__)
+    assert isinstance(outcome, DeltaLiteError) or parse_schema(schema_to_json(outcome)) == outcome
 
 
 _TIMES = st.from_regex(r"[-+]?\d{4,6}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[-+]\d\d:\d\d)?)?", fullmatch=True)
@@ -192,15 +192,14 @@ def test_malformed_statistics_hide_no_rows(stats):
             if "add" in line:
                 line["add"]["stats"] = str(stats)
         files[path] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    found = attempt(lambda: opened(store_of(name, files)))
-    if isinstance(found, DeltaLiteError):  # a text that Arrow cannot hold
+    table = attempt(lambda: opened(store_of(name, files)))
+    if isinstance(table, DeltaLiteError):  # a text that Arrow cannot hold
         assert "\ud83d" in stats
         return
-    table = found
     assert rows_of(table.to_arrow()) == rows(name)
-    wanted = [("id", ">=", 3)]
+    filters = [("id", ">=", 3)]
     whole = opened(store_of(name)).to_arrow()
-    assert rows_of(table.to_arrow(filter=wanted)) == rows_of(whole.filter(pa.compute.field("id") >= 3))
+    assert rows_of(table.to_arrow(filter=filters)) == rows_of(whole.filter(pa.compute.field("id") >= 3))
     assert table.files().num_rows == table.files()["num_records"].null_count + len(
         table.files()["num_records"].drop_null()
     )
@@ -216,20 +215,20 @@ def test_any_bytes_are_a_bitmap_or_malformed(data, cardinality):
         (1681511377).to_bytes(4, "little") + (1).to_bytes(8, "little"),
     ):
         try:
-            found = roaring.decode(begin + data, cardinality)
+            decoded = roaring.decode(begin + data, cardinality)
         except roaring.MalformedBitmapError:
             continue
-        assert len(found) == cardinality
+        assert len(decoded) == cardinality
 
 
 @given(name=st.sampled_from([n for n in TABLES if "dv" in n]), rnd=randoms)
 @examples(100)
 def test_a_damaged_deletion_vector_never_shows_deleted_rows(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name), lambda n: n.endswith(".bin"))
-    note(f"{name}: {said}")
-    found = attempt(lambda: opened(store_of(name, files)).to_arrow())
-    event(type(found).__name__)
-    assert isinstance(found, DeltaLiteError) or rows_of(found) == rows(name)
+    files, changes = mutate_files(rnd, seed_files(name), lambda n: n.endswith(".bin"))
+    note(f"{name}: {changes}")
+    rows_read = attempt(lambda: opened(store_of(name, files)).to_arrow())
+    event(type(rows_read).__name__)
+    assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == rows(name)
 
 
 @given(name=st.sampled_from([n for n in TABLES if "dv" in n]), rnd=randoms)
@@ -245,9 +244,9 @@ def test_a_wrong_deletion_vector_descriptor_never_shows_deleted_rows(name, rnd):
                 if isinstance(line["add"]["deletionVector"], str) and line["add"]["deletionVector"] == "null":
                     line["add"]["deletionVector"] = vector  # then there is none, which is no lie
         files[path] = b"".join(to_text(line).encode("utf-8", "surrogatepass") + b"\n" for line in lines)
-    found = attempt(lambda: opened(store_of(name, files)).to_arrow())
-    event(type(found).__name__)
-    assert isinstance(found, DeltaLiteError) or rows_of(found) == rows(name)
+    rows_read = attempt(lambda: opened(store_of(name, files)).to_arrow())
+    event(type(rows_read).__name__)
+    assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == rows(name)
 
 
 @given(name=st.sampled_from(TABLES), rnd=randoms)
@@ -261,13 +260,13 @@ def test_a_damaged_data_file_gives_rows_of_the_schema_or_an_error(name, rnd):
     table = opened(store)
 
     def read():
-        found = table.to_arrow()
-        found.validate()  # as in Arrow, a text is not looked into
-        return found
+        rows_read = table.to_arrow()
+        rows_read.validate()  # as in Arrow, a text is not looked into
+        return rows_read
 
-    found = attempt(read)
-    event(type(found).__name__)
-    assert isinstance(found, DeltaLiteError) or found.schema.equals(whole.schema)
+    rows_read = attempt(read)
+    event(type(rows_read).__name__)
+    assert isinstance(rows_read, DeltaLiteError) or rows_read.schema.equals(whole.schema)
     attempt(lambda: list(table.to_batches(filter=[(whole.schema.names[0], "!=", None)])))
 
 
@@ -312,7 +311,7 @@ def test_a_wrong_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
                 body[where] = lie
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     environment = {"PYTHONPATH": str(CHECKOUT / "spark_jobs")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _LIAR, str(tmp_path)],
         env=environment,
         capture_output=True,
@@ -320,8 +319,8 @@ def test_a_wrong_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() in ("8", "CorruptDataFileError", "CorruptLogError"), done.stdout
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert process.stdout.strip() in ("8", "CorruptDataFileError", "CorruptLogError"), process.stdout
 
 
 @pytest.mark.parametrize(

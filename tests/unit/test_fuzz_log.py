@@ -41,7 +41,7 @@ def is_checksum(name):
 
 
 @cache
-def right(name):
+def state_of_seed(name):
     return readings(seed_files(name))[0]
 
 
@@ -49,27 +49,27 @@ def state(store, version=None):
     return state_of(Snapshot.load(store, version))
 
 
-def check(name, files, allowed, said):
+def check(name, files, allowed, changes):
     """The state of the damaged log is one of those allowed, or an error of the library."""
-    note(f"{name}: {said}")
-    found = attempt(lambda: state(store_of(name, files)))
-    event(f"{said[0][0] if said else ''} {type(found).__name__}")
-    assert isinstance(found, DeltaLiteError) or found in allowed, difference(found, allowed)
-    return found
+    note(f"{name}: {changes}")
+    outcome = attempt(lambda: state(store_of(name, files)))
+    event(f"{changes[0][0] if changes else ''} {type(outcome).__name__}")
+    assert isinstance(outcome, DeltaLiteError) or outcome in allowed, difference(outcome, allowed)
+    return outcome
 
 
-def difference(found, allowed):
+def difference(actual, allowed):
     """What tells the state from the allowed ones: `repr` of them would fill screens."""
-    return [list(_differing(found, state)) for state in allowed]
+    return [list(_differing(actual, state)) for state in allowed]
 
 
-def _differing(one, other):
-    for key in one.keys() | other.keys():
-        mine, theirs = one.get(key), other.get(key)
-        if isinstance(mine, dict) and isinstance(theirs, dict):
-            yield from _differing(mine, theirs)
-        elif mine != theirs:
-            yield key, mine, theirs
+def _differing(actual, expected):
+    for key in actual.keys() | expected.keys():
+        actual_part, expected_part = actual.get(key), expected.get(key)
+        if isinstance(actual_part, dict) and isinstance(expected_part, dict):
+            yield from _differing(actual_part, expected_part)
+        elif actual_part != expected_part:
+            yield key, actual_part, expected_part
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -77,53 +77,53 @@ def test_the_oracle_and_the_library_agree_on_undamaged_logs(name):
     files = seed_files(name)
     assert state(store_of(name)) == readings(files)[0]
     for version in range(30):
-        found = attempt(lambda version=version: state(store_of(name), version))
-        said = readings(files, version)
-        assert found == said[0] if said and not isinstance(found, DeltaLiteError) else not said or not found
+        outcome = attempt(lambda version=version: state(store_of(name), version))
+        states = readings(files, version)
+        assert outcome == states[0] if states and not isinstance(outcome, DeltaLiteError) else not states or not outcome
 
 
 @given(name=seeds, rnd=randoms)
 @examples(250)
 def test_a_damaged_commit_gives_a_reading_of_the_oracle_or_an_error(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name), is_commit)
-    untouched = [right(name)]
+    files, changes = mutate_files(rnd, seed_files(name), is_commit)
+    untouched = [state_of_seed(name)]
     allowed = readings(files)
-    check(name, files, allowed or untouched, said)
+    check(name, files, allowed or untouched, changes)
 
 
 @given(name=seeds, rnd=randoms)
 @examples(200)
 def test_a_damaged_checkpoint_gives_a_reading_of_the_oracle_or_is_skipped(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name), is_checkpoint)
-    check(name, files, [*readings(files), right(name)], said)
+    files, changes = mutate_files(rnd, seed_files(name), is_checkpoint)
+    check(name, files, [*readings(files), state_of_seed(name)], changes)
 
 
 @given(name=seeds, rnd=randoms)
 @examples(80)
 def test_a_damaged_hint_never_overrides_the_log(name, rnd):
     base = {"_delta_log/_last_checkpoint": b'{"version":1,"size":5}', **seed_files(name)}
-    files, said = mutate_files(rnd, base, lambda name: name.endswith("_last_checkpoint"))
-    note(f"{name}: {said}")
-    assert attempt(lambda: state(store_of(name, files))) == right(name)
+    files, changes = mutate_files(rnd, base, lambda name: name.endswith("_last_checkpoint"))
+    note(f"{name}: {changes}")
+    assert attempt(lambda: state(store_of(name, files))) == state_of_seed(name)
 
 
 @given(name=st.sampled_from([name for name in SEEDS if any(map(is_checksum, seed_files(name)))] or [""]), rnd=randoms)
 @examples(80)
 def test_a_wrong_checksum_never_changes_the_files(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name), is_checksum)
-    note(f"{name}: {said}")
-    found = attempt(lambda: state(store_of(name, files)))
+    files, changes = mutate_files(rnd, seed_files(name), is_checksum)
+    note(f"{name}: {changes}")
+    outcome = attempt(lambda: state(store_of(name, files)))
     # Its transactions and domains stand for those of the log, which is what the file is there for.
-    assert isinstance(found, DeltaLiteError) or {k: found[k] for k in ("files", "protocol", "metadata")} == {
-        k: right(name)[k] for k in ("files", "protocol", "metadata")
+    assert isinstance(outcome, DeltaLiteError) or {k: outcome[k] for k in ("files", "protocol", "metadata")} == {
+        k: state_of_seed(name)[k] for k in ("files", "protocol", "metadata")
     }
 
 
 @given(name=seeds, rnd=randoms)
 @examples(100)
 def test_every_entry_point_gives_a_value_or_an_error_of_the_library(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name))
-    note(f"{name}: {said}")
+    files, changes = mutate_files(rnd, seed_files(name))
+    note(f"{name}: {changes}")
     store = store_of(name, files)
     with patch.object(table_module, "open_store", lambda _address, **_options: store):
         table = attempt(lambda: DeltaTable("/t"))
@@ -142,8 +142,8 @@ def test_every_entry_point_gives_a_value_or_an_error_of_the_library(name, rnd):
 @given(name=seeds, rnd=randoms)
 @examples(100)
 def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name))
-    note(f"{name}: {said}")
+    files, changes = mutate_files(rnd, seed_files(name))
+    note(f"{name}: {changes}")
     store = store_of(name, files)
     conditions = (
         CommitCondition(),
@@ -163,8 +163,8 @@ def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, r
 @given(name=seeds, rnd=randoms)
 @examples(120)
 def test_a_damaged_log_that_passes_verify_is_readable(name, rnd):
-    files, said = mutate_files(rnd, seed_files(name))
-    note(f"{name}: {said}")
+    files, changes = mutate_files(rnd, seed_files(name))
+    note(f"{name}: {changes}")
     report = attempt(lambda: verify(store_of(name, files)))
     # The store lists its log only, so all data files seem to be missing.
     if not isinstance(report, DeltaLiteError) and not [

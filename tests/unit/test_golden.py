@@ -47,8 +47,8 @@ def test_a_log_has_the_files_protocol_and_schema_that_every_reader_sees(golden, 
     listed = golden / "expected" / name / "files.json"
     expected = json.loads(listed.read_text()) if listed.is_file() else []
     assert len(expected) == meta["num_files"]
-    got = table.files().to_pylist()
-    assert Counter(file_facts(row, row["path"], row["size_bytes"]) for row in got) == Counter(
+    live_files = table.files().to_pylist()
+    assert Counter(file_facts(row, row["path"], row["size_bytes"]) for row in live_files) == Counter(
         file_facts(row, row["path"], row["size"]) for row in expected
     )
     assert (table.version, table.protocol.min_reader_version, table.protocol.min_writer_version) == (

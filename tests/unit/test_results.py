@@ -61,9 +61,9 @@ STARTED = JobStarted(application_id="application_1_2", ui_url="http://w:4040")
 )
 def test_a_marker_counts_only_with_the_nonce_of_the_request(make):
     assert parse_marker(make("a1b2"), "a1b2") is not None
-    for other in ("-", "a1b", "a1b22", "ü"):
-        assert parse_marker(make("a1b2"), other) is None
-        assert parse_marker(make(other), "a1b2") is None
+    for wrong_nonce in ("-", "a1b", "a1b22", "ü"):
+        assert parse_marker(make("a1b2"), wrong_nonce) is None
+        assert parse_marker(make(wrong_nonce), "a1b2") is None
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def assign(column, value, *members):
 
 
 def test_nan_is_the_greatest_number_and_equals_itself_and_zero_has_no_sign():
-    assert [compare(math.nan, other) for other in (math.nan, math.inf, 1)] == [0, 1, 1]
+    assert [compare(math.nan, number) for number in (math.nan, math.inf, 1)] == [0, 1, 1]
     assert compare(1, math.nan) == -1 and compare(0.0, -0.0) == 0
     assert counted([{"x": math.nan}]) == counted([{"X": float("nan")}])
     assert counted([{"x": 0.0}]) != counted([{"x": -0.0}])
@@ -91,29 +91,29 @@ def test_truth_has_three_values():
 
 
 def test_a_delete_keeps_rows_whose_condition_is_false_or_null():
-    done = delete(relation((1, "a"), (2, "b"), (None, "c")), ex.comparison(K, "<", long(2)))
-    assert pairs(done) == [(2, "b"), (None, "c")] and done.changes == [("delete", {"k": 1, "v": "a"})]
+    outcome = delete(relation((1, "a"), (2, "b"), (None, "c")), ex.comparison(K, "<", long(2)))
+    assert pairs(outcome) == [(2, "b"), (None, "c")] and outcome.changes == [("delete", {"k": 1, "v": "a"})]
     assert pairs(delete(relation((1, "a"), (None, "b")), None)) == []
 
 
 def test_an_update_sees_old_values():
     values = (assign("k", ex.plus(K, long(1))), assign("v", ex.if_else(ex.comparison(K, "=", long(1)), V, text("z"))))
-    done = update(relation((1, "a"), (2, "b"), (None, "c")), ex.negation(ex.is_null(K)), values)
-    assert pairs(done) == [(2, "a"), (3, "z"), (None, "c")]
-    assert done.changes[:2] == [("update_preimage", {"k": 1, "v": "a"}), ("update_postimage", {"k": 2, "v": "a"})]
-    assert len(done.changes) == 4
+    outcome = update(relation((1, "a"), (2, "b"), (None, "c")), ex.negation(ex.is_null(K)), values)
+    assert pairs(outcome) == [(2, "a"), (3, "z"), (None, "c")]
+    assert outcome.changes[:2] == [("update_preimage", {"k": 1, "v": "a"}), ("update_postimage", {"k": 2, "v": "a"})]
+    assert len(outcome.changes) == 4
 
 
 def test_assigning_a_member_of_a_null_struct_creates_the_struct():
     table = Relation(columns={"s": ex.STRUCT}, rows=[{"s": None}, {"s": {"a": 1, "b": "x"}}])
-    done = update(table, None, (assign("s", ex.literal(5, "int"), "a"),))
-    assert pairs(done) == [({"a": 5, "b": None},), ({"a": 5, "b": "x"},)]
+    outcome = update(table, None, (assign("s", ex.literal(5, "int"), "a"),))
+    assert pairs(outcome) == [({"a": 5, "b": None},), ({"a": 5, "b": "x"},)]
     assert table.rows[1]["s"] == {"a": 1, "b": "x"}
 
 
 def test_the_first_true_clause_decides():
     table, source = relation((1, "a"), (2, "b"), (3, "c"), (9, "z")), relation((1, "A"), (2, "B"), (3, "C"), (4, "D"))
-    what = Merge(
+    request = Merge(
         on=ON,
         matched=(
             Clause(action="delete", condition=ex.comparison(K, "=", long(1))),
@@ -122,9 +122,9 @@ def test_the_first_true_clause_decides():
         not_matched=(Clause(action="insert"),),
         not_matched_by_source=(Clause(action="update", values=(assign("k", long(0)),)),),
     )
-    done = merge(table, source, what)
-    assert pairs(done) == [(2, "B"), (3, "c"), (0, "z"), (4, "D")]
-    assert [kind for kind, _ in done.changes] == ["delete", *["update_preimage", "update_postimage"] * 2, "insert"]
+    outcome = merge(table, source, request)
+    assert pairs(outcome) == [(2, "B"), (3, "c"), (0, "z"), (4, "D")]
+    assert [kind for kind, _ in outcome.changes] == ["delete", *["update_preimage", "update_postimage"] * 2, "insert"]
 
 
 def test_several_matches_are_rejected_even_if_conditions_exclude_each_other():
@@ -142,27 +142,27 @@ def test_several_matches_are_rejected_even_if_conditions_exclude_each_other():
 
 def test_nulls_match_only_with_null_safe_equality():
     table, source = relation((None, "a")), relation((None, "A"))
-    what = {"matched": (Clause(action="delete"),), "not_matched": (Clause(action="insert"),)}
-    assert pairs(merge(table, source, Merge(on=ON, **what))) == [(None, "a"), (None, "A")]
-    assert pairs(merge(table, source, Merge(on=ex.same(K, SK), **what))) == []
+    request_clauses = {"matched": (Clause(action="delete"),), "not_matched": (Clause(action="insert"),)}
+    assert pairs(merge(table, source, Merge(on=ON, **request_clauses))) == [(None, "a"), (None, "A")]
+    assert pairs(merge(table, source, Merge(on=ex.same(K, SK), **request_clauses))) == []
 
 
 def test_only_a_star_clause_evolves_a_table():
     table = relation((1, "a"), (2, "b"))
     source = Relation(columns={"k": "long", "new": "long"}, rows=[{"k": 1, "new": 7}, {"k": 3, "new": 8}])
     star = {"matched": (Clause(action="update"),), "not_matched": (Clause(action="insert"),), "evolve": True}
-    done = merge(table, source, Merge(on=ON, **star))
-    assert list(done.table.columns) == ["k", "v", "new"]
-    assert pairs(done) == [(1, "a", 7), (2, "b", None), (3, None, 8)]
-    kept = merge(table, source, Merge(on=ON, matched=(Clause(action="delete"),), evolve=True))
-    assert list(kept.table.columns) == ["k", "v"]
+    outcome = merge(table, source, Merge(on=ON, **star))
+    assert list(outcome.table.columns) == ["k", "v", "new"]
+    assert pairs(outcome) == [(1, "a", 7), (2, "b", None), (3, None, 8)]
+    unchanged = merge(table, source, Merge(on=ON, matched=(Clause(action="delete"),), evolve=True))
+    assert list(unchanged.table.columns) == ["k", "v"]
     wide = (("a", "int"), ("b", "string"), ("c", "int"))
     old = Relation(columns={"k": "long", "s": ex.STRUCT}, rows=[{"k": n, "s": {"a": n, "b": "x"}} for n in (1, 2)])
     new = Relation(
         columns={"k": "long", "s": wide}, rows=[{"k": 1, "s": {"c": 3, "b": "y", "a": 2}}, {"k": 5, "s": None}]
     )
-    done = merge(old, new, Merge(on=ON, **star))
-    assert [row["s"] for row in done.table.rows] == [{"a": 2, "b": "y", "c": 3}, {"a": 2, "b": "x", "c": None}, None]
+    outcome = merge(old, new, Merge(on=ON, **star))
+    assert [row["s"] for row in outcome.table.rows] == [{"a": 2, "b": "y", "c": 3}, {"a": 2, "b": "x", "c": None}, None]
 
 
 @pytest.mark.parametrize("operations", [deletions, updates, mergings])
@@ -173,16 +173,16 @@ def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
         table, case = drawn
         outcome = case.outcome(table.relation)
         assume(not isinstance(outcome, Ambiguous))
-        gone, come = applied(outcome.changes)
+        removed, added = applied(outcome.changes)
         old = counted(shaped(row, outcome.table.columns) for row in table.relation.rows)
-        assert old - counted(gone) + counted(come) == counted(outcome.table.rows)
-        assert not counted(gone) - old
+        assert old - counted(removed) + counted(added) == counted(outcome.table.rows)
+        assert not counted(removed) - old
 
     holds()
 
 
 def test_random_merges_reach_every_outcome():
-    seen = Counter()
+    counts = Counter()
 
     @random_cases(150, derandomize=True)
     @given(cases(mergings))
@@ -190,18 +190,18 @@ def test_random_merges_reach_every_outcome():
         table, case = drawn
         outcome = case.outcome(table.relation)
         case.request("t")
-        seen["all"] += 1
+        counts["all"] += 1
         if isinstance(outcome, Ambiguous):
-            seen["refused"] += 1
+            counts["refused"] += 1
             return
         kinds = {kind for kind, _ in outcome.changes}
-        seen.update(kinds or {"nothing"})
-        seen["several"] += len(kinds - {"update_preimage"}) > 1
-        seen["evolved"] += len(outcome.table.columns) > len(table.columns)
+        counts.update(kinds or {"nothing"})
+        counts["several"] += len(kinds - {"update_preimage"}) > 1
+        counts["evolved"] += len(outcome.table.columns) > len(table.columns)
 
     draw()
-    assert {"refused", "insert", "delete", "update_postimage", "nothing", "several", "evolved"} <= seen.keys()
-    assert seen["several"] and seen["evolved"] and seen["nothing"] < seen["all"] / 2, seen
+    assert {"refused", "insert", "delete", "update_postimage", "nothing", "several", "evolved"} <= counts.keys()
+    assert counts["several"] and counts["evolved"] and counts["nothing"] < counts["all"] / 2, counts
 
 
 def test_smallest_reduces_a_failing_case():
@@ -225,9 +225,9 @@ def test_a_random_table_on_disk_has_the_rows_of_the_model(vectors):
     def holds(drawn):
         table, _ = drawn
         with tempfile.TemporaryDirectory() as folder:
-            found = read(make(Path(folder) / "t", table))
-        assert counted(found.rows) == counted(table.relation.rows)
-        assert list(found.columns) == list(table.columns)
+            rows_read = read(make(Path(folder) / "t", table))
+        assert counted(rows_read.rows) == counted(table.relation.rows)
+        assert list(rows_read.columns) == list(table.columns)
 
     holds()
 
@@ -241,16 +241,16 @@ def test_a_table_with_all_features_on_disk_has_the_rows_of_the_model(tmp_path):
         partition="p",
         features=Features(vectors=True, feed=True, mapped=True, soft_deleted=True),
     )
-    found = read(make(tmp_path / "t", table))
-    assert [row["k"] for row in found.rows] == [0, 2, None] and found.rows[0]["s"] == {"a": 0, "b": None}
+    rows_read = read(make(tmp_path / "t", table))
+    assert [row["k"] for row in rows_read.rows] == [0, 2, None] and rows_read.rows[0]["s"] == {"a": 0, "b": None}
 
 
 def matches_twice(case, rows):
     """Another engine counts matches in another way, and may write the target row once for each."""
     if not isinstance(case, Merging):
         return False
-    found = Counter(target for target, _ in matches(rows, case.source.relation, case.merge.on))
-    return max(found.values(), default=0) > 1
+    match_counts = Counter(target for target, _ in matches(rows, case.source.relation, case.merge.on))
+    return max(match_counts.values(), default=0) > 1
 
 
 def compares_partitions_with_themselves(case, table):
@@ -277,7 +277,7 @@ def test_delta_rs_agrees_with_the_model(operations):
             except DeltaError as error:
                 assume("Error during planning" not in str(error))  # it takes two kinds of text for two types
                 raise
-            found = read(path)
-        assert counted(found.rows) == counted(expected.table.rows)
+            rows_read = read(path)
+        assert counted(rows_read.rows) == counted(expected.table.rows)
 
     holds()

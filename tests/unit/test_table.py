@@ -34,7 +34,7 @@ def partitioned(golden):
 
 
 @pytest.fixture
-def own(tmp_path):
+def small_table(tmp_path):
     """A local table of our own: version 0 empty, then one file of one row a version, `f1` to `f3`."""
     store = LocalLogStore(str(tmp_path / "a b=ü%"))
     described = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
@@ -85,8 +85,8 @@ def test_a_path_may_name_its_version(partitioned, suffix, version):
     assert DeltaTable(partitioned + suffix).version == version
 
 
-def test_files_lists_decoded_paths_and_the_facts_of_the_log(own):
-    files = DeltaTable(own.root).files()
+def test_files_lists_decoded_paths_and_the_facts_of_the_log(small_table):
+    files = DeltaTable(small_table.root).files()
     assert files.schema.names == [
         "path", "partition_values", "size_bytes", "modification_time_ms", "num_records", "stats", "deletion_vector",
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def test_files_lists_decoded_paths_and_the_facts_of_the_log(own):
     assert [row["partition_values"] for row in rows] == [{"day": "x"}, {"day": "y z/%"}, {"day": None}]
     assert [row["num_records"] for row in rows] == [1, 2, 3]
     assert rows[0]["size_bytes"] == 10 and rows[0]["modification_time_ms"] == NOON_MS
-    assert DeltaTable(own.root).to_arrow().sort_by("id").to_pylist() == [
+    assert DeltaTable(small_table.root).to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "day": "x"}, {"id": 2, "day": "y z/%"}, {"id": 3, "day": None},
     ]  # fmt: skip
 
@@ -111,30 +111,30 @@ STATS = [
 
 
 @pytest.mark.parametrize(("stats", "count"), STATS)
-def test_the_number_of_records_comes_from_the_statistics_or_is_null(own, stats, count):
-    put(own, add("odd", stats=stats, partition_values={"day": None}))
-    files = DeltaTable(own.root).files()
+def test_the_number_of_records_comes_from_the_statistics_or_is_null(small_table, stats, count):
+    put(small_table, add("odd", stats=stats, partition_values={"day": None}))
+    files = DeltaTable(small_table.root).files()
     assert dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))["odd"] == count
 
 
 @pytest.mark.parametrize("stats", ['{"numRecords":0}', '{"numRecords":0,"nullCount":{"id":0}}'])
-def test_a_filter_finds_rows_of_files_without_a_row_count(own, stats):
-    pq.write_table(pa.table({"id": [7, 8, 9]}), Path(own.root) / "uncounted.parquet")
-    put(own, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
-    table = DeltaTable(own.root)
-    for wanted in ([("id", ">=", 7)], [("id", "in", [7, 8, 9])], [("day", "=", "x"), ("id", "!=", 1)]):
-        assert sorted(table.to_arrow(filter=wanted)["id"].to_pylist()) == [7, 8, 9]
+def test_a_filter_finds_rows_of_files_without_a_row_count(small_table, stats):
+    pq.write_table(pa.table({"id": [7, 8, 9]}), Path(small_table.root) / "uncounted.parquet")
+    put(small_table, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
+    table = DeltaTable(small_table.root)
+    for filters in ([("id", ">=", 7)], [("id", "in", [7, 8, 9])], [("day", "=", "x"), ("id", "!=", 1)]):
+        assert sorted(table.to_arrow(filter=filters)["id"].to_pylist()) == [7, 8, 9]
 
 
-def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(own):
-    history = DeltaTable(own.root, version=2).history()
+def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(small_table):
+    history = DeltaTable(small_table.root, version=2).history()
     assert [entry["version"] for entry in history] == [2, 1, 0]
     assert {entry["operation"] for entry in history} == {"WRITE"}
     assert history[0]["timestamp"] == datetime.fromtimestamp((NOON_MS + 2000) / 1000, tz=UTC)
-    assert [entry["version"] for entry in DeltaTable(own.root).history(limit=2)] == [3, 2]
-    assert DeltaTable(own.root).history(limit=0) == []
+    assert [entry["version"] for entry in DeltaTable(small_table.root).history(limit=2)] == [3, 2]
+    assert DeltaTable(small_table.root).history(limit=0) == []
     with pytest.raises(InvalidRequestError, match="-1"):
-        DeltaTable(own.root).history(limit=-1)
+        DeltaTable(small_table.root).history(limit=-1)
 
 
 def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
@@ -147,45 +147,45 @@ def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
     )
 
 
-def test_a_commit_without_provenance_or_with_an_odd_time_has_the_time_of_its_file(own):
+def test_a_commit_without_provenance_or_with_an_odd_time_has_the_time_of_its_file(small_table):
     for version, body in ((4, {"add": None}), (5, {"commitInfo": {"timestamp": "noon"}})):
-        file = Path(own.root) / commit_name(version)
+        file = Path(small_table.root) / commit_name(version)
         file.write_text(json.dumps(body))
         os.utime(file, ns=(0, (NOON_MS + version * 1000) * 1_000_000))
-    newest_two = DeltaTable(own.root).history(limit=2)
+    newest_two = DeltaTable(small_table.root).history(limit=2)
     times = [(e["version"], e["timestamp"].timestamp() * 1000 - NOON_MS) for e in newest_two]
     assert times == [(5, 5000), (4, 4000)]
 
 
-def test_detail_has_the_field_names_of_spark(own):
-    detail = DeltaTable(own.root).detail()
+def test_detail_has_the_field_names_of_spark(small_table):
+    detail = DeltaTable(small_table.root).detail()
     assert detail == {
-        "format": "delta", "id": "t", "name": "orders", "description": None, "location": own.root,
+        "format": "delta", "id": "t", "name": "orders", "description": None, "location": small_table.root,
         "createdAt": datetime.fromtimestamp(NOON_MS / 1000, tz=UTC),
         "lastModified": datetime.fromtimestamp((NOON_MS + 3000) / 1000, tz=UTC),
         "partitionColumns": ["day"], "numFiles": 3, "sizeInBytes": 30, "properties": {"team": "lake"},
         "minReaderVersion": 1, "minWriterVersion": 2, "tableFeatures": ["appendOnly", "invariants"],
     }  # fmt: skip
-    empty = DeltaTable(own.root, version=0)
+    empty = DeltaTable(small_table.root, version=0)
     assert (empty.detail()["numFiles"], empty.detail()["sizeInBytes"]) == (0, 0)
     assert (empty.to_arrow().num_rows, empty.files().num_rows) == (0, 0)
 
 
-def test_an_address_may_be_a_path_object(own):
-    assert DeltaTable(Path(own.root)).version == 3
+def test_an_address_may_be_a_path_object(small_table):
+    assert DeltaTable(Path(small_table.root)).version == 3
 
 
 @pytest.mark.parametrize("limit", [-1, "1", 1.5, True])
-def test_a_limit_is_a_positive_int(own, limit):
+def test_a_limit_is_a_positive_int(small_table, limit):
     with pytest.raises(InvalidRequestError, match="limit"):
-        DeltaTable(own.root).history(limit)
+        DeltaTable(small_table.root).history(limit)
 
 
 @pytest.mark.parametrize("absurd_ms", [2**62, -(2**62), 253_402_300_800_000])
-def test_detail_omits_a_time_beyond_the_calendar_of_python(own, absurd_ms):
-    first = Path(own.root) / commit_name(0)
+def test_detail_omits_a_time_beyond_the_calendar_of_python(small_table, absurd_ms):
+    first = Path(small_table.root) / commit_name(0)
     first.write_text(first.read_text().replace(f'"createdTime":{NOON_MS}', f'"createdTime":{absurd_ms}'))
-    assert DeltaTable(own.root).detail()["createdAt"] is None
+    assert DeltaTable(small_table.root).detail()["createdAt"] is None
 
 
 @pytest.mark.parametrize(
@@ -199,27 +199,27 @@ def test_detail_omits_a_time_beyond_the_calendar_of_python(own, absurd_ms):
         (date(2024, 1, 1).isoformat(), 3),
     ],
 )
-def test_a_timestamp_selects_the_version_that_was_current_then(own, moment, version):
-    assert DeltaTable(own.root, timestamp=moment).version == version
+def test_a_timestamp_selects_the_version_that_was_current_then(small_table, moment, version):
+    assert DeltaTable(small_table.root, timestamp=moment).version == version
     if isinstance(moment, str) and moment.endswith("20.999Z"):
-        assert DeltaTable(own.root + "@20231114221320999").version == version
+        assert DeltaTable(small_table.root + "@20231114221320999").version == version
 
 
 @pytest.mark.parametrize("moment", ["2023-11-14T22:13:19.999Z", "2999-01-01"])
-def test_a_timestamp_before_the_table_or_in_the_future_is_rejected(own, moment):
+def test_a_timestamp_before_the_table_or_in_the_future_is_rejected(small_table, moment):
     with pytest.raises(TimestampOutOfRangeError):
-        DeltaTable(own.root, timestamp=moment)
+        DeltaTable(small_table.root, timestamp=moment)
 
 
-def test_a_table_object_stays_at_its_version(own):
-    table = DeltaTable(own.root)
-    put(own, remove("f1%20%2520.parquet"))
+def test_a_table_object_stays_at_its_version(small_table):
+    table = DeltaTable(small_table.root)
+    put(small_table, remove("f1%20%2520.parquet"))
     assert (table.version, table.files().num_rows) == (3, 3)
-    assert (DeltaTable(own.root).version, DeltaTable(own.root).files().num_rows) == (4, 2)
-    assert load(own).tombstones(["path"]).num_rows == 1
+    assert (DeltaTable(small_table.root).version, DeltaTable(small_table.root).files().num_rows) == (4, 2)
+    assert load(small_table).tombstones(["path"]).num_rows == 1
 
 
-def test_a_missing_table_or_version_raises_a_typed_error(own, tmp_path):
+def test_a_missing_table_or_version_raises_a_typed_error(small_table, tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file", tmp_path / "empty"):
@@ -228,31 +228,31 @@ def test_a_missing_table_or_version_raises_a_typed_error(own, tmp_path):
         assert str(path) in str(caught.value)
     for version in (-1, 4, 10**12):
         with pytest.raises(VersionNotFoundError, match="its newest version is 3"):
-            DeltaTable(own.root, version=version)
+            DeltaTable(small_table.root, version=version)
 
 
-def test_a_damaged_log_raises_a_typed_error(own, tmp_path):
+def test_a_damaged_log_raises_a_typed_error(small_table, tmp_path):
     gap = tmp_path / "gap"
-    shutil.copytree(own.root, gap)
+    shutil.copytree(small_table.root, gap)
     (gap / commit_name(1)).unlink()
     with pytest.raises(VersionGapError, match="commit 1 is missing"):
         DeltaTable(str(gap))
     assert DeltaTable(str(gap), version=0).version == 0
-    (Path(own.root) / commit_name(3)).write_text('{"add": {"path"')
+    (Path(small_table.root) / commit_name(3)).write_text('{"add": {"path"')
     with pytest.raises(CorruptLogError, match=commit_name(3)):
-        DeltaTable(own.root)
-    assert DeltaTable(own.root, version=2).to_arrow().num_rows == 2
+        DeltaTable(small_table.root)
+    assert DeltaTable(small_table.root, version=2).to_arrow().num_rows == 2
 
 
-def test_the_error_names_a_missing_or_damaged_data_file(own):
-    data = Path(own.root) / "f2 %20.parquet"
+def test_the_error_names_a_missing_or_damaged_data_file(small_table):
+    data = Path(small_table.root) / "f2 %20.parquet"
     data.write_bytes(data.read_bytes()[:-10])
     with pytest.raises(CorruptDataFileError, match="f2 %20"):
-        DeltaTable(own.root).to_arrow()
+        DeltaTable(small_table.root).to_arrow()
     data.unlink()
     with pytest.raises(CorruptDataFileError, match="f2 %20"):
-        DeltaTable(own.root).to_arrow()
-    assert DeltaTable(own.root).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
+        DeltaTable(small_table.root).to_arrow()
+    assert DeltaTable(small_table.root).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
 
 
 def test_partition_columns_are_found_in_any_case(tmp_path):
@@ -264,12 +264,12 @@ def test_partition_columns_are_found_in_any_case(tmp_path):
     assert DeltaTable(str(tmp_path)).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
 
 
-def test_a_checkpoint_in_between_changes_nothing(own):
+def test_a_checkpoint_in_between_changes_nothing(small_table):
     from deltalite.upkeep.checkpoint import write_checkpoint
 
-    before = DeltaTable(own.root)
-    write_checkpoint(load(own, 2), now_ms=NOON_MS)
-    after = DeltaTable(own.root)
+    before = DeltaTable(small_table.root)
+    write_checkpoint(load(small_table, 2), now_ms=NOON_MS)
+    after = DeltaTable(small_table.root)
     assert sorted(map(str, before.files().to_pylist())) == sorted(map(str, after.files().to_pylist()))
-    appended(own, 1)
-    assert newest(own) == 4
+    appended(small_table, 1)
+    assert newest(small_table) == 4

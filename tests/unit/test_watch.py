@@ -83,7 +83,7 @@ def test_a_poll_for_a_future_version_restarts_at_the_beginning_of_a_recreated_ta
     place = poll(store, LogPosition(version=4, commit_digest=""), ANY).position
     appended(store, 1)
     place = poll(store, place, ANY).position
-    made_again(store, 6)
+    recreate(store, 6)
     assert poll(store, place, ANY).match.version == 0
 
 
@@ -95,8 +95,8 @@ def test_the_first_empty_poll_adds_the_commit_digest_of_a_given_version():
 def test_a_poll_reads_the_new_commits_up_to_the_first_match():
     store = appended(create(new_store()), 5)
     requests = Requests(store)
-    found = poll(store, LogPosition(version=1), ANY)
-    assert (found.position.version, found.match.version) == (2, 2)
+    result = poll(store, LogPosition(version=1), ANY)
+    assert (result.position.version, result.match.version) == (2, 2)
     assert requests.seen == [commit_file(2)]
     requests.seen.clear()
     missed = poll(store, LogPosition(version=1), CommitCondition(app_id="nobody"))
@@ -142,7 +142,7 @@ def test_a_poll_continues_after_the_cleaned_up_commits(behind, hint):
     )
 
 
-def made_again(store, versions):
+def recreate(store, versions):
     store.files.clear()
     return appended(create(store, add("new")), versions)
 
@@ -150,11 +150,11 @@ def made_again(store, versions):
 @pytest.mark.parametrize("versions", [0, 3, 5, 9], ids="up to version {}".format)
 def test_a_poll_restarts_at_the_beginning_of_a_recreated_table(versions):
     store = appended(create(new_store()), 5)
-    place = position_at(store, 5)
-    made_again(store, versions)
-    found = poll(store, place, ANY)
-    assert found.match.version == 0 and found.position.recreated
-    rest = poll(store, found.position, CommitCondition(app_id="nobody"))
+    position = position_at(store, 5)
+    recreate(store, versions)
+    result = poll(store, position, ANY)
+    assert result.match.version == 0 and result.position.recreated
+    rest = poll(store, result.position, CommitCondition(app_id="nobody"))
     assert rest.position == replace(position_at(store, versions), recreated=True)
 
 
@@ -165,7 +165,7 @@ def test_a_table_that_is_gone_is_waited_for_where_it_was():
     assert poll(store, place, ANY) == PollResult(position=place, match=None)
     store.files.update(before)  # a mount that was away for a while
     assert poll(store, place, ANY) == PollResult(position=place, match=None)
-    made_again(store, 0)
+    recreate(store, 0)
     assert poll(store, place, ANY).match.version == 0
 
 
@@ -250,15 +250,15 @@ COMMITS["no rows"] = NO_ROWS
     ids=lambda given: str(sorted(given) if isinstance(given, set) else given),
 )
 def test_all_parts_of_a_condition_must_hold(condition, holds_for):
-    wanted = CommitCondition(**condition)
+    commit_condition = CommitCondition(**condition)
     held = set()
     for name, actions in COMMITS.items():
         store = create(new_store())
         put_raw(store, 1, actions)
-        if poll(store, LogPosition(version=0), wanted).match:
+        if poll(store, LogPosition(version=0), commit_condition).match:
             held.add(name)
     assert held == holds_for
-    assert CommitCondition.from_dict(json.loads(json.dumps(wanted.as_dict()))) == wanted
+    assert CommitCondition.from_dict(json.loads(json.dumps(commit_condition.as_dict()))) == commit_condition
 
 
 @pytest.mark.parametrize("made_by", [{}, {"day": "1"}])
@@ -277,8 +277,8 @@ def test_a_table_id_identifies_a_table_and_the_commit_that_creates_it():
     store = new_store()
     assert table_id(store) is None
     create(store)
-    found = poll(store, LogPosition(version=-1), ANY).match
-    assert found.table_id == table_id(store) and found.table_id is not None
+    match = poll(store, LogPosition(version=-1), ANY).match
+    assert match.table_id == table_id(store) and match.table_id is not None
     appended(store, 1)
     assert poll(store, LogPosition(version=0), ANY).match.table_id is None
 

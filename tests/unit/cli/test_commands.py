@@ -105,9 +105,9 @@ WRITERS = [  # commitInfo, what people read, what programs read
 def test_history_names_the_task_or_the_user_and_engine_of_a_commit(tmp_path, people, lines, info, text, run):
     create(LocalLogStore(str(tmp_path)))
     (commit,) = (tmp_path / "_delta_log").glob("*0.json")
-    _, *others = commit.read_text("utf-8").splitlines()
+    _, *other_lines = commit.read_text("utf-8").splitlines()
     provenance = json.dumps({"commitInfo": {"timestamp": 0, "operation": "WRITE", **info}})
-    commit.write_text("\n".join([provenance, *others, ""]), "utf-8")
+    commit.write_text("\n".join([provenance, *other_lines, ""]), "utf-8")
     (entry,) = lines("history", tmp_path)
     assert entry["run"] == run
     assert {**entry, **info} == entry  # fields that were there keep their names and values
@@ -131,8 +131,8 @@ def test_detail_has_the_field_names_of_spark(sound, people, lines):
     assert (detail["partitionColumns"], detail["location"]) == (["day"], sound.root)
     assert {"minReaderVersion": 3, "minWriterVersion": 7}.items() <= detail.items()
     assert "deletionVectors" in detail["tableFeatures"]
-    shown = people("detail", sound.root)
-    assert "numFiles          2" in shown and "partitionColumns  day" in shown
+    output_lines = people("detail", sound.root)
+    assert "numFiles          2" in output_lines and "partitionColumns  day" in output_lines
 
 
 def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, lines):
@@ -146,9 +146,9 @@ def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, line
         )
     )
     put(LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=schema, partition_columns=("day",)), read_version=-1)
-    [found] = lines("schema", tmp_path)
-    assert (found["version"], found["partitionColumns"]) == (0, ["day"])
-    assert [f["name"] for f in found["schema"]["fields"]] == ["id", "address", "tags", "day"]
+    [output] = lines("schema", tmp_path)
+    assert (output["version"], output["partitionColumns"]) == (0, ["day"])
+    assert [f["name"] for f in output["schema"]["fields"]] == ["id", "address", "tags", "day"]
     assert [line.split() for line in people("schema", tmp_path)[2:]] == [
         ["id", "bigint", "not", "null", "the", "key"],
         ["address", "struct"],
@@ -167,8 +167,8 @@ def test_files_have_sizes_statistics_and_vectors(sound, people, lines):
     assert b["stats"]["minValues"] == {"id": 3, "name": "u"}
     assert files["c.parquet"]["deletionVector"] is None
     assert len(lines("files", sound.root, "-n", 1)) == 1
-    shown = people("files", sound.root, "--limit", 1)
-    assert shown[-1].startswith("2 files of ") and shown[-1].endswith("1 of them shown (--limit)")
+    output_lines = people("files", sound.root, "--limit", 1)
+    assert output_lines[-1].startswith("2 files of ") and output_lines[-1].endswith("1 of them shown (--limit)")
 
 
 def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, people, lines):
@@ -178,9 +178,9 @@ def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, people,
     both = ["--where", "id >= 5", "--where", "day = 2026-01-01"]
     assert sorted(row["id"] for row in lines("head", sound.root, *both)) == [5, 6, 7]
     assert lines("head", sound.root, "--where", "day = 2026-01-02") == []
-    shown = people("head", f"{sound.root}@v0")
-    assert shown[0].split() == ["id", "name", "day"]
-    assert [line.split() for line in shown[2:]] == [["1", "x", "2026-01-01"], ["2", "null", "2026-01-01"]]
+    output_lines = people("head", f"{sound.root}@v0")
+    assert output_lines[0].split() == ["id", "name", "day"]
+    assert [line.split() for line in output_lines[2:]] == [["1", "x", "2026-01-01"], ["2", "null", "2026-01-01"]]
     assert people("head", sound.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
 
 
@@ -201,18 +201,18 @@ def test_changes_shows_rows_of_the_change_data_feed(golden, lines, people):
 
 
 def test_diff_shows_the_differences_between_two_versions(sound, people, lines):
-    [found] = lines("diff", sound.root, 1, 4, "--files")
-    files = found["files"]
+    [differences] = lines("diff", sound.root, 1, 4, "--files")
+    files = differences["files"]
     assert (files["added"], files["removed"], files["kept"], files["deletionVectorsChanged"]) == (2, 2, 0, 1)
     assert files["addedPaths"] == ["day=2026-01-01/b.parquet", "day=2026-01-01/c.parquet"]
-    assert found["rows"] == {"before": 5, "after": 4, "inAddedFiles": 4, "inRemovedFiles": 5}
-    assert (found["isEmpty"], found["schema"], found["properties"]) == (False, [], [])
+    assert differences["rows"] == {"before": 5, "after": 4, "inAddedFiles": 4, "inRemovedFiles": 5}
+    assert (differences["isEmpty"], differences["schema"], differences["properties"]) == (False, [], [])
     [nothing] = lines("diff", sound.root, 4, 5)
     assert nothing["isEmpty"] and "addedPaths" not in nothing["files"]
-    shown = people("diff", sound.root, 1, 4, "--files")
-    assert shown[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in shown
-    assert "+ day=2026-01-01/c.parquet" in shown and "- day=2026-01-01/a.parquet" in shown
-    assert people("diff", sound.root, 4, 5)[-1] == "no differences"
+    output_lines = people("diff", sound.root, 1, 4, "--files")
+    assert output_lines[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in output_lines
+    assert "+ day=2026-01-01/c.parquet" in output_lines and "- day=2026-01-01/a.parquet" in output_lines
+    assert people("diff", sound.root, 4, 5)[-1] == "nothing differs"
 
 
 def every_type():
@@ -265,8 +265,8 @@ def test_values_of_every_type_are_lossless_in_json_and_harmless_in_text(tmp_path
         "nothing": None, "decimal": "1234567890123456789.50", "list": [1, None], "map": {"k": 1},
         "pairs": [{"key": 1, "value": "v"}], "struct": {"a": {"b": "x\x1b[31m"}},
     }  # fmt: skip
-    shown = "\n".join(people("head", tmp_path))
-    assert "\x1b" not in shown and "\\u001b[31m" in shown
+    output = "\n".join(people("head", tmp_path))
+    assert "\x1b" not in output and "\\u001b[31m" in output
 
 
 def test_control_characters_are_escaped():
@@ -294,14 +294,14 @@ def test_control_characters_are_escaped():
     ],
 )
 def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, refused, argv, error, said):
-    given = [part.replace("{t}", sound.root) for part in argv]
-    code, line = refused(*given)
+    arguments = [part.replace("{t}", sound.root) for part in argv]
+    code, line = refused(*arguments)
     assert code == error.exit_code
     assert line.startswith(f"deltalite: {error.__name__}: ") and said in line and "secret" not in line
-    code, line = refused(*given, "--json")
-    found = json.loads(line)
-    assert (found["error"], found["exitCode"], code) == (error.__name__, error.exit_code, error.exit_code)
-    assert said in found["problem"] and found["remedy"]
+    code, line = refused(*arguments, "--json")
+    reported = json.loads(line)
+    assert (reported["error"], reported["exitCode"], code) == (error.__name__, error.exit_code, error.exit_code)
+    assert said in reported["problem"] and reported["remedy"]
 
 
 CONDITIONS = [

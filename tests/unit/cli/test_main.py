@@ -43,12 +43,12 @@ def test_the_exit_code_for_findings_differs_from_those_of_errors():
 def test_help_and_documentation_show_the_same_exit_codes(capsys):
     assert main(["--help"]) == 0
     help_text = capsys.readouterr().out.split("exit codes:")[1]
-    shown = [tuple(re.split(r"\s{2,}", line.strip(), maxsplit=1)) for line in help_text.strip().splitlines()]
+    codes_in_help = [tuple(re.split(r"\s{2,}", line.strip(), maxsplit=1)) for line in help_text.strip().splitlines()]
     page = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text(encoding="utf-8")
     table = page.split("| exit code | meaning |")[1].split("\n\n")[0]
     documented = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table.strip().splitlines()[1:]]
     plain = [(code, meaning.replace("`", "")) for code, meaning in documented]
-    assert shown == list(EXIT_CODES) == plain
+    assert codes_in_help == list(EXIT_CODES) == plain
 
 
 def test_every_error_class_is_in_the_documented_range_of_exit_codes():
@@ -93,8 +93,8 @@ def run(*argv, **env):
 
 
 def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_path):
-    done = run("history", table, "--json", "-n", "1")
-    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    process = run("history", table, "--json", "-n", "1")
+    assert (process.returncode, process.stderr, process.stdout.count("\n")) == (0, "", 1)
     failed = run("head", str(tmp_path / "nowhere"))
     assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (31, "", 1)
     assert failed.stderr.startswith("deltalite: TableNotFoundError: ")
@@ -102,10 +102,10 @@ def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_
 
 def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
     table = sound_table(tmp_path / "ü").root
-    said = run("detail", table, "--json", PYTHONIOENCODING="ascii")
-    assert (said.returncode, json.loads(said.stdout)["location"]) == (0, table)
-    shown = run("head", table, PYTHONIOENCODING="ascii")
-    assert shown.returncode == 0 and "2026-01-01" in shown.stdout
+    json_output = run("detail", table, "--json", PYTHONIOENCODING="ascii")
+    assert (json_output.returncode, json.loads(json_output.stdout)["location"]) == (0, table)
+    text_output = run("head", table, PYTHONIOENCODING="ascii")
+    assert text_output.returncode == 0 and "2026-01-01" in text_output.stdout
     failed = run("head", f"{table}/ö", PYTHONIOENCODING="ascii")
     assert failed.returncode == 31 and "\\xf6" in failed.stderr
 
@@ -121,8 +121,8 @@ def test_a_closed_pipe_ends_the_command_without_an_error(table):
 
 def test_the_cli_imports_neither_spark_nor_airflow():
     code = "import sys, deltalite.cli.main; print({'pyspark', 'py4j', 'airflow', 'pandas'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"
 
 
 class Terminal(io.StringIO):

@@ -32,14 +32,14 @@ def table(tmp_path):
 def test_text_output_has_files_folders_and_sums(table, capsys):
     before = everything(table)
     assert main(["vacuum", str(table), "--dry-run"]) == 0
-    shown = capsys.readouterr().out
-    assert "lost/orphan.parquet" in shown and "1 files of 2.0 KiB would be deleted" in shown
+    output = capsys.readouterr().out
+    assert "lost/orphan.parquet" in output and "1 files of 2.0 KiB would go" in output
     assert everything(table) == before
 
 
 def test_json_output_has_a_line_for_each_file_and_the_sums(table, capsys):
-    asked = ["vacuum", str(table), "--dry-run", "--json"]
-    assert main(asked) == 0
+    arguments = ["vacuum", str(table), "--dry-run", "--json"]
+    assert main(arguments) == 0
     *files, sums = map(json.loads, capsys.readouterr().out.splitlines())
     assert files == [{"path": "lost/orphan.parquet", "sizeInBytes": 2048}]
     assert sums == {
@@ -48,7 +48,7 @@ def test_json_output_has_a_line_for_each_file_and_the_sums(table, capsys):
     }  # fmt: skip
     short = ["--retention-hours", "0", "--confirm-short-retention", "orders"]
     for mode, count in (("full", 2), ("lite", 1)):
-        assert main([*asked, *short, "--mode", mode]) == 0
+        assert main([*arguments, *short, "--mode", mode]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1])["numFilesToDelete"] == count
 
 

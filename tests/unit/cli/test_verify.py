@@ -27,14 +27,14 @@ A, B, C = (f"day=2026-01-01/{name}.parquet" for name in "abc")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def original(tmp_path_factory):
     return sound_table(tmp_path_factory.mktemp("sound") / "table")
 
 
 @pytest.fixture
-def sound(made, tmp_path):
+def sound(original, tmp_path):
     """A copy that a test may damage."""
-    shutil.copytree(made.root, tmp_path / "t")
+    shutil.copytree(original.root, tmp_path / "t")
     return LocalLogStore(str(tmp_path / "t"))
 
 
@@ -44,19 +44,19 @@ def run(capsys, *argv):
     return code, out, err
 
 
-def verified(capsys, store, *options):
+def verify_as_json(capsys, store, *options):
     """The exit code and the report as a program gets it."""
     code, out, err = run(capsys, "verify", store.root, "--json", *options)
     assert err == ""
     return code, json.loads(out)
 
 
-def found(report):
-    return {(f["kind"], f["file"], format_ranges(f["versions"])) for f in report["findings"]}
+def finding_kinds(report):
+    return {(f["kind"], f["file"], spelled(f["versions"])) for f in report["findings"]}
 
 
 def test_a_valid_table_has_no_findings_and_all_versions_are_readable(sound, capsys):
-    code, report = verified(capsys, sound)
+    code, report = verify_as_json(capsys, sound)
     assert (code, report["ok"], report["findings"]) == (0, True, [])
     assert report["readable"] == report["rebuildable"] == [[0, 5]]
     checked = {"commits": 6, "checkpoints": 1, "compactions": 1, "checksums": 6, "files": 4, "footers": 4}
@@ -87,7 +87,7 @@ def vector_file(store):
     return path.name
 
 
-def other_checkpoint(change):
+def change_checkpoint(change):
     """Rewrite the checkpoint with an add changed, as a writer with a fault would have."""
 
     def damage(store):
@@ -104,15 +104,15 @@ def drop_an_add(rows):
     rows.remove(next(row for row in rows if row["add"] is not None and row["add"]["path"] == B))
 
 
-def other_size(rows):
+def change_size(rows):
     next(row for row in rows if row["add"] is not None and row["add"]["path"] == B)["add"]["size"] = 7
 
 
-def other_protocol(rows):
+def change_protocol(rows):
     next(row for row in rows if row["protocol"] is not None)["protocol"]["writerFeatures"].append("appendOnly")
 
 
-def other_schema(rows):
+def change_schema(rows):
     next(row for row in rows if row["metaData"] is not None)["metaData"]["schemaString"] = "{"
 
 
@@ -143,10 +143,10 @@ DAMAGES = [
     ("unreadable-commit", commit(4, "add", lambda body: body.update(size=2**70)), [commit_name(4)], ["4"]),
     ("unreadable-version", drop(commit_name(3), commit_name(4), compaction_name(2, 4)), [None], ["3-5"]),
     ("unreadable-checkpoint", lambda s: flip(s, checkpoint_name(1)), [checkpoint_name(1)], ["1"]),
-    ("checkpoint-differs", other_checkpoint(drop_an_add), [checkpoint_name(1)], ["1"]),
-    ("checkpoint-differs", other_checkpoint(other_size), [checkpoint_name(1)], ["1"]),
-    ("checkpoint-differs", other_checkpoint(other_protocol), [checkpoint_name(1)], ["1"]),
-    ("checkpoint-differs", other_checkpoint(other_schema), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", change_checkpoint(drop_an_add), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", change_checkpoint(change_size), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", change_checkpoint(change_protocol), [checkpoint_name(1)], ["1"]),
+    ("checkpoint-differs", change_checkpoint(change_schema), [checkpoint_name(1)], ["1"]),
     ("compaction-differs", text(compaction_name(2, 4), "c.parquet", "d.parquet"), [compaction_name(2, 4)] * 2, ["2-4"]),
     ("compaction-differs", text(compaction_name(2, 4), '{"add"', '{"add'), [compaction_name(2, 4)], ["2-4"]),
     ("unreadable-checksum", text(checksum_name(4), '"numMetadata":1', '"numMetadata":2'), [checksum_name(4)], ["4"]),
@@ -187,7 +187,7 @@ DAMAGES = [
 @pytest.mark.parametrize(("kind", "damage", "files", "versions"), DAMAGES)
 def test_a_damage_has_its_kind_of_finding_with_file_and_versions(sound, capsys, kind, damage, files, versions):
     damage(sound)
-    code, report = verified(capsys, sound)
+    code, report = verify_as_json(capsys, sound)
     of_kind = [f for f in report["findings"] if f["kind"] == kind]
     assert [f["file"] for f in of_kind] == files, report["findings"]
     assert sorted({format_ranges(f["versions"]) for f in of_kind}) == versions
@@ -205,7 +205,7 @@ def test_every_kind_of_finding_has_a_damage_that_causes_it():
 
 def test_missing_files_of_older_versions_only_are_no_findings(sound, capsys):
     path_of(sound, A).unlink()
-    code, report = verified(capsys, sound)
+    code, report = verify_as_json(capsys, sound)
     assert (code, report["findings"]) == (0, [])
     assert (report["rebuildable"], report["readable"]) == ([[0, 5]], [[2, 5]])
     _, out, _ = run(capsys, "verify", sound.root)
@@ -214,41 +214,41 @@ def test_missing_files_of_older_versions_only_are_no_findings(sound, capsys):
 
 def test_versions_with_a_missing_file_are_not_readable(sound, capsys):
     path_of(sound, C).unlink()
-    _, report = verified(capsys, sound)
+    _, report = verify_as_json(capsys, sound)
     assert report["readable"] == [[0, 3]]
 
 
 def test_a_cleaned_up_log_is_valid_from_its_checkpoint_on(sound, capsys):
     drop(commit_name(0), checksum_name(0))(sound)
-    code, report = verified(capsys, sound)
+    code, report = verify_as_json(capsys, sound)
     assert (code, report["findings"], report["rebuildable"]) == (0, [], [[1, 5]])
 
 
 def test_a_checkpoint_after_a_gap_starts_the_readable_versions(sound, capsys):
     write_checkpoint(load(sound, 4), now_ms=NOON_MS)
     drop(commit_name(2), commit_name(3), compaction_name(2, 4))(sound)
-    code, report = verified(capsys, sound)
-    assert found(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
+    code, report = verify_as_json(capsys, sound)
+    assert finding_kinds(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
     assert (code, report["readable"]) == (3, [[0, 1], [4, 5]])
 
 
 def test_a_wrong_checkpoint_is_one_finding_and_later_versions_are_compared_with_it(sound, capsys):
-    other_checkpoint(drop_an_add)(sound)
+    change_checkpoint(drop_an_add)(sound)
     for name in log_files(sound, ".crc"):
         path_of(sound, name).unlink()
     drop(compaction_name(2, 4), commit_name(3))(sound)
     drop(commit_name(4), commit_name(5))(sound)
     write_checkpoint(load(sound, 2), now_ms=NOON_MS)
     write_checksum(load(sound, 2))
-    _, report = verified(capsys, sound)
-    assert found(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
+    _, report = verify_as_json(capsys, sound)
+    assert finding_kinds(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
 
 
 def test_without_footers_files_are_checked_for_existence_and_not_opened(sound, capsys):
     stats(4, lambda s: s.update(numRecords=3))(sound)
     drop(B)(sound)
-    code, report = verified(capsys, sound, "--no-footers")
-    assert found(report) == {("missing-file", B, "3-5")}
+    code, report = verify_as_json(capsys, sound, "--no-footers")
+    assert finding_kinds(report) == {("missing-file", B, "3-5")}
     assert (code, report["checked"]["footers"], report["checked"]["files"]) == (3, 0, 4)
 
 
@@ -269,15 +269,15 @@ def with_times(store, *times):
 )
 def test_in_commit_timestamps_must_increase(sound, capsys, times, wrong):
     with_times(sound, *times)
-    _, report = verified(capsys, sound)
-    assert found(report) == {("commit-time", commit_name(int(version)), version) for version in wrong}
+    _, report = verify_as_json(capsys, sound)
+    assert finding_kinds(report) == {("commit-time", commit_name(int(version)), version) for version in wrong}
 
 
 def test_files_on_unreachable_storage_are_reported_as_unchecked(sound, capsys):
     edit_commit(sound, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
     drop(compaction_name(2, 4))(sound)
-    code, report = verified(capsys, sound)
-    assert (code, found(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
+    code, report = verify_as_json(capsys, sound)
+    assert (code, finding_kinds(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
 
 
 def wide(name, nulls):
@@ -289,10 +289,10 @@ def test_with_wide_bounds_a_null_count_is_wrong_only_if_it_denies_nulls(sound, c
     for name in (*log_files(sound, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
         path_of(sound, name).unlink()
     stats(4, wide("name", 1))(sound)
-    assert verified(capsys, sound)[1]["findings"] == []
+    assert verify_as_json(capsys, sound)[1]["findings"] == []
     stats(0, wide("name", 0))(sound)
-    _, report = verified(capsys, sound)
-    assert found(report) == {("wrong-statistics", A, "0-1")}
+    _, report = verify_as_json(capsys, sound)
+    assert finding_kinds(report) == {("wrong-statistics", A, "0-1")}
     assert "count 0 nulls in column 'name', the file has 1" in report["findings"][0]["message"]
 
 
@@ -301,24 +301,24 @@ def test_a_file_that_is_removed_and_added_in_one_commit_stays(sound, capsys):
     for name in (checksum_name(5), C):
         path_of(sound, name).unlink()
     write_checksum(load(sound, 5), count_all=True)
-    _, report = verified(capsys, sound)
-    assert found(report) == {("missing-file", C, "4-5")}
+    _, report = verify_as_json(capsys, sound)
+    assert finding_kinds(report) == {("missing-file", C, "4-5")}
 
 
 def added_again(store):
     [line] = [line for line in path_of(store, commit_name(4)).read_text().splitlines() if line.startswith('{"add"')]
     body = json.loads(line)["add"]
-    gone = {"path": body["path"], "dataChange": False, "deletionTimestamp": NOON_MS}
-    return f"{json.dumps({'remove': gone})}\n{line}\n"
+    remove_body = {"path": body["path"], "dataChange": False, "deletionTimestamp": NOON_MS}
+    return f"{json.dumps({'remove': remove_body})}\n{line}\n"
 
 
 def test_a_vector_with_rows_beyond_its_file_is_found(sound, capsys):
     [beyond] = write_vectors(sound, [pa.array([3], pa.int64())])
     edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=beyond))
     path_of(sound, compaction_name(2, 4)).unlink()
-    _, report = verified(capsys, sound)
-    assert found(report) == {("bad-deletion-vector", B, "3-5")}
-    assert "removes row 3, but the file has 3 rows" in report["findings"][0]["message"]
+    _, report = verify_as_json(capsys, sound)
+    assert finding_kinds(report) == {("bad-deletion-vector", B, "3-5")}
+    assert "marks row 3 of a file that has 3 rows" in report["findings"][0]["message"]
 
 
 def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
@@ -361,10 +361,10 @@ def test_progress_is_reported_for_each_step(sound):
 
 def test_a_limited_number_of_findings_of_a_kind_is_kept_and_all_are_counted(monkeypatch):
     monkeypatch.setattr(findings_module, "MOST_OF_A_KIND", 2)
-    kept = Findings()
+    findings = Findings()
     for number in range(5):
-        kept.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
-    assert [f.message for f in kept.kept] == ["0", "1"] and kept.counts == {FindingKind.WRONG_SIZE: 5}
+        findings.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
+    assert [f.message for f in findings.kept] == ["0", "1"] and findings.counts == {FindingKind.WRONG_SIZE: 5}
 
 
 def test_version_numbers_are_shown_as_ranges():

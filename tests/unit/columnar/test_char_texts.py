@@ -52,8 +52,8 @@ def test_a_stored_text_that_matches_after_padding_is_not_excluded(stored, leaf):
 
 
 def test_the_predicate_on_stored_texts_excludes_other_texts_and_is_never_certain():
-    found = on_stored_texts(Comparison(column=("c",), operator=Operator.EQ, literal="ab   "))
-    assert found == And((In(("c",), ("ab", "ab ", "ab  ", "ab   ")), Unknown(frozenset({("c",)}))))
+    predicate = on_stored_texts(Comparison(column=("c",), operator=Operator.EQ, literal="ab   "))
+    assert predicate == And((In(("c",), ("ab", "ab ", "ab  ", "ab   ")), Unknown(frozenset({("c",)}))))
     many = In(("c",), tuple(f"{n:<250}" for n in range(1_000)))
     assert on_stored_texts(many) == Unknown(frozenset({("c",)}))
     unordered = Comparison(column=("c",), operator=Operator.NOT_EQ, literal="ab")

@@ -28,14 +28,14 @@ def stored(content, name=NAME):
 
 
 def descriptor(**changes):
-    own = {
+    defaults = {
         "storageType": "u",
         "pathOrInlineDv": z85(ID.bytes),
         "offset": 1,
         "sizeInBytes": len(vector(ROWS)),
         "cardinality": len(ROWS),
     }
-    return {key: value for key, value in (own | changes).items() if value != "absent"}
+    return {key: value for key, value in (defaults | changes).items() if value != "absent"}
 
 
 def test_a_vector_in_a_separate_file_is_read():
@@ -76,8 +76,8 @@ def test_an_absolute_path_is_decoded_like_the_path_of_a_data_file(tmp_path, sche
     place = tmp_path / "a b%20.bin"
     place.write_bytes(vector_file(vector(ROWS))[0])
     path = f"{scheme}{tmp_path}/a%20b%2520.bin"
-    found = deleted_rows(LocalLogStore(str(tmp_path / "table")), descriptor(storageType="p", pathOrInlineDv=path))
-    assert found.to_pylist() == ROWS
+    positions = deleted_rows(LocalLogStore(str(tmp_path / "table")), descriptor(storageType="p", pathOrInlineDv=path))
+    assert positions.to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("rows", [[0], [0, 9], ROWS, list(range(1000)), [2**40]])
@@ -184,15 +184,15 @@ def test_the_mask_of_a_range_leaves_the_rows_that_are_not_deleted(rows, start, c
 
 def vectors_of(table):
     """Each deletion vector that the commits of a table name, once."""
-    found = {}
+    vectors = {}
     for commit in sorted((table / "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():
             action = json.loads(line)
             for kind in ("add", "remove"):
-                own = (action.get(kind) or {}).get("deletionVector")
-                if own is not None:
-                    found[json.dumps(own, sort_keys=True)] = own
-    return list(found.values())
+                descriptor_ = (action.get(kind) or {}).get("deletionVector")
+                if descriptor_ is not None:
+                    vectors[json.dumps(descriptor_, sort_keys=True)] = descriptor_
+    return list(vectors.values())
 
 
 GOLDEN = [
@@ -215,5 +215,5 @@ def test_vectors_of_other_engines_have_the_cardinality_of_their_logs(golden, nam
     table = golden / "tables" / name
     vectors = vectors_of(table)
     assert vectors
-    for own in vectors:
-        assert len(deleted_rows(LocalLogStore(str(table)), own)) == own["cardinality"]
+    for descriptor_ in vectors:
+        assert len(deleted_rows(LocalLogStore(str(table)), descriptor_)) == descriptor_["cardinality"]

@@ -20,8 +20,8 @@ def lake(tmp_path):
 
 
 def footer(version, *keys, zone=None):
-    found = {"org.apache.spark.version": version, **{f"org.apache.spark.{key}": "" for key in keys}}
-    return {**found, **({"org.apache.spark.timeZone": zone} if zone else {})}
+    metadata = {"org.apache.spark.version": version, **{f"org.apache.spark.{key}": "" for key in keys}}
+    return {**metadata, **({"org.apache.spark.timeZone": zone} if zone else {})}
 
 
 # The day before 1970 that old Spark wrote for a Julian date, and the day that has the same name today.
@@ -40,8 +40,8 @@ JULIAN_DAYS = [
 def test_dates_of_the_julian_calendar_keep_year_month_and_day(lake, metadata):
     stored = pa.table({"d": pa.array([day for day, _ in JULIAN_DAYS], pa.int32()).cast(pa.date32())})
     lake.add(stored.replace_schema_metadata(metadata))
-    found = lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist()
-    assert found == [day for _, day in JULIAN_DAYS]
+    day_numbers = lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist()
+    assert day_numbers == [day for _, day in JULIAN_DAYS]
     name = Comparison(column=("d",), operator=Operator.EQ, literal=date(1582, 10, 4))
     assert lake.rows_of(struct_of(d=PrimitiveType("date")), predicate=name) == [{"d": date(1582, 10, 4)}]
 
@@ -69,8 +69,8 @@ OLD_INSTANTS = [-141_428 * DAY_US, -719_164 * DAY_US + 5, -171_595 * DAY_US - 1,
 def test_timestamps_of_the_julian_calendar_keep_date_and_time_in_utc(lake, metadata, options):
     kind = pa.timestamp("us") if options else pa.timestamp("us", "UTC")
     lake.add(pa.table({"t": pa.array(OLD_INSTANTS, kind)}).replace_schema_metadata(metadata), **options)
-    found = lake.read(struct_of(t=PrimitiveType("timestamp")))["t"].cast(pa.int64()).to_pylist()
-    assert found == [-141_438 * DAY_US, -719_162 * DAY_US + 5, -171_604 * DAY_US - 1, 7]
+    microseconds = lake.read(struct_of(t=PrimitiveType("timestamp")))["t"].cast(pa.int64()).to_pylist()
+    assert microseconds == [-141_438 * DAY_US, -719_162 * DAY_US + 5, -171_604 * DAY_US - 1, 7]
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", None])

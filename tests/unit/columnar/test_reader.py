@@ -176,8 +176,8 @@ INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 )  # fmt: skip
 def test_a_file_of_other_types_is_cast_if_no_value_changes(lake, stored, options, wanted):
     lake.add(pa.table({"c": stored}), **options)
-    found = lake.read(schema_from_arrow(pa.schema([("c", wanted.type)])))
-    assert found["c"].combine_chunks().equals(wanted)
+    rows_read = lake.read(schema_from_arrow(pa.schema([("c", wanted.type)])))
+    assert rows_read["c"].combine_chunks().equals(wanted)
 
 
 def test_nested_columns_are_cast_in_every_batch_of_a_file(lake):
@@ -324,8 +324,8 @@ ROWS = pa.table(
 def test_only_rows_with_a_true_predicate_are_returned(lake, predicate, kept):
     schema = StructType((*schema_from_arrow(ROWS.schema).fields, StructField("p", PrimitiveType("string"))))
     lake.add(ROWS, partition_values={"p": "a"})
-    found = lake.read(schema, ["p"], predicate=predicate, columns=["n"])
-    assert ([] if found is None else found.to_pydict()) == ({"n": kept} if kept else [])
+    rows_read = lake.read(schema, ["p"], predicate=predicate, columns=["n"])
+    assert ([] if rows_read is None else rows_read.to_pydict()) == ({"n": kept} if kept else [])
     # The same without what row groups rule out before.
     (batch,) = ROWS.append_column("p", pa.array(["a"] * 5)).to_batches()
     assert batch.filter(truths(batch, bind(predicate, schema)))["n"].to_pylist() == kept

@@ -269,11 +269,11 @@ def test_every_widening_of_the_protocol_is_read_exactly_and_nested_too(lake, old
     file = schema_of(nested(old))
     rows = [{"v": value, "l": [{"x": value}, None], "m": keys} for value in values]
     lake.add(pa.Table.from_pylist(rows, schema=file))
-    found = lake.read(nested(new))
-    assert found["v"].type == type_to_arrow(new)
-    assert found["v"].to_pylist() == expected
-    assert found["l"].to_pylist() == [[{"x": value}, None] for value in expected]
-    assert found["m"].to_pylist() == [[(key, key) for key in expected[:2]]] * 3
+    rows_read = lake.read(nested(new))
+    assert rows_read["v"].type == type_to_arrow(new)
+    assert rows_read["v"].to_pylist() == expected
+    assert rows_read["l"].to_pylist() == [[{"x": value}, None] for value in expected]
+    assert rows_read["m"].to_pylist() == [[(key, key) for key in expected[:2]]] * 3
 
 
 def schema_of(struct):
@@ -302,9 +302,9 @@ def test_the_value_and_not_the_type_of_an_integer_decides_whether_it_fits_a_deci
 
 def test_a_void_column_is_null_for_every_file(lake):
     lake.add(pa.table({"a": [1, 2], "v": ["x", None], "s": [{"w": 1, "x": 2}] * 2}))
-    found = lake.read(struct_of(a=LONG, v=VOID, s=struct_of(w=VOID, x=LONG)))
-    assert found["v"].type == pa.null()
-    assert found.to_pylist() == [{"a": a, "v": None, "s": {"w": None, "x": 2}} for a in (1, 2)]
+    rows_read = lake.read(struct_of(a=LONG, v=VOID, s=struct_of(w=VOID, x=LONG)))
+    assert rows_read["v"].type == pa.null()
+    assert rows_read.to_pylist() == [{"a": a, "v": None, "s": {"w": None, "x": 2}} for a in (1, 2)]
     assert lake.read(struct_of(a=LONG, v=VOID), predicate=IsNull(("v",))).num_rows == 2
 
 
@@ -327,9 +327,9 @@ def test_the_two_binaries_of_a_variant_are_found_by_name(lake):
 # What the reader knows of a row.
 def test_metadata_columns_have_the_requested_positions(lake):
     lake.add(pa.table({"a": [5, 6, 7]}), "x y.parquet", row_group_size=2)
-    found = lake.read(struct_of(a=LONG), columns=["_FILE", "a", MetadataColumn.ROW_INDEX])
-    assert found.column_names == ["_file", "a", "_row_index"]
-    assert found.to_pylist() == [{"_file": "x y.parquet", "a": a, "_row_index": i} for i, a in enumerate([5, 6, 7])]
+    rows_read = lake.read(struct_of(a=LONG), columns=["_FILE", "a", MetadataColumn.ROW_INDEX])
+    assert rows_read.column_names == ["_file", "a", "_row_index"]
+    assert rows_read.to_pylist() == [{"_file": "x y.parquet", "a": a, "_row_index": i} for i, a in enumerate([5, 6, 7])]
 
 
 def test_a_table_column_hides_a_metadata_column_of_its_name_unless_the_enum_is_used(lake):
@@ -343,8 +343,8 @@ def test_a_table_column_hides_a_metadata_column_of_its_name_unless_the_enum_is_u
 
 def test_a_projection_has_a_schema_without_files():
     schema = struct_of(a=LONG, s=struct_of(x=LONG, y=STRING))
-    found = project(["s.y", "_is_deleted", "A"], schema).arrow
-    assert found == pa.schema(
+    projected = project(["s.y", "_is_deleted", "A"], schema).arrow
+    assert projected == pa.schema(
         [("s", pa.struct([("y", pa.string())])), pa.field("_is_deleted", pa.bool_(), nullable=False), ("a", pa.int64())]
     )
 
@@ -383,14 +383,14 @@ def test_finding_all_columns_takes_a_few_steps_for_each_column(spell, nested):
     count = 500
     names = [f"c{n}" for n in range(count)]
     stored = pa.schema([(spell(name), pa.int64()) for name in names])
-    wanted = StructType(tuple(StructField(Counted(name), LONG) for name in names))
+    table_schema = StructType(tuple(StructField(Counted(name), LONG) for name in names))
     if nested:
-        stored, wanted = pa.schema([("s", pa.struct(list(stored)))]), struct_of(s=wanted)
+        stored, table_schema = pa.schema([("s", pa.struct(list(stored)))]), struct_of(s=table_schema)
     layout = Layout(fields=fields_of(stored))
     columns = FileColumns(layout=layout, mode=MappingMode.NONE, file="f", leaf=lambda _field, _target: None)
     Counted.steps = 0
-    found = [columns.find(f, f) for f in wanted]
-    assert [leaf for column in found for leaf in column.leaves] == list(range(count))
+    positions = [columns.find(f, f) for f in table_schema]
+    assert [leaf for column in positions for leaf in column.leaves] == list(range(count))
     assert count <= Counted.steps < 10 * count
 
 
@@ -415,7 +415,7 @@ def test_columns_are_searched_once_for_each_file_schema(lake, monkeypatch):
 
 def test_files_that_differ_only_in_field_ids_are_searched_separately(lake):
     for number, ids in enumerate(((1, 2), (2, 1))):
-        schema = pa.schema([with_id(name, pa.int64(), own) for name, own in zip("xy", ids, strict=True)])
+        schema = pa.schema([with_id(name, pa.int64(), field_ids) for name, field_ids in zip("xy", ids, strict=True)])
         lake.add(pa.table([[10], [20]], schema=schema), f"{number}.parquet")
     columns = StructType((field_with("a", LONG, physical="p", id=1),))
     assert lake.rows_of(TableSchema(logical=columns, mode=MappingMode.ID)) == [{"a": 10}, {"a": 20}]

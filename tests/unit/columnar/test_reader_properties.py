@@ -94,10 +94,10 @@ def truth(predicate, row):  # noqa: C901
     """SQL's truth of a predicate for one row: True, False or None."""
 
     def value(path):
-        found = row
+        current = row
         for name in path:
-            found = None if found is None else found[name]
-        return found
+            current = None if current is None else current[name]
+        return current
 
     match predicate:
         case And(children):
@@ -107,22 +107,22 @@ def truth(predicate, row):  # noqa: C901
             truths = [truth(child, row) for child in children]
             return True if True in truths else None if None in truths else False
         case Not(child):
-            found = truth(child, row)
-            return None if found is None else not found
+            current = truth(child, row)
+            return None if current is None else not current
         case IsNull(column):
             return value(column) is None
         case IsNotNull(column):
             return value(column) is not None
         case In(column, values):
-            each = tuple(Comparison(column=column, operator=Operator.EQ, literal=v) for v in values)
-            return truth(Or(each), row)
+            comparisons_ = tuple(Comparison(column=column, operator=Operator.EQ, literal=v) for v in values)
+            return truth(Or(comparisons_), row)
         case StartsWith(column, prefix):
             return None if value(column) is None else value(column).startswith(prefix)
         case Comparison(column=column, operator=operator, literal=literal):
-            own = value(column)
-            if operator is Operator.NULL_SAFE_EQ and (own is None or literal is None):
-                return own is None and literal is None
-            return None if own is None or literal is None else order(own, literal) in TRUE_FOR[operator.value]
+            actual = value(column)
+            if operator is Operator.NULL_SAFE_EQ and (actual is None or literal is None):
+                return actual is None and literal is None
+            return None if actual is None or literal is None else order(actual, literal) in TRUE_FOR[operator.value]
 
 
 def key_of(values):
@@ -161,15 +161,15 @@ CHOICES = ["n", "f", "s", "st", "st.x", "st.y", "l", "m", "p", "new", "_row_inde
 
 def chosen(row, columns):
     """The row that a projection gives."""
-    found = {}
+    projected = {}
     for name in columns:
         top, _, member = name.partition(".")
-        if member and row[top] is not None and found.get(top) != row[top]:
-            some = {**(found.get(top) or {}), member: row[top][member]}
-            found[top] = {key: some[key] for key in ("x", "y") if key in some}
+        if member and row[top] is not None and projected.get(top) != row[top]:
+            some = {**(projected.get(top) or {}), member: row[top][member]}
+            projected[top] = {key: some[key] for key in ("x", "y") if key in some}
         else:
-            found[top] = row[top]
-    return found
+            projected[top] = row[top]
+    return projected
 
 
 @st.composite
@@ -218,17 +218,17 @@ def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, ke
             parts += [whole] if part_bytes is None else list(split(whole, size, part_bytes))
             for position, row in enumerate(table["rows"]):
                 full = {**row, "p": table["p"], "new": None}
-                gone = position in (table["deleted"] or ()) or any(
+                deleted = position in (table["deleted"] or ()) or any(
                     key_of(at(full, PATHS[name]) for name in names) in some for _, names, some in keys
                 )
                 if table["only"] is not None and position not in table["only"]:
                     continue
-                if gone and "_is_deleted" not in (columns or ()):
+                if deleted and "_is_deleted" not in (columns or ()):
                     continue
                 if predicate is None or truth(predicate, full) is True:
-                    facts = {"_row_index": position, "_is_deleted": gone}
+                    facts = {"_row_index": position, "_is_deleted": deleted}
                     expected.append(chosen({**full, **facts}, SCHEMA.names if columns is None else columns))
-        found = list(
+        batches = list(
             lake.batches(
                 SCHEMA,
                 ["p"],
@@ -239,8 +239,8 @@ def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, ke
                 batch_size=batch_size,
             )
         )
-        assert all(0 < batch.num_rows <= batch_size for batch in found)
-        got = [row for batch in found for row in batch.to_pylist()]
-        assert Counter(map(repr, got)) == Counter(map(repr, expected))
-        for batch in found:
+        assert all(0 < batch.num_rows <= batch_size for batch in batches)
+        rows_read = [row for batch in batches for row in batch.to_pylist()]
+        assert Counter(map(repr, rows_read)) == Counter(map(repr, expected))
+        for batch in batches:
             batch.validate(full=True)

@@ -81,8 +81,8 @@ def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
     numbers(lake, 4, deletion_vector=inline([1]))
     keys = EqualityDeletes(columns=("a",), keys=pa.table({"a": [2]}))
     columns = ["a", MetadataColumn.IS_DELETED, MetadataColumn.ROW_INDEX]
-    found = lake.rows_of(NUMBERS, columns=columns, equality_deletes=[keys])
-    assert [tuple(row.values()) for row in found] == [(0, False, 0), (1, True, 1), (2, True, 2), (3, False, 3)]
+    rows_read = lake.rows_of(NUMBERS, columns=columns, equality_deletes=[keys])
+    assert [tuple(row.values()) for row in rows_read] == [(0, False, 0), (1, True, 1), (2, True, 2), (3, False, 3)]
     assert [row["a"] for row in lake.rows_of(NUMBERS, columns=columns, files=lake.parts(only=inline([1, 3])))] == [1, 3]
 
 
@@ -93,16 +93,16 @@ def test_a_vector_with_rows_beyond_the_file_is_rejected(lake):
 
 
 def test_a_missing_vector_raises_an_error_and_no_row_is_read(lake):
-    gone = {**inline([1]), "storageType": "p", "pathOrInlineDv": "file:///nowhere/dv.bin", "offset": 1}
-    numbers(lake, deletion_vector=gone)
+    missing_vector = {**inline([1]), "storageType": "p", "pathOrInlineDv": "file:///nowhere/dv.bin", "offset": 1}
+    numbers(lake, deletion_vector=missing_vector)
     with pytest.raises(CorruptDataFileError, match=r"nowhere/dv\.bin"):
         lake.read(NUMBERS)
 
 
 def test_completely_deleted_row_groups_are_read_if_deleted_rows_are_requested(lake, read_groups):
     numbers(lake, deletion_vector=inline(range(6)))
-    found = lake.read(NUMBERS, columns=["_is_deleted"])["_is_deleted"].to_pylist()
-    assert found == [True] * 6 + [False] * 4 and read_groups == [0, 1, 2, 3]
+    flags = lake.read(NUMBERS, columns=["_is_deleted"])["_is_deleted"].to_pylist()
+    assert flags == [True] * 6 + [False] * 4 and read_groups == [0, 1, 2, 3]
 
 
 def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
@@ -138,8 +138,8 @@ def test_a_range_reads_the_row_groups_whose_middle_it_contains_with_true_positio
         (middle, 10**9, range(20, 40)),
     ):
         files = lake.parts(start=start, length=end - start)
-        found = lake.rows_of(NUMBERS, files=files, columns=["a", "_row_index"])
-        assert [row["a"] for row in found] == [row["_row_index"] for row in found] == list(rows)
+        rows_read = lake.rows_of(NUMBERS, files=files, columns=["a", "_row_index"])
+        assert [row["a"] for row in rows_read] == [row["_row_index"] for row in rows_read] == list(rows)
 
 
 @pytest.mark.parametrize("wrong", [{"start": -1}, {"length": -1}])
@@ -370,8 +370,8 @@ SKIPPING = [
 def test_row_groups_are_skipped_only_if_no_row_can_match(lake, read_groups, column, kind, predicate, rows, groups):
     lake.add(pa.table({"c": column}), partition_values={"p": "a"}, row_group_size=1)
     schema = struct_of(c=kind, p=STRING, missing=LONG)
-    found = lake.rows_of(schema, ["p"], predicate=predicate, columns=["_row_index"])
-    assert ([row["_row_index"] for row in found], read_groups) == (rows, groups)
+    rows_read = lake.rows_of(schema, ["p"], predicate=predicate, columns=["_row_index"])
+    assert ([row["_row_index"] for row in rows_read], read_groups) == (rows, groups)
 
 
 @pytest.mark.parametrize("options", [{"write_statistics": False}, {"write_statistics": ["other"]}])
@@ -386,8 +386,8 @@ def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
     stored = pa.table({"d": days, "t": pa.array([1, 2], pa.timestamp("us"))}).replace_schema_metadata(old)
     lake.add(stored, row_group_size=1, use_deprecated_int96_timestamps=True)
     schema = struct_of(d=PrimitiveType("date"), t=PrimitiveType("timestamp"))
-    found = lake.rows_of(schema, predicate=compared("d", "=", date(1582, 10, 4)), columns=["_row_index"])
-    assert found == [{"_row_index": 0}] and read_groups == [0, 1]
+    rows_read = lake.rows_of(schema, predicate=compared("d", "=", date(1582, 10, 4)), columns=["_row_index"])
+    assert rows_read == [{"_row_index": 0}] and read_groups == [0, 1]
     read_groups.clear()
     assert lake.rows_of(schema, predicate=compared("t", ">", INSTANT)) == [] and read_groups == [0, 1]
 
@@ -410,8 +410,8 @@ def test_row_groups_of_mapped_columns_are_skipped_by_their_bounds(lake, read_gro
 
 def test_positions_and_vectors_stay_correct_if_row_groups_are_skipped(lake, read_groups):
     numbers(lake, 12, 3, deletion_vector=inline([1, 7, 10]))
-    found = lake.rows_of(NUMBERS, predicate=compared("a", ">=", 6), columns=["_row_index", "a"])
-    assert [tuple(row.values()) for row in found] == [(n, n) for n in (6, 8, 9, 11)] and read_groups == [2, 3]
+    rows_read = lake.rows_of(NUMBERS, predicate=compared("a", ">=", 6), columns=["_row_index", "a"])
+    assert [tuple(row.values()) for row in rows_read] == [(n, n) for n in (6, 8, 9, 11)] and read_groups == [2, 3]
 
 
 # A whole table.
@@ -419,8 +419,8 @@ def test_a_table_has_the_rows_of_its_files_in_order(lake):
     for number in range(7):
         numbers(lake, 5 + number, 2, name=f"{number}.parquet", deletion_vector=inline([number]))
     table = TableSchema(logical=NUMBERS)
-    found = read_table(lake.store, data_files(lake.files), table, columns=["a", "_file"])
-    assert found.to_pylist() == lake.rows_of(NUMBERS, columns=["a", "_file"])
+    rows_read = read_table(lake.store, data_files(lake.files), table, columns=["a", "_file"])
+    assert rows_read.to_pylist() == lake.rows_of(NUMBERS, columns=["a", "_file"])
     nothing = read_table(lake.store, [], table, columns=["_file", "a"])
     assert (nothing.num_rows, nothing.column_names) == (0, ["_file", "a"])
 

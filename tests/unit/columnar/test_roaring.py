@@ -58,10 +58,10 @@ def bitmaps64(draw):
 @settings(max_examples=80, deadline=None)
 @given(bitmaps64())
 def test_bitmaps_of_the_reference_implementation_are_decoded(bitmap):
-    found = decode(portable(bitmap), len(bitmap))
-    assert found.type == pa.int64()
-    assert found.null_count == 0
-    assert found.to_pylist() == list(bitmap)
+    decoded = decode(portable(bitmap), len(bitmap))
+    assert decoded.type == pa.int64()
+    assert decoded.null_count == 0
+    assert decoded.to_pylist() == list(bitmap)
 
 
 @settings(max_examples=30, deadline=None)
@@ -177,10 +177,10 @@ def test_damaged_bytes_are_rejected_or_give_the_stated_number_of_sorted_values(b
     at = int(where * 2 * 40) % len(data) if where < 0.5 else int((where - 0.5) * 2 * len(data))
     damaged = data[:at] if change == "cut" else data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
     try:
-        found = decode(damaged, cardinality).to_pylist()
+        decoded = decode(damaged, cardinality).to_pylist()
     except MalformedBitmapError:
         return
-    assert len(found) == cardinality
-    assert found == sorted(set(found))
-    assert found[0] >= 0
+    assert len(decoded) == cardinality
+    assert decoded == sorted(set(decoded))
+    assert decoded[0] >= 0
     assert change != "cut"

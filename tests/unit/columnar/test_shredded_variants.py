@@ -27,28 +27,28 @@ def lake(tmp_path):
     return Lake(tmp_path)
 
 
-def shredded(*rows, typed=NUMBER, **others):
+def shredded(*rows, typed=NUMBER, **metadata_columns):
     """A file with a shredded variant; rows are `value` and `typed_value`, in `others` its metadata, which names `a`."""
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", typed)])
-    whole = {"metadata": A, **others}
+    whole = {"metadata": A, **metadata_columns}
     values = [row and {"value": row[0], "typed_value": row[1], **whole} for row in rows]
-    nested = pa.array([{"v": each} for each in values], pa.struct([("v", kind)]))
+    nested = pa.array([{"v": row_values} for row_values in values], pa.struct([("v", kind)]))
     return pa.table({"id": list(range(len(rows))), "v": pa.array(values, kind), "n": nested})
 
 
 def test_a_shredded_variant_is_rebuilt_at_any_depth(lake):
     lake.add(shredded((None, 5), (b"\x00", None), None, (None, None)))
-    found = lake.rows_of(struct_of(v=VARIANT, n=struct_of(v=VARIANT)))
+    rows_read = lake.rows_of(struct_of(v=VARIANT, n=struct_of(v=VARIANT)))
     values = [b"\x0c\x05", b"\x00", None, b"\x00"]
-    assert [row["v"] and row["v"]["value"] for row in found] == values
-    assert [row["n"]["v"] and row["n"]["v"]["value"] for row in found] == values
+    assert [row["v"] and row["v"]["value"] for row in rows_read] == values
+    assert [row["n"]["v"] and row["n"]["v"]["value"] for row in rows_read] == values
 
 
 def test_a_missing_member_is_not_a_null_member(lake):
     members = [{"typed_value": 7}, {"value": b"\x00"}, {}]
     lake.add(shredded(*((None, {"a": member}) for member in members), (OBJECT_OF_A, None), typed=OF_A))
-    found = [row["v"]["value"] for row in lake.rows_of(struct_of(v=VARIANT))]
-    assert found == [OBJECT_OF_A, b"\x02\x01\x00\x00\x01\x00", b"\x02\x00\x00", OBJECT_OF_A]
+    variants = [row["v"]["value"] for row in lake.rows_of(struct_of(v=VARIANT))]
+    assert variants == [OBJECT_OF_A, b"\x02\x01\x00\x00\x01\x00", b"\x02\x00\x00", OBJECT_OF_A]
 
 
 @pytest.mark.parametrize(

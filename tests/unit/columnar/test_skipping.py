@@ -384,11 +384,11 @@ def test_unusual_statistics_of_a_file_do_not_change_the_answers_for_other_files(
     files = files_table(*usual[:100], *unusual, *usual[100:])
     table = TableSchema(logical=StructType((StructField("i", PrimitiveType("long")),)))
     predicate = In(("i",), (17, 250, 2**70))
-    kept = prune(files, predicate, table)["stats"].to_pylist()
+    kept_stats = prune(files, predicate, table)["stats"].to_pylist()
     in_doubt = [stats for _, stats in unusual]
-    assert kept == [usual[17][1], *in_doubt, usual[250][1]]
+    assert kept_stats == [usual[17][1], *in_doubt, usual[250][1]]
     assert prune(files, In(("i",), (17, 250)), table)["stats"].to_pylist() == [
-        stats for stats in kept if stats != unusual[2][1]
+        stats for stats in kept_stats if stats != unusual[2][1]
     ]
 
 
@@ -400,7 +400,7 @@ def test_decimals_of_all_files_are_evaluated_together_and_keep_every_matching_fi
     above = compared("c", ">", Decimal("4.25"))
     test = FileTest(above, table)
     texts = files.select(["path", "stats"]).to_pylist()
-    expected = [each["path"] for each in texts if test.may_match({}, each["stats"])]
+    expected = [stats_text["path"] for stats_text in texts if test.may_match({}, stats_text["stats"])]
     monkeypatch.setattr(FileTest, "may_match", lambda *_arguments: pytest.fail("a file was asked alone"))
     assert prune(files, above, table)["path"].to_pylist() == expected
 
@@ -413,7 +413,7 @@ TRUTH_OF = {TRUE: True, FALSE: False, NULL: None}
 def test_sets_of_truth_values_combine_like_their_members(both):
     left, right = IsNull(("left",)), IsNull(("right",))
     for sets in itertools.product(SETS, SETS):
-        pairs = itertools.product(*([truth for mask, truth in TRUTH_OF.items() if mask & each] for each in sets))
+        pairs = itertools.product(*([truth for mask, truth in TRUTH_OF.items() if mask & truths] for truths in sets))
         expected = {kleene(pair) if both is And else negated(kleene(map(negated, pair))) for pair in pairs}
         of_one = dict(zip((left, right), sets, strict=True))
         of_many = {leaf: Masks(pa.array([mask], pa.uint8())) for leaf, mask in of_one.items()}

@@ -101,8 +101,8 @@ def mapped(draw, types, mode):
     )
     return StructType(
         tuple(
-            StructField(name, types[name], metadata={PHYSICAL_NAME: own, FIELD_ID: number})
-            for number, (name, own) in enumerate(zip(sorted(types), physical, strict=True))
+            StructField(name, types[name], metadata={PHYSICAL_NAME: physical_name, FIELD_ID: number})
+            for number, (name, physical_name) in enumerate(zip(sorted(types), physical, strict=True))
         )
     )
 
@@ -147,11 +147,11 @@ def foreign_stats(draw, shape, rows, deleted):
     physical, rows = shape.physical, rows + deleted
     low, high, nulls = {}, {}, {}
     for path, kind in shape.leaves.items():
-        kept = [draw(DIGITS) > 0 for _ in range(3)]
+        is_written = [draw(DIGITS) > 0 for _ in range(3)]
         values = [row[path] for row in rows if row[path] is not None]
         counted = len(rows) - len(values) if kind.compares else draw(DIGITS)
         bounds = bounds_of(values, kind, writer)
-        for keep, target, value in zip(kept, (low, high, nulls), (*bounds, counted), strict=True):
+        for keep, target, value in zip(is_written, (low, high, nulls), (*bounds, counted), strict=True):
             if keep and value is not None:
                 put(target, physical[path], value)
     parts = {
@@ -239,14 +239,14 @@ MASKS = {True: TRUE, False: FALSE, None: NULL}
 
 def check(shape: Shape, files: list[File], predicate: Predicate) -> None:
     test = FileTest(predicate, shape.table)
-    kept = set(prune(in_log(files), predicate, shape.table)["path"].to_pylist())
+    kept_paths = set(prune(in_log(files), predicate, shape.table)["path"].to_pylist())
     for number, file in enumerate(files):
         truths = {truth(predicate, row, unknown) for row in file.rows for unknown in MASKS}
         possible = test.possible(file.partition_values, file.stats)
-        for own in truths:
-            assert possible & MASKS[own], f"{own} is not among {possible}"
-        assert True not in truths or str(number) in kept
-        assert (str(number) in kept) == test.may_match(file.partition_values, file.stats)
+        for truth_value in truths:
+            assert possible & MASKS[truth_value], f"{truth_value} is not among {possible}"
+        assert True not in truths or str(number) in kept_paths
+        assert (str(number) in kept_paths) == test.may_match(file.partition_values, file.stats)
 
 
 def of_one_kind(kind):
@@ -355,8 +355,8 @@ def test_a_row_group_whose_bounds_omit_nan_is_read_for_a_greater_predicate():
     store = MemoryLogStore()
     store.write("f.parquet", parquet_of(shape, rows).to_pybytes())
     above = Comparison(column=("a",), operator=Operator.GT, literal=9.0)
-    found = pa.Table.from_batches(read_files(store, [DataFile(path="f.parquet")], shape.table, predicate=above))
-    assert [math.isnan(value) for value in found["a"].to_pylist()] == [True]
+    rows_read = pa.Table.from_batches(read_files(store, [DataFile(path="f.parquet")], shape.table, predicate=above))
+    assert [math.isnan(value) for value in rows_read["a"].to_pylist()] == [True]
 
 
 def parts_of(predicate):

@@ -62,9 +62,9 @@ def one_column(values, arrow_type, **options):
     ids=str,
 )  # fmt: skip
 def test_bounds_have_the_spelling_of_spark(values, arrow_type, low, high):
-    found = one_column(values, arrow_type)
-    assert found["minValues"]["c"] == low and found["maxValues"]["c"] == high
-    assert found["numRecords"] == len(values) and found["nullCount"]["c"] == values.count(None)
+    statistics = one_column(values, arrow_type)
+    assert statistics["minValues"]["c"] == low and statistics["maxValues"]["c"] == high
+    assert statistics["numRecords"] == len(values) and statistics["nullCount"]["c"] == values.count(None)
 
 
 @pytest.mark.parametrize("as_integer", [True, False])
@@ -91,9 +91,9 @@ def test_decimals_are_numbers_with_all_their_digits(as_integer):
     ids=str,
 )
 def test_a_type_without_bounds_has_only_a_null_count(values, arrow_type):
-    found = one_column(values, arrow_type)
-    assert set(found["nullCount"]) == {"c"}
-    assert not (found["minValues"] and found["maxValues"])
+    statistics = one_column(values, arrow_type)
+    assert set(statistics["nullCount"]) == {"c"}
+    assert not (statistics["minValues"] and statistics["maxValues"])
 
 
 def test_a_nan_in_the_footer_removes_both_bounds():
@@ -104,13 +104,13 @@ def test_a_nan_in_the_footer_removes_both_bounds():
 
 
 def test_an_int96_timestamp_has_no_bounds():
-    found = one_column([NAIVE], pa.timestamp("us"), use_deprecated_int96_timestamps=True)
-    assert found["minValues"] == found["maxValues"] == {}
+    statistics = one_column([NAIVE], pa.timestamp("us"), use_deprecated_int96_timestamps=True)
+    assert statistics["minValues"] == statistics["maxValues"] == {}
 
 
 def test_statistics_combine_all_row_groups():
-    found = one_column([5, None, 9, 1, None, None], pa.int64(), row_group_size=2)
-    assert found == {"numRecords": 6, "minValues": {"c": 1}, "maxValues": {"c": 9}, "nullCount": {"c": 3}}
+    statistics = one_column([5, None, 9, 1, None, None], pa.int64(), row_group_size=2)
+    assert statistics == {"numRecords": 6, "minValues": {"c": 1}, "maxValues": {"c": 9}, "nullCount": {"c": 3}}
 
 
 class FakeFooter:
@@ -122,14 +122,14 @@ class FakeFooter:
         self.schema = footer_of(pa.table({"c": [1.0]})).schema
 
     def row_group(self, group):
-        told = self.groups[group]
+        group_statistics = self.groups[group]
 
         class Statistics:
-            has_null_count, has_min_max = True, told is not None and told[0] is not None
-            min, max, null_count = told or (None, None, 0)
+            has_null_count, has_min_max = True, group_statistics is not None and group_statistics[0] is not None
+            min, max, null_count = group_statistics or (None, None, 0)
 
         class Chunk:
-            num_values, statistics = 10, None if told is None else Statistics
+            num_values, statistics = 10, None if group_statistics is None else Statistics
 
             def column(self, _position):
                 return self
@@ -183,8 +183,8 @@ def test_structs_nest_and_dotted_names_are_not_paths_and_elements_are_not_counte
 
 
 def test_columns_are_found_in_any_case_and_have_the_names_of_the_table():
-    found = stats(pa.table({"ID": [1]}), schema=StructType((StructField("id", LONG), StructField("absent", LONG))))
-    assert found["minValues"] == {"id": 1} and found["nullCount"] == {"id": 0}
+    statistics = stats(pa.table({"ID": [1]}), schema=StructType((StructField("id", LONG), StructField("absent", LONG))))
+    assert statistics["minValues"] == {"id": 1} and statistics["nullCount"] == {"id": 0}
 
 
 WIDE = pa.table({f"c{number}": [number] for number in range(40)})
@@ -202,9 +202,9 @@ WIDE = pa.table({f"c{number}": [number] for number in range(40)})
     ],
 )
 def test_the_configuration_selects_the_indexed_leaves_without_partition_columns(configuration, count):
-    found = stats(WIDE, partition_columns=["c0", "C1"], configuration=configuration)
-    assert len(found["minValues"]) == len(found["nullCount"]) == count
-    assert "c0" not in found["nullCount"]
+    statistics = stats(WIDE, partition_columns=["c0", "C1"], configuration=configuration)
+    assert len(statistics["minValues"]) == len(statistics["nullCount"]) == count
+    assert "c0" not in statistics["nullCount"]
 
 
 def test_a_struct_counts_its_leaves_and_a_named_struct_means_all_of_them():
@@ -271,5 +271,5 @@ def test_truncated_bounds_hold_for_all_strings_and_are_short(texts, length):
 
 
 def test_the_length_of_strings_is_a_property():
-    found = one_column(["abcdef"], pa.string(), configuration={"delta.dataSkippingStringPrefixLength": "2"})
-    assert found["minValues"] == {"c": "ab"} and found["maxValues"] == {"c": "ab\x7f"}
+    statistics = one_column(["abcdef"], pa.string(), configuration={"delta.dataSkippingStringPrefixLength": "2"})
+    assert statistics["minValues"] == {"c": "ab"} and statistics["maxValues"] == {"c": "ab\x7f"}

@@ -49,5 +49,5 @@ json_values = st.recursive(
 )
 def test_only_two_members_change(stats, count, indent, ascii_only):
     text = json.dumps(stats, indent=indent, ensure_ascii=ascii_only)
-    found = json.loads(with_wide_bounds(text, count))
-    assert found == stats | {"numRecords": count, "tightBounds": False}
+    changed = json.loads(with_wide_bounds(text, count))
+    assert changed == stats | {"numRecords": count, "tightBounds": False}

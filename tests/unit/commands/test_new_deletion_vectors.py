@@ -50,14 +50,14 @@ def stored(store):
 def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
-        found = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
+        updates = vectors.marked(table, [(0, positions(0, 9)), (2, positions(4))])
         vectors.keep()
-    assert found.touched == [0, 2] and found.rows == 3
-    assert (found.vectors_added, found.vectors_updated, found.vectors_removed) == (2, 1, 1)
-    first, other = found.adds
-    assert (first.path, other.path) == ("1.parquet", "3.parquet")
+    assert updates.touched == [0, 2] and updates.rows == 3
+    assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
+    first, second = updates.adds
+    assert (first.path, second.path) == ("1.parquet", "3.parquet")
     assert deleted_rows(store, first.deletion_vector).to_pylist() == [0, 3, 9]
-    assert deleted_rows(store, other.deletion_vector).to_pylist() == [4]
+    assert deleted_rows(store, second.deletion_vector).to_pylist() == [4]
     assert first.deletion_vector["cardinality"] == 3
     assert (first.tags, first.clustering_provider, first.modification_time_ms, first.size_bytes) == (
         {"own": "x"}, "liquid", 5, 9,
@@ -78,9 +78,9 @@ def test_a_file_that_loses_its_last_row_is_only_removed(store):
     written(store, "1.parquet", 3)
     written(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
-        found = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
-    assert found.touched == [0, 1] and found.adds == [] and vectors_in(store) == []
-    assert (found.rows, found.vectors_added, found.vectors_removed) == (4, 0, 1)
+        updates = vectors.marked(table, [(0, positions(0, 2)), (1, positions(0, 1))])
+    assert updates.touched == [0, 1] and updates.adds == [] and vectors_in(store) == []
+    assert (updates.rows, updates.vectors_added, updates.vectors_removed) == (4, 0, 1)
 
 
 def test_the_footer_gives_a_row_count_that_the_statistics_lack(store):
@@ -108,9 +108,9 @@ def test_the_size_of_a_file_of_vectors_is_limited(store, monkeypatch, size):
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
     marks = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
-        found = vectors.delete_rows(table, iter(marks))
+        updates = vectors.marked(table, iter(marks))
         vectors.keep()
-    assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in found.adds] == [
+    assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
         [n, n + 1] for n in range(5)
     ]
     assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]

@@ -32,7 +32,7 @@ def file(number, size, partition="p", *, at=None, records=100, deleted=None, **t
 
 
 def numbers(bins):
-    return [[f.number for f in own.files] for own in bins]
+    return [[f.number for f in bin_.files] for bin_ in bins]
 
 
 def pack(*files, target=100, smallest=75, ratio=0.05):
@@ -83,9 +83,9 @@ def test_files_that_were_packed_to_the_target_size_are_not_packed_alone_again():
 
 def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
     """Its time is before that of the packed files, as that of a file is for which there was no room."""
-    (own,) = packed([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
-    assert own.room == 40
-    packed_file = file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(own.room)})
+    (bin_,) = packed([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
+    assert bin_.room == 40
+    packed_file = file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bin_.room)})
     assert pack(packed_file, file(3, 40, at=5)) == [[3, 2]]
     assert pack(packed_file, file(3, 41, at=5)) == [], "it was looked at, or would have had no room either"
     assert pack(packed_file, file(3, 41, at=10)) == [[2, 3]], "a younger one asks what they take now"
@@ -96,7 +96,7 @@ def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
 def test_a_closed_bin_has_no_room(monkeypatch):
     monkeypatch.setattr(optimize_plan, "_OPEN_BINS", 1)
     bins = packed([file(0, 60), file(1, 20), file(2, 50), file(3, 30)], target=100, smallest=75, ratio=0)
-    assert [(numbers([own]), own.room) for own in bins] == [([[0, 1]], 0), ([[2, 3]], 20)]
+    assert [(numbers([bin_]), bin_.room) for bin_ in bins] == [([[0, 1]], 0), ([[2, 3]], 20)]
 
 
 def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
@@ -104,9 +104,9 @@ def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
 
     def again(*files):
         bins = packed(files, target=100, smallest=75, ratio=0.05)
-        gone = {f.number for own in bins for f in own.files}
-        made = file(99, 2, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bins[-1].room)})
-        return numbers(bins), pack(*(f for f in files if f.number not in gone), made)
+        rewritten = {f.number for bin_ in bins for f in bin_.files}
+        new_file = file(99, 2, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bins[-1].room)})
+        return numbers(bins), pack(*(f for f in files if f.number not in rewritten), new_file)
 
     is_packed = {TARGET_SIZE_TAG: "100", ROOM_TAG: "1"}
     assert again(file(0, 50), file(1, 48, **is_packed), file(2, 10), file(3, 10)) == ([[2, 3]], [])
@@ -121,19 +121,19 @@ def test_a_second_run_rewrites_nothing_for_any_new_sizes(seed):
     chance = random.Random(seed)
     files = [file(n, chance.randint(1, 110), chance.choice("pq")) for n in range(200)]
     bins = packed(files, target=100, smallest=75, ratio=0.05)
-    assert all(own.live_bytes <= 100 for own in bins)
-    gone = {f.number for own in bins for f in own.files}
-    made = [
+    assert all(bin_.live_bytes <= 100 for bin_ in bins)
+    rewritten = {f.number for bin_ in bins for f in bin_.files}
+    new_files = [
         file(
-            1000 + n, max(1, own.live_bytes // chance.randint(1, 9)), own.files[0].partition,
-            **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(own.room)},
+            1000 + n, max(1, bin_.live_bytes // chance.randint(1, 9)), bin_.files[0].partition,
+            **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bin_.room)},
         )
-        for n, own in enumerate(bins)
+        for n, bin_ in enumerate(bins)
     ]  # fmt: skip
-    left = [f for f in files if f.number not in gone]
-    assert len(made) < len(gone)
-    made = [f for f in made if f.size_bytes < 75]  # as `min_file_size` has it
-    assert pack(*left, *made) == []
+    untouched = [f for f in files if f.number not in rewritten]
+    assert len(new_files) < len(rewritten)
+    new_files = [f for f in new_files if f.size_bytes < 75]  # as `min_file_size` has it
+    assert pack(*untouched, *new_files) == []
 
 
 def test_the_same_files_give_the_same_plan():
@@ -145,9 +145,9 @@ def test_the_same_files_give_the_same_plan():
 
 
 def test_the_files_of_a_partition_are_clustered_into_files_of_the_target_size():
-    (own,) = cluster(file(0, 150), file(1, 150))
-    assert (numbers([own]), own.outputs) == ([[0, 1]], 3)
-    assert [own.outputs for own in cluster(file(0, 10), file(1, 30, "q"))] == [1, 1]
+    (bin_,) = cluster(file(0, 150), file(1, 150))
+    assert (numbers([bin_]), bin_.outputs) == ([[0, 1]], 3)
+    assert [bin_.outputs for bin_ in cluster(file(0, 10), file(1, 30, "q"))] == [1, 1]
 
 
 def test_a_clustered_partition_is_not_rewritten_until_it_gets_a_file():
@@ -155,8 +155,8 @@ def test_a_clustered_partition_is_not_rewritten_until_it_gets_a_file():
     assert cluster(*old) == []
     assert cluster(*old, in_cube(2, 100, "y")) == []
     assert numbers(cluster(*old, file(2, 10))) == [[0, 1, 2]]
-    other = [file(0, 100, **cube_tags(["b"]), **{CUBE_ID_TAG: "x"})]
-    assert numbers(cluster(*other)) == [[0]], "ordered by other columns"
+    recoded = [file(0, 100, **cube_tags(["b"]), **{CUBE_ID_TAG: "x"})]
+    assert numbers(cluster(*recoded)) == [[0]], "ordered by other columns"
 
 
 def test_full_cubes_are_not_rewritten_for_new_files():
@@ -175,7 +175,7 @@ def test_the_files_and_deleted_rows_of_a_commit_are_limited(monkeypatch):
     bins = [Bin(files=(file(n, 1, deleted=n), file(n + 1, 1))) for n in (0, 10)]
     assert len(batches(bins, [], most_bytes=1000)) == 2
     bins = [Bin(files=(file(n, 1, deleted=n),)) for n in (20, 30, 1)]
-    assert [numbers(own.bins) for own in batches(bins, [], most_bytes=1000)] == [[[20], [30]], [[1]]]
+    assert [numbers(bin_.bins) for bin_ in batches(bins, [], most_bytes=1000)] == [[[20], [30]], [[1]]]
 
 
 def test_a_cube_has_at_most_the_files_that_a_job_can_write():
@@ -186,9 +186,9 @@ def test_a_cube_has_at_most_the_files_that_a_job_can_write():
 def test_a_bin_is_never_split_between_commits():
     bins = [Bin(files=(file(n, size),)) for n, size in enumerate([60, 50, 200, 10, 10])]
     empty = [file(9, 5, records=0)]
-    made = batches(bins, empty, most_bytes=110)
-    assert [numbers(own.bins) for own in made] == [[[0], [1]], [[2]], [[3], [4]]]
-    assert [own.empty for own in made] == [(), (), tuple(empty)]
+    commits = batches(bins, empty, most_bytes=110)
+    assert [numbers(bin_.bins) for bin_ in commits] == [[[0], [1]], [[2]], [[3], [4]]]
+    assert [bin_.empty for bin_ in commits] == [(), (), tuple(empty)]
     assert batches([], [], most_bytes=1) == []
     assert batches([], empty, most_bytes=1) == [Batch(bins=(), empty=tuple(empty))]
 

@@ -30,7 +30,7 @@ from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
 from deltalite.snapshot import Snapshot
-from tests.support.table_history import DAYS, TableHistory, back, ids
+from tests.support.table_history import DAYS, TableHistory, ids, restore_history
 from tests.support.tables import commit
 from tests.unit.builders import (
     add,
@@ -77,25 +77,25 @@ def test_a_restored_table_has_the_rows_of_the_older_version_and_all_versions_sta
     history.delete_rows()
     history.append()
     expected = {version: history.rows_of(version) for version in range(len(history.states))}
-    result = back(history, 2)
+    result = restore_history(history, 2)
     assert (result.operation, result.version, result.read_version, result.committed) == ("RESTORE", 6, 5, True)
     assert ids(history) == ids_by_delta_rs(history) == expected[2]
     assert {v: ids(history, v) for v in expected} == expected
     assert verify(history.store).findings == ()
-    assert back(history, 5).version == 7
+    assert restore_history(history, 5).version == 7
     assert ids(history) == expected[5], "a restore is undone by a restore"
 
 
 def test_history_shows_the_restore_with_the_metrics_of_delta_spark(history):
     history.append(2)
     history.replace(DAYS[0])
-    result = back(history, 1, user_metadata="why")
+    result = restore_history(history, 1, user_metadata="why")
     (entry,) = DeltaTable(str(history.folder)).history(limit=1)
     size = sum(f.add["size"] for f in history.states[1].values())
-    (gone,) = [f.add["size"] for p, f in history.states[2].items() if p not in history.states[1]]
-    (came,) = [f.add["size"] for p, f in history.states[1].items() if p not in history.states[2]]
+    (removed_size,) = [f.add["size"] for p, f in history.states[2].items() if p not in history.states[1]]
+    (restored_size,) = [f.add["size"] for p, f in history.states[1].items() if p not in history.states[2]]
     metrics = {"tableSizeAfterRestore": size, "numOfFilesAfterRestore": 2, "numRemovedFiles": 1,
-               "numRestoredFiles": 1, "removedFilesSize": gone, "restoredFilesSize": came}  # fmt: skip
+               "numRestoredFiles": 1, "removedFilesSize": removed_size, "restoredFilesSize": restored_size}  # fmt: skip
     assert entry["operation"] == "RESTORE"
     assert entry["operationParameters"] == {"version": 1, "timestamp": None}
     assert entry["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
@@ -106,10 +106,10 @@ def test_the_change_feed_shows_each_row_that_a_restore_removed_or_added(history)
     history.append()
     history.delete_rows(files=1)
     history.append()
-    back(history, 1)
-    first, *others = history.rows_of(1)
-    gone = sorted(set(history.rows_of(3)) - {first, *others})
-    assert changed(history, 4) == [("delete", row) for row in gone] + [("insert", first)]
+    restore_history(history, 1)
+    first, *other_ids = history.rows_of(1)
+    removed_ids = sorted(set(history.rows_of(3)) - {first, *other_ids})
+    assert changed(history, 4) == [("delete", row) for row in removed_ids] + [("insert", first)]
 
 
 def test_a_restored_file_keeps_the_fields_of_its_add(history):
@@ -119,7 +119,7 @@ def test_a_restored_file_keeps_the_fields_of_its_add(history):
     history._commit([{"remove": {"path": name, "dataChange": True, "deletionTimestamp": 1}}], {})
     history._commit([{"add": body}], {})
     history._commit([{"remove": {"path": name, "dataChange": True, "deletionTimestamp": 1}}], {})
-    back(history, 3)
+    restore_history(history, 3)
     (again,) = commit(history.folder, 5)["add"]
     assert again == body
 
@@ -134,7 +134,7 @@ def test_a_timestamp_selects_the_version_that_was_current_then(history, checkpoi
     if checkpointed:
         history.checkpoint()
     moment = datetime.fromtimestamp((history.times[2] - 1) / 1000, UTC).isoformat()
-    result = back(history, timestamp=moment)
+    result = restore_history(history, timestamp=moment)
     assert ids(history) == history.rows_of(1)
     (entry,) = DeltaTable(str(history.folder)).history(limit=1)
     assert entry["operationParameters"] == {"version": 1, "timestamp": moment}
@@ -143,31 +143,33 @@ def test_a_timestamp_selects_the_version_that_was_current_then(history, checkpoi
 
 def test_restoring_the_current_version_commits_only_for_a_run(history):
     history.append()
-    assert not back(history, 1).committed
+    assert not restore_history(history, 1).committed
     assert newest(history.store) == 1
-    result = back(history, 1, identity=RUN)
+    result = restore_history(history, 1, identity=RUN)
     assert (result.committed, result.version, result.metrics["numRestoredFiles"]) == (True, 2, 0)
-    said = commit(history.folder, 2)
-    assert said["txn"]["appId"] == RUN.app_id
-    assert (said["add"], said["remove"], "metaData" in said) == ([], [], False)
+    actions = commit(history.folder, 2)
+    assert actions["txn"]["appId"] == RUN.app_id
+    assert (actions["add"], actions["remove"], "metaData" in actions) == ([], [], False)
 
 
 def test_a_run_restores_once_and_a_cleared_run_restores_again(history):
     history.append()
     history.append()
-    first = back(history, 1, identity=RUN)
+    first = restore_history(history, 1, identity=RUN)
     history.record_library_commits()
     history.append()
-    again = back(history, 1, identity=RUN)
+    again = restore_history(history, 1, identity=RUN)
     assert (again.skipped, again.version, again.metrics) == (True, first.version, first.metrics)
-    cleared = back(history, 1, identity=RunIdentity(app_id=RUN.app_id, txn_version=1, on_rerun=OnRerun.WRITE))
+    cleared = restore_history(
+        history, 1, identity=RunIdentity(app_id=RUN.app_id, txn_version=1, on_rerun=OnRerun.WRITE)
+    )
     assert (cleared.skipped, cleared.version) == (False, 5)
     assert ids(history) == history.rows_of(1)
 
 
 def test_transactions_after_the_restored_version_are_kept(history):
     history._commit([{"txn": {"appId": "later", "version": 3, "lastUpdated": 1}}], {})
-    back(history, 0)
+    restore_history(history, 0)
     assert Snapshot.load(history.store).transactions["later"].version == 3
 
 
@@ -187,15 +189,15 @@ def test_an_append_only_table_loses_no_row_but_may_restore_its_properties(tmp_pa
     body = commit(history.folder, 0)["metaData"]
     protocol = commit(history.folder, 0)["protocol"]
     listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "appendOnly"]}
-    kept = {**body, "configuration": {**body["configuration"], "delta.appendOnly": "true"}}
-    history._commit([{"protocol": listed}, {"metaData": kept}], {})
-    back(history, 0)
+    append_only = {**body, "configuration": {**body["configuration"], "delta.appendOnly": "true"}}
+    history._commit([{"protocol": listed}, {"metaData": append_only}], {})
+    restore_history(history, 0)
     assert "delta.appendOnly" not in Snapshot.load(history.store).configuration
     history.record_library_commits()
-    history._commit([{"metaData": kept}], {})
+    history._commit([{"metaData": append_only}], {})
     history.append()
     with pytest.raises(AppendOnlyError, match="would remove 1 files"):
-        back(history, 0)
+        restore_history(history, 0)
     assert newest(history.store) == 4
 
 
@@ -206,9 +208,9 @@ def test_schema_and_partitioning_are_restored_with_the_files(tmp_path):
     body = commit(history.folder, 0)["metaData"]
     schema = json.loads(body["schemaString"])
     schema["fields"] = [{"name": "id", "type": "string", "nullable": True, "metadata": {}}]
-    other = {**body, "schemaString": json.dumps(schema), "partitionColumns": [], "id": "another"}
-    history._commit([*history._removes(history.live.values()), {"metaData": other}], {})
-    back(history, 1)
+    changed_metadata = {**body, "schemaString": json.dumps(schema), "partitionColumns": [], "id": "another"}
+    history._commit([*history._removes(history.live.values()), {"metaData": changed_metadata}], {})
+    restore_history(history, 1)
     table = DeltaTable(str(history.folder))
     assert (ids(history), table.schema.names) == (rows, ["id", "day"])
     assert table.metadata.partition_columns == ("day",)
@@ -220,22 +222,22 @@ def test_a_table_is_restored_across_the_enablement_of_column_mapping(tmp_path):
     history = TableHistory(tmp_path / "t")
     history.append(2)
     rows = history.rows_of(1)
-    said = commit(history.folder, 0)
-    schema = json.loads(said["metaData"]["schemaString"])
+    actions = commit(history.folder, 0)
+    schema = json.loads(actions["metaData"]["schemaString"])
     for number, (field, name) in enumerate(zip(schema["fields"], ("id", "renamed"), strict=True), 1):
         field["metadata"] = {MAPPED_ID: number, MAPPED_NAME: field["name"]}
         field["name"] = name
-    properties = {**said["metaData"]["configuration"], "delta.columnMapping.mode": "name", HIGHEST: "7"}
-    protocol = {k: [*v, "columnMapping"] if isinstance(v, list) else v for k, v in said["protocol"].items()}
-    mapped = {**said["metaData"], "schemaString": json.dumps(schema), "partitionColumns": ["renamed"]}
+    properties = {**actions["metaData"]["configuration"], "delta.columnMapping.mode": "name", HIGHEST: "7"}
+    protocol = {k: [*v, "columnMapping"] if isinstance(v, list) else v for k, v in actions["protocol"].items()}
+    mapped = {**actions["metaData"], "schemaString": json.dumps(schema), "partitionColumns": ["renamed"]}
     history._commit([{"protocol": protocol}, {"metaData": {**mapped, "configuration": properties}}], history.live)
     history.append()
-    back(history, 1)
+    restore_history(history, 1)
     table = DeltaTable(str(history.folder))
     assert (table.schema.names, ids(history)) == (["id", "day"], rows)
     assert table.metadata.configuration[HIGHEST] == "7"
     assert ids_by_delta_rs(history) == rows
-    back(history, 3)
+    restore_history(history, 3)
     table = DeltaTable(str(history.folder))
     assert (table.schema.names, ids(history)) == (["id", "renamed"], history.rows_of(3))
     assert table.metadata.configuration[HIGHEST] == "7"
@@ -268,7 +270,7 @@ def test_a_cleaned_up_version_is_rejected(history):
     for version in range(3):
         (history.folder / commit_name(version)).unlink()
     with pytest.raises(VersionNotFoundError):
-        back(history, 1)
+        restore_history(history, 1)
 
 
 def test_the_error_names_an_unwritable_feature(history):
@@ -276,13 +278,13 @@ def test_the_error_names_an_unwritable_feature(history):
     listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "rowTracking", "domainMetadata"]}
     history._commit([{"protocol": listed}], {})
     with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
-        back(history, 0)
+        restore_history(history, 0)
 
 
 def test_a_feature_that_was_dropped_later_is_supported_again(history):
     protocol = commit(history.folder, 0)["protocol"]
     history._commit([{"protocol": {**protocol, "writerFeatures": protocol["readerFeatures"]}}], {})
-    back(history, 0)
+    restore_history(history, 0)
     assert supported_features(Snapshot.load(history.store).protocol) == {"deletionVectors", "changeDataFeed"}
 
 
@@ -366,7 +368,7 @@ def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps,
             getattr(history, step)(*arguments)
     expected = {version: history.rows_of(version) for version in range(len(history.states))}
     version = chosen % len(expected)
-    back(history, version, identity=RUN)
+    restore_history(history, version, identity=RUN)
     assert ids(history) == expected[version]
     assert {v: ids(history, v) for v in expected} == expected
     assert verify(history.store).findings == ()

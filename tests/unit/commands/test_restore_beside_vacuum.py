@@ -33,73 +33,73 @@ def store(monkeypatch):
     return store
 
 
-def back(version, **options):
+def restore_version(version, **options):
     return restore(None, RestoreRequest(table="/t", version=version, **options))
 
 
-def removed(store, *, hours_ago):
+def remove_a(store, *, hours_ago):
     """Version 2, in which `a` was removed."""
     put_raw(store, 2, [add("c"), remove("a", deletion_timestamp_ms=now_ms() - int(hours_ago * HOUR_MS))])
 
 
-def vacuumed(store, version, operation="VACUUM START", *, hours_ago=0.1, engine="deltalite/1", **parameters):
+def commit_vacuum(store, version, operation="VACUUM START", *, hours_ago=0.1, engine="deltalite/1", **parameters):
     """What a vacuum says of itself."""
     put_raw(store, version, [info(operation=operation, operationParameters=parameters, engineInfo=engine)])
     store.files[commit_name(version)] = (store.files[commit_name(version)][0], now_ms() - int(hours_ago * HOUR_MS))
 
 
 def test_a_restore_of_files_that_a_vacuum_may_be_deleting_is_rejected(store):
-    removed(store, hours_ago=169)
-    vacuumed(store, 3, **WEEK)
+    remove_a(store, hours_ago=169)
+    commit_vacuum(store, 3, **WEEK)
     with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
-        back(1)
+        restore_version(1)
     assert newest(store) == 3
-    assert back(3).version == 3, "nothing comes back"
-    vacuumed(store, 4, "VACUUM END")
-    assert back(1).version == 5
+    assert restore_version(3).version == 3, "nothing comes back"
+    commit_vacuum(store, 4, "VACUUM END")
+    assert restore_version(1).version == 5
 
 
 def test_a_vacuum_that_starts_between_plan_and_commit_counts(store):
-    removed(store, hours_ago=169)
+    remove_a(store, hours_ago=169)
     start = info(operation="VACUUM START", operationParameters=WEEK)
     add_rival(store, [start])
     with pytest.raises(ConcurrentWriteException, match=r"started in version 3 \(VACUUM START"):
-        back(1, conflict_retries=0)
+        restore_version(1, conflict_retries=0)
 
 
 def test_a_vacuum_that_died_long_ago_is_ignored(store):
-    removed(store, hours_ago=169)
-    vacuumed(store, 3, hours_ago=25, **WEEK)
-    assert back(1).version == 4
+    remove_a(store, hours_ago=169)
+    commit_vacuum(store, 3, hours_ago=25, **WEEK)
+    assert restore_version(1).version == 4
 
 
 def test_a_vacuum_is_found_before_many_commits_of_a_stream(store, monkeypatch):
-    removed(store, hours_ago=200)
-    vacuumed(store, 3, hours_ago=20, **WEEK)
+    remove_a(store, hours_ago=200)
+    commit_vacuum(store, 3, hours_ago=20, **WEEK)
     for version in range(4, 1_204):
-        vacuumed(store, version, "STREAMING UPDATE")
+        commit_vacuum(store, version, "STREAMING UPDATE")
     with pytest.raises(ConcurrentWriteException, match="began in version 3"):
-        back(1)
+        restore_version(1)
     monkeypatch.setattr(running_vacuum, "_MOST_COMMITS", 1_200)
-    assert back(1).version == 1_204, "the log is not read without end"
+    assert restore_version(1).version == 1_204, "the log is not read without end"
 
 
 @pytest.mark.parametrize("after_the_start", [True, False])
 def test_the_search_for_vacuums_ends_at_cleaned_up_commits(store, after_the_start):
-    removed(store, hours_ago=169)
-    vacuumed(store, 3, **WEEK)
-    vacuumed(store, 4, "STREAMING UPDATE")
-    base, gone = load(store), commit_name(3 if after_the_start else 2)
-    store.before = lambda operation, name: store.files.pop(gone, None) if operation == "read" else None
-    found = [vacuum["version"] for vacuum in running_vacuum._running_vacuums(base, now_ms())]
-    assert found == ([] if after_the_start else [3])
+    remove_a(store, hours_ago=169)
+    commit_vacuum(store, 3, **WEEK)
+    commit_vacuum(store, 4, "STREAMING UPDATE")
+    base, cleaned_up = load(store), commit_name(3 if after_the_start else 2)
+    store.before = lambda operation, name: store.files.pop(cleaned_up, None) if operation == "read" else None
+    versions = [vacuum["version"] for vacuum in running_vacuum._running_vacuums(base, now_ms())]
+    assert versions == ([] if after_the_start else [3])
 
 
 @pytest.mark.parametrize("parameters", [WEEK, WEEK | DAY_ASKED_FOR, {"defaultRetentionMillis": 24 * HOUR_MS}])
 def test_files_that_a_killed_vacuum_keeps_are_restored_at_once(store, parameters):
-    removed(store, hours_ago=1)
-    vacuumed(store, 3, **parameters)
-    assert back(1).version == 4
+    remove_a(store, hours_ago=1)
+    commit_vacuum(store, 3, **parameters)
+    assert restore_version(1).version == 4
     assert paths(load(store)) == ["a", "b"]
 
 
@@ -115,22 +115,22 @@ def test_files_that_a_killed_vacuum_keeps_are_restored_at_once(store, parameters
     ],
 )
 def test_files_that_may_be_on_the_list_of_a_vacuum_are_not_restored(store, hours_ago, parameters):
-    removed(store, hours_ago=hours_ago)
-    vacuumed(store, 3, **parameters)
+    remove_a(store, hours_ago=hours_ago)
+    commit_vacuum(store, 3, **parameters)
     with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
-        back(1)
+        restore_version(1)
     assert newest(store) == 3
 
 
 def test_any_of_several_vacuums_may_be_the_running_one(store):
-    removed(store, hours_ago=1)
-    vacuumed(store, 3, **WEEK)
-    vacuumed(store, 4, **WEEK, specifiedRetentionMillis="0")
-    vacuumed(store, 5, "VACUUM END")
+    remove_a(store, hours_ago=1)
+    commit_vacuum(store, 3, **WEEK)
+    commit_vacuum(store, 4, **WEEK, specifiedRetentionMillis="0")
+    commit_vacuum(store, 5, "VACUUM END")
     with pytest.raises(ConcurrentWriteException, match="began in version 3"):
-        back(1)
-    vacuumed(store, 6, "VACUUM END")
-    assert back(1).version == 7
+        restore_version(1)
+    commit_vacuum(store, 6, "VACUUM END")
+    assert restore_version(1).version == 7
 
 
 def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_it(store):
@@ -138,12 +138,12 @@ def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_
     first, second = ({"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 9, "cardinality": 1} for name in "xy")
     put_raw(store, 1, [remove("a"), add("a", deletion_vector=first)])
     put_raw(store, 2, [remove("a", deletion_vector=first), add("a", deletion_vector=second)])
-    gone = remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=second)
-    put_raw(store, 3, [gone])
-    vacuumed(store, 4, **WEEK)
+    removed_file = remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=second)
+    put_raw(store, 3, [removed_file])
+    commit_vacuum(store, 4, **WEEK)
     with pytest.raises(ConcurrentWriteException, match="such as a"):
-        back(1)
-    assert back(2).version == 5
+        restore_version(1)
+    assert restore_version(2).version == 5
 
 
 @pytest.mark.parametrize("had_once", [False, True])
@@ -153,14 +153,14 @@ def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever
     then, now = (None, marked) if had_once else (marked, None)
     put_raw(store, 1, [remove("a", deletion_vector=now), add("a", deletion_vector=then)])
     put_raw(store, 2, [remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=then)])
-    vacuumed(store, 3, **WEEK)
-    vacuumed(store, 4, engine="delta-rs:py-1.6.6", **WEEK)
+    commit_vacuum(store, 3, **WEEK)
+    commit_vacuum(store, 4, engine="delta-rs:py-1.6.6", **WEEK)
     with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
-        back(1)
-    vacuumed(store, 5, "VACUUM END")
-    vacuumed(store, 6, "VACUUM END")
-    vacuumed(store, 7, **WEEK)
-    assert back(1).version == 8
+        restore_version(1)
+    commit_vacuum(store, 5, "VACUUM END")
+    commit_vacuum(store, 6, "VACUUM END")
+    commit_vacuum(store, 7, **WEEK)
+    assert restore_version(1).version == 8
 
 
 def by_deltalite(table):

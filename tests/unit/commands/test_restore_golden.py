@@ -31,12 +31,12 @@ def test_an_older_version_is_restored_exactly(golden, tmp_path, name):
             continue
         files, faults = everything(table), faults_of(table)
         try:
-            done = restore(None, RestoreRequest(table=str(table), version=version))
+            result = restore(None, RestoreRequest(table=str(table), version=version))
         except (AppendOnlyError, CorruptDataFileError, UnsupportedFeatureError):
             assert everything(table) == files
             continue
         assert rows_at(table) == rows
-        assert done.read_version >= head
+        assert result.read_version >= head
         assert faults_of(table) <= faults
 
 

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from deltalite.errors import CorruptDataFileError
-from tests.support.table_history import DAYS, TableHistory, back, ids
+from tests.support.table_history import DAYS, TableHistory, ids, restore_history
 from tests.unit.builders import newest
 
 
@@ -24,7 +24,7 @@ def test_the_error_lists_missing_files_and_a_later_restorable_version(history):
     for file in lost[:11]:
         file.unlink()
     with pytest.raises(CorruptDataFileError, match=r"version 2 .* 11 of its files .* and 1 more") as caught:
-        back(history, 2)
+        restore_history(history, 2)
     assert sum(file.name in str(caught.value) for file in lost[:11]) == 10
     assert "Version 3 is the oldest later one" in str(caught.value)
     assert newest(history.store) == 3
@@ -40,7 +40,7 @@ def test_the_error_does_not_name_a_version_that_restored_a_missing_file(history)
         if path in history.states[1] or file.add["partitionValues"]["day"] == DAYS[1]:
             (history.folder / unquote(path)).unlink()
     with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 5 is the oldest later one"):
-        back(history, 2)
+        restore_history(history, 2)
 
 
 def test_the_error_does_not_name_a_version_that_reads_a_missing_file_with_a_vector(history):
@@ -52,7 +52,7 @@ def test_the_error_does_not_name_a_version_that_reads_a_missing_file_with_a_vect
     (history.folder / unquote(name)).unlink()
     for version in (1, 2, 3):
         with pytest.raises(CorruptDataFileError, match=r"part-\S+ \S+ is missing\. Version 4 is the oldest later one"):
-            back(history, version)
+            restore_history(history, version)
 
 
 def test_the_error_does_not_name_a_version_that_reads_another_vector_of_a_missing_file(history):
@@ -62,10 +62,10 @@ def test_the_error_does_not_name_a_version_that_reads_another_vector_of_a_missin
     (shared,) = history.folder.glob("deletion_vector_*")
     shared.unlink()
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing\. Nothing was changed"):
-        back(history, 2)
+        restore_history(history, 2)
     history.replace(None)
     with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 4 is the oldest later one"):
-        back(history, 2)
+        restore_history(history, 2)
 
 
 def test_a_missing_or_truncated_deletion_vector_prevents_the_restore(history):
@@ -76,12 +76,12 @@ def test_a_missing_or_truncated_deletion_vector_prevents_the_restore(history):
     content = vector.read_bytes()
     vector.write_bytes(content[:-1])
     with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ has \d+ bytes instead of"):
-        back(history, 2)
+        restore_history(history, 2)
     vector.unlink()
     with pytest.raises(CorruptDataFileError, match=r"deletion_vector_\S+ is missing"):
-        back(history, 2)
+        restore_history(history, 2)
     vector.write_bytes(content)
-    back(history, 2)
+    restore_history(history, 2)
     assert ids(history) == history.rows_of(2)
 
 
@@ -91,7 +91,7 @@ def test_a_file_with_another_size_than_in_the_log_counts_as_missing(history):
     history.replace(None)
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(CorruptDataFileError, match="bytes instead of"):
-        back(history, 1)
+        restore_history(history, 1)
 
 
 def test_missing_files_can_be_ignored_and_are_then_omitted(history):
@@ -100,8 +100,8 @@ def test_missing_files_can_be_ignored_and_are_then_omitted(history):
     lost = files[1]
     history.replace(None)
     (history.folder / unquote(lost.add["path"])).unlink()
-    result = back(history, 1, ignore_missing_files=True)
+    result = restore_history(history, 1, ignore_missing_files=True)
     assert ids(history) == [row for f in files if f is not lost for row in f.rows]
     assert (result.metrics["numMissingFiles"], result.metrics["numOfFilesAfterRestore"]) == (1, 2)
     assert result.metrics["tableSizeAfterRestore"] == sum(f.add["size"] for f in files if f is not lost)
-    assert not back(history, 1, ignore_missing_files=True).committed, "it is as it can be"
+    assert not restore_history(history, 1, ignore_missing_files=True).committed, "it is as it can be"

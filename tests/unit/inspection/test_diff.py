@@ -33,25 +33,33 @@ def schemas(before, after, **configuration):
 
 def test_the_diff_has_the_files_and_rows_of_one_version_only():
     files = [add(name, stats='{"numRecords":5}', size_bytes=size) for name, size in (("a", 10), ("b", 20))]
-    found = between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
-    assert (found.files.added["path"].to_pylist(), found.files.removed["path"].to_pylist()) == (["c"], ["a"])
-    assert (found.files.kept, found.files.added_bytes, found.files.removed_bytes) == (1, 7, 10)
-    rows = found.rows
+    result = between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
+    assert (result.files.added["path"].to_pylist(), result.files.removed["path"].to_pylist()) == (
+        ["c"],
+        ["a"],
+    )
+    assert (result.files.kept, result.files.added_bytes, result.files.removed_bytes) == (1, 7, 10)
+    rows = result.rows
     assert (rows.before, rows.after, rows.in_added_files, rows.in_removed_files) == (10, 7, 2, 5)
-    assert not found.is_empty and found.schema == found.properties == found.protocol == found.metadata == ()
+    assert not result.is_empty and result.schema == result.properties == result.protocol == result.metadata == ()
 
 
 def test_a_changed_deletion_vector_is_not_another_file():
     marked = add("a", stats='{"numRecords":5}', deletion_vector=vector("x" * 20))
     first = [metadata(), add("a", stats='{"numRecords":5}')]
-    found = between(first, [remove("a"), marked])
-    assert (found.files.vectors_changed, found.files.kept, found.rows.before, found.rows.after) == (1, 0, 5, 4)
+    result = between(first, [remove("a"), marked])
+    assert (
+        result.files.vectors_changed,
+        result.files.kept,
+        result.rows.before,
+        result.rows.after,
+    ) == (1, 0, 5, 4)
 
 
 def test_the_number_of_rows_is_unknown_if_one_file_has_no_count():
-    found = between([metadata(), add("a", stats='{"numRecords":5}')], [add("b")])
-    assert (found.rows.before, found.rows.after, found.rows.in_added_files) == (5, None, None)
-    assert found.rows.in_removed_files == 0
+    differences = between([metadata(), add("a", stats='{"numRecords":5}')], [add("b")])
+    assert (differences.rows.before, differences.rows.after, differences.rows.in_added_files) == (5, None, None)
+    assert differences.rows.in_removed_files == 0
 
 
 def test_two_equal_versions_have_an_empty_diff():
@@ -112,18 +120,18 @@ def test_column_mapping_distinguishes_a_rename_from_a_drop_and_an_add():
 
 def test_properties_protocol_and_metadata_are_compared_by_key():
     later = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants", "domainMetadata"))
-    told = DomainMetadata(domain="d", configuration="{}", removed=False)
-    found = between(
+    domain = DomainMetadata(domain="d", configuration="{}", removed=False)
+    differences = between(
         [metadata({"a": "1", "b": "2"}, name="old")],
-        [later, told, metadata({"b": "3", "c": "4"}, name="new", id="other", partition_columns=("day",))],
+        [later, domain, metadata({"b": "3", "c": "4"}, name="new", id="other", partition_columns=("day",))],
     )
-    assert [(c.kind, c.subject, c.before, c.after) for c in found.properties] == [
+    assert [(c.kind, c.subject, c.before, c.after) for c in differences.properties] == [
         (ChangeKind.REMOVED, "a", "1", None), (ChangeKind.CHANGED, "b", "2", "3"), (ChangeKind.ADDED, "c", None, "4"),
     ]  # fmt: skip
-    assert [(c.kind.value, c.subject) for c in found.protocol] == [
+    assert [(c.kind.value, c.subject) for c in differences.protocol] == [
         ("changed", "minWriterVersion"), ("added", "domainMetadata"), ("removed", "appendOnly"),
     ]  # fmt: skip
-    assert [(c.kind.value, c.subject, c.before, c.after) for c in found.metadata] == [
+    assert [(c.kind.value, c.subject, c.before, c.after) for c in differences.metadata] == [
         ("changed", "id", "t", "other"), ("changed", "name", "old", "new"),
         ("changed", "partitionColumns", [], ["day"]), ("added", "d", None, "{}"),
     ]  # fmt: skip
@@ -134,5 +142,5 @@ def test_the_first_version_may_be_the_newer_one(pair):
     store = new_store()
     put_raw(store, 0, [PLAIN, metadata(), add("a")])
     put_raw(store, 1, [add("b")])
-    found = diff(load(store, pair[0]), load(store, pair[1]))
-    assert (found.files.added.num_rows, found.files.removed.num_rows) == ((1, 0) if pair == (0, 1) else (0, 1))
+    result = diff(load(store, pair[0]), load(store, pair[1]))
+    assert (result.files.added.num_rows, result.files.removed.num_rows) == ((1, 0) if pair == (0, 1) else (0, 1))

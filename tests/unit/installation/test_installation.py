@@ -79,15 +79,15 @@ def test_the_installed_pyspark_is_found_without_importing_it(tmp_path, monkeypat
 def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_repairs_it(tmp_path):
     make_pyspark(tmp_path / "site", module="4.2.0", jars="4.3.0")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(CHECKOUT / "spark_jobs")])}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "deltalite.cli", "doctor", "--json"],
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 3, done.stderr
-    checks = {one["check"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert process.returncode == 3, process.stderr
+    checks = {check["check"]: check for check in map(json.loads, process.stdout.splitlines())}
     assert checks["pyspark"]["status"] == "error"
     assert "jars of Spark 4.3.0 and Python files of 4.2.0" in checks["pyspark"]["message"]
     assert checks["pyspark"]["remedy"] == f"Run: {MEND}"
@@ -111,19 +111,21 @@ def registered(monkeypatch):
 def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path, registered, capsys):
     table = sound_table(tmp_path / "t").root
     assert main(["doctor", table, "--json"]) == 0
-    checks = {one["check"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
+    checks = {check["check"]: check for check in map(json.loads, capsys.readouterr().out.splitlines())}
     assert {"python", "java", "spark", "pyspark", "pyarrow", "apache-airflow", "storage-s3", "storage"} <= set(checks)
     assert checks["storage"]["message"].endswith("has version 5")
-    assert all(set(one) == {"check", "status", "message", "remedy"} for one in checks.values())
+    assert all(set(check) == {"check", "status", "message", "remedy"} for check in checks.values())
     assert main(["doctor"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.split()[:3] == ["check", "status", "result"] and "0 error(s)" in shown
-    assert "storage  " not in shown
+    output = capsys.readouterr().out
+    assert output.split()[:3] == ["check", "status", "result"] and "0 error(s)" in output
+    assert "storage  " not in output
 
 
 def test_doctor_reports_a_storage_that_does_not_answer(registered, capsys):
     assert main(["doctor", "odd-scheme://bucket/t", "--json"]) == 3
-    (storage,) = [one for one in map(json.loads, capsys.readouterr().out.splitlines()) if one["check"] == "storage"]
+    (storage,) = [
+        check for check in map(json.loads, capsys.readouterr().out.splitlines()) if check["check"] == "storage"
+    ]
     assert storage["status"] == "error" and storage["remedy"]
 
 
@@ -142,7 +144,7 @@ def test_doctor_runs_registered_checks_and_reports_those_that_fail(registered, c
     registered(passing=passing, missing=missing, failing=failing)
     assert main(["doctor", "--json", "--conn-id", "yarn", "--storage-conn-id", "aws"]) == 3
     out, err = capsys.readouterr()
-    checks = {one["check"]: one for one in map(json.loads, out.splitlines())}
+    checks = {check["check"]: check for check in map(json.loads, out.splitlines())}
     assert checks["mine"]["message"] == "yarn aws"
     assert checks["missing"]["status"] == "skipped"
     assert checks["failing"]["status"] == "error" and "ZeroDivisionError: what" in checks["failing"]["message"]
@@ -164,13 +166,13 @@ def test_the_provider_registers_its_checks():
     ],
 )
 def test_the_version_of_java_is_checked(fake_java, answer, status):
-    found = check_java(fake_java(answer))
-    assert (found.status, bool(found.remedy)) == (status, status is not Status.OK)
+    check = check_java(fake_java(answer))
+    assert (check.status, bool(check.remedy)) == (status, status is not Status.OK)
 
 
 def test_missing_java_and_missing_spark_are_separate_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    checks = {one.name: one for one in check_installation({"PATH": str(tmp_path)}, None)}
+    checks = {check.name: check for check in check_installation({"PATH": str(tmp_path)}, None)}
     assert checks["java"].status is checks["spark"].status is Status.ERROR
     assert checks["pyarrow"].status is Status.OK
 
@@ -200,11 +202,11 @@ def test_the_tested_versions_are_those_of_the_constraints():
 
 def test_only_the_client_of_the_storage_of_the_table_is_required(monkeypatch):
     monkeypatch.setattr(packages, "installed_version", {"s3fs": "1"}.get)
-    statuses = {one.name: one.status for one in check_storage_clients(None)}
+    statuses = {check.name: check.status for check in check_storage_clients(None)}
     assert set(statuses.values()) == {Status.SKIPPED}
-    checks = {one.name: one for one in check_storage_clients("s3a")}
+    checks = {check.name: check for check in check_storage_clients("s3a")}
     assert checks["storage-s3"].status is Status.WARNING  # read with own credentials, not with a connection
-    checks = {one.name: one for one in check_storage_clients("gs")}
+    checks = {check.name: check for check in check_storage_clients("gs")}
     assert checks["storage-gcs"].status is Status.ERROR
     assert checks["storage-gcs"].remedy == "Run: pip install 'airflow-provider-deltalite[gcs]'"
 
@@ -214,5 +216,5 @@ def test_each_client_of_a_storage_is_an_extra_of_the_package():
         "optional-dependencies"
     ]
     for client in STORAGE_CLIENTS:
-        wanted = {package.split("[")[0] for package in extras[client.extra]}
-        assert wanted == {client.package, client.provider}
+        packages = {package.split("[")[0] for package in extras[client.extra]}
+        assert packages == {client.package, client.provider}

@@ -194,7 +194,7 @@ def test_a_large_commit_takes_a_small_multiple_of_its_size_in_memory(tmp_path):
             body = {"path": f"part-{number:06d}.parquet", "partitionValues": {"day": "d", "hour": str(number)}}
             file.write(json.dumps({"add": {**body, "size": 1, "stats": stats}}) + "\n")
         size_bytes = file.tell()
-    done = subprocess.run([sys.executable, "-c", _REPLAY, str(tmp_path)], capture_output=True, text=True, check=True)
-    count, more_kib = map(int, done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", _REPLAY, str(tmp_path)], capture_output=True, text=True, check=True)
+    count, more_kib = map(int, process.stdout.split())
     assert count == 100_000
     assert more_kib * 1024 < 6 * size_bytes

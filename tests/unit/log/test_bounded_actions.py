@@ -38,7 +38,7 @@ class Handle:
 
 def with_commit(*lines: dict | bytes):
     store = create(new_store())
-    put_raw(store, 1, b"\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines))
+    put_raw(store, 1, b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines))
     return store
 
 

@@ -61,9 +61,9 @@ def test_actions_without_a_data_change_are_no_changes():
 
 
 def test_a_file_that_is_removed_and_added_changes_by_the_difference_of_its_deletion_vectors():
-    gone, back = (DELETE, "a", None, NEW), (INSERT, "a", None, OLD)
-    assert changed(remove("a"), add("a", deletion_vector=NEW)) == [gone]
-    assert changed(remove("a", deletion_vector=OLD), add("a")) == [back]
+    deletion, insertion = (DELETE, "a", None, NEW), (INSERT, "a", None, OLD)
+    assert changed(remove("a"), add("a", deletion_vector=NEW)) == [deletion]
+    assert changed(remove("a", deletion_vector=OLD), add("a")) == [insertion]
     assert changed(add("a", deletion_vector=NEW), remove("a", deletion_vector=OLD)) == [
         (DELETE, "a", OLD, NEW),
         (INSERT, "a", NEW, OLD),

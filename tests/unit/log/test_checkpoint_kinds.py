@@ -232,8 +232,8 @@ def test_texts_may_have_another_arrow_type_than_string(texts):
     write_v2(store, 1, uuid_name(1, "parquet"))
     rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
     schema = pa.schema([f.with_type(stored(f.type)) for f in rows.schema])
-    other = pa.Table.from_pylist(rows.to_pylist(), schema)
-    store.files[uuid_name(1, "parquet")] = (to_parquet(other), 0)
+    retyped = pa.Table.from_pylist(rows.to_pylist(), schema)
+    store.files[uuid_name(1, "parquet")] = (to_parquet(retyped), 0)
     without_commits(store, 1)
     assert facts(load(store)) == expected
 

@@ -271,13 +271,13 @@ def test_a_version_is_readable_exactly_if_it_has_a_segment(commits, checkpoints,
         *(compaction_name(*c) for c in compactions),
     ]
     store.files = dict.fromkeys(names, (b"{}", 0))
-    found = []
+    with_segment = []
     for version in range(8):
         try:
-            found.append(find_segment(store, version).version)
+            with_segment.append(find_segment(store, version).version)
         except (VersionGapError, VersionNotFoundError, TableNotFoundError):
             continue
-    assert rebuildable(list_log(store, 0)) == found
+    assert rebuildable(list_log(store, 0)) == with_segment
 
 
 def test_commit_times_are_file_times():

@@ -95,10 +95,10 @@ def test_the_history_of_tables_of_other_engines_has_their_times(golden, name):
     expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
     store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
     latest = Snapshot.load(store)
-    found = dict(times(store, in_commit_times(latest.protocol, latest.metadata)))
+    times_by_version = dict(times(store, in_commit_times(latest.protocol, latest.metadata)))
     table = DeltaTable(store.root)
-    assert found == {entry["version"]: entry["timestamp"] for entry in table.history()}
-    assert table.detail()["lastModified"] == found[latest.version]
-    assert len(found) == latest.version + 1
+    assert times_by_version == {entry["version"]: entry["timestamp"] for entry in table.history()}
+    assert table.detail()["lastModified"] == times_by_version[latest.version]
+    assert len(times_by_version) == latest.version + 1
     for version, time_ms in expected["in_commit_timestamps"].items():
-        assert found[int(version)] == moment(time_ms)
+        assert times_by_version[int(version)] == moment(time_ms)

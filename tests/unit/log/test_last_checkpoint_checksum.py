@@ -67,11 +67,11 @@ def test_numbers_are_compared_as_written():
 
 
 def test_every_checksum_of_another_engine_matches(golden):
-    seen = 0
+    count = 0
     for file in sorted((golden / "tables").rglob("_delta_log/_last_checkpoint")):
         data = file.read_bytes()
         if b'"checksum"' in data:
             assert matches(data), file
             assert not matches(data.replace(b'"size"', b'"Size"', 1)), file
-            seen += 1
-    assert seen > 40
+            count += 1
+    assert count > 40

@@ -119,10 +119,10 @@ def test_the_struct_is_used_only_if_the_json_is_missing(keep_json):
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], keep_json), 0)
     put(store, add("d", stats='{"numRecords":4}'))
-    found = {row["path"]: row["stats"] for row in load(store).files.to_pylist()}
+    stats_by_path = {row["path"]: row["stats"] for row in load(store).files.to_pylist()}
     blocks = load(store).file_blocks(["path", "stats"], most_rows=2)
-    assert {row["path"]: row["stats"] for block in blocks for row in block.to_pylist()} == found
-    counts = {path: json.loads(stats)["numRecords"] if stats else None for path, stats in found.items()}
+    assert {row["path"]: row["stats"] for block in blocks for row in block.to_pylist()} == stats_by_path
+    counts = {path: json.loads(stats)["numRecords"] if stats else None for path, stats in stats_by_path.items()}
     assert counts == {
         "a": 1 if "a" in keep_json else 101,
         "b": 2 if "b" in keep_json else 102,

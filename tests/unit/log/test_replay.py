@@ -206,9 +206,9 @@ def without(data, kind, *columns):
         slim = rows.drop_columns([kind])
     else:
         struct = rows[kind].combine_chunks()
-        kept = [i for i, f in enumerate(struct.type) if f.name not in columns]
+        kept_fields = [i for i, f in enumerate(struct.type) if f.name not in columns]
         narrow = pa.StructArray.from_arrays(
-            [struct.field(i) for i in kept], fields=[struct.type[i] for i in kept], mask=struct.is_null()
+            [struct.field(i) for i in kept_fields], fields=[struct.type[i] for i in kept_fields], mask=struct.is_null()
         )
         slim = rows.set_column(rows.schema.names.index(kind), kind, narrow)
     sink = pa.BufferOutputStream()
@@ -316,10 +316,10 @@ def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, held
         snapshot = load(table(*commits, checkpoint_at=checkpoint_at))
         blocks = list(snapshot.file_blocks(["path", "stats", "deletionVector"], most_rows=1))
         assert {block.num_rows for block in blocks} <= {0, 1}
-        found = {file_key(r["path"], r["deletionVector"]): r["stats"] for b in blocks for r in b.to_pylist()}
+        stats_by_file = {file_key(r["path"], r["deletionVector"]): r["stats"] for b in blocks for r in b.to_pylist()}
         rows = snapshot.files.to_pylist()
-        assert found == {file_key(row["path"], row["deletionVector"]): row["stats"] for row in rows}
-        assert sorted(found) == FILES[case][1] and None not in found.values()
+        assert stats_by_file == {file_key(row["path"], row["deletionVector"]): row["stats"] for row in rows}
+        assert sorted(stats_by_file) == FILES[case][1] and None not in stats_by_file.values()
 
 
 def _told(action, version):
@@ -347,13 +347,13 @@ def test_blocks_stay_consistent_if_a_checkpoint_is_rewritten_meanwhile(order):
     """Another engine may write the same checkpoint once more, with its rows otherwise."""
     names = [f"f{number}" for number in range(6)]
     stores = [table([add(name) for name in some], [remove("f0")], checkpoint_at=0) for some in (names, names[order])]
-    (store, other), name = stores, checkpoint_name(0)
+    (store, rewritten_store), name = stores, checkpoint_name(0)
     opened = []
 
     def rewrite(operation, of):
         opened.append((operation, of))
         if opened.count(("open", name)) == 2:
-            store.files[name] = other.files[name]
+            store.files[name] = rewritten_store.files[name]
 
     snapshot = load(store)
     assert paths(snapshot) == names[1:]

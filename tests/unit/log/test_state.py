@@ -115,10 +115,10 @@ def everything(snapshot):
 
 def test_a_table_with_slow_storage_does_not_block_another_table(log):
     """Each access to its storage lasts until another thread has read all of the other table."""
-    other, held_up = appended(create(new_store()), 1), []
+    second_log, held_up = appended(create(new_store()), 1), []
 
     def silent(_operation, name):
-        thread = threading.Thread(target=lambda: everything(load(other)), daemon=True)
+        thread = threading.Thread(target=lambda: everything(load(second_log)), daemon=True)
         thread.start()
         thread.join(5)
         if thread.is_alive():
@@ -148,14 +148,14 @@ def without_a_file(rows):
 
 
 def with_another_size(rows):
-    others = [None if body is None else {**body, "size": body["size"] + 1} for body in rows["add"].to_pylist()]
-    return rows.set_column(rows.schema.get_field_index("add"), "add", pa.array(others, rows["add"].type))
+    changed_adds = [None if body is None else {**body, "size": body["size"] + 1} for body in rows["add"].to_pylist()]
+    return rows.set_column(rows.schema.get_field_index("add"), "add", pa.array(changed_adds, rows["add"].type))
 
 
 def with_another_schema(rows):
     metadata_type = rows["metaData"].type
-    other = to_json(metadata(schema=struct(id="string")))
-    bodies = [None if body is None else other for body in rows["metaData"].to_pylist()]
+    changed_metadata = to_json(metadata(schema=struct(id="string")))
+    bodies = [None if body is None else changed_metadata for body in rows["metaData"].to_pylist()]
     return rows.set_column(rows.schema.get_field_index("metaData"), "metaData", pa.array(bodies, metadata_type))
 
 

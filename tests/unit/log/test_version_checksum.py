@@ -83,7 +83,7 @@ def test_a_file_that_is_not_one_json_object_is_an_invalid_checksum(data):
 
 
 def test_checksums_of_other_engines_agree_with_replay(golden):
-    seen = 0
+    count = 0
     for file in sorted((golden / "tables").rglob("_delta_log/*.crc")):
         table = file.parent.parent
         checksum = None if file.name.startswith(".") else parse_version_checksum(file.read_bytes(), file.name)
@@ -91,8 +91,8 @@ def test_checksums_of_other_engines_agree_with_replay(golden):
             continue
         snapshot = Snapshot.load(LocalLogStore(str(table)), int(file.stem))
         assert (checksum.protocol, checksum.metadata) == (snapshot.protocol, snapshot.metadata), file
-        seen += 1
-    assert seen > 80
+        count += 1
+    assert count > 80
 
 
 @pytest.mark.parametrize("kind", ["invalid_json", "invalid_json_mapping", "trailing_json_content", "without_protocol"])

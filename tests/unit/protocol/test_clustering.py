@@ -19,8 +19,8 @@ TABLE = TableSchema(logical=StructType((*SCHEMA.fields, StructField("s", struct(
 
 
 def domain(columns, text=None):
-    said = json.dumps({"clusteringColumns": columns, "domainName": "delta.clustering"}) if text is None else text
-    return {"delta.clustering": DomainMetadata(domain="delta.clustering", configuration=said, removed=False)}
+    json_text = json.dumps({"clusteringColumns": columns, "domainName": "delta.clustering"}) if text is None else text
+    return {"delta.clustering": DomainMetadata(domain="delta.clustering", configuration=json_text, removed=False)}
 
 
 @pytest.mark.parametrize("columns", [["id", ["s", "x"]], [["id"], ["s", "x"]]])
@@ -53,8 +53,8 @@ def test_a_new_schema_keeps_the_clustering_columns_by_physical_name():
 
 @pytest.mark.parametrize("asked", [{"delta.dataSkippingNumIndexedCols": "1"}, {"delta.dataSkippingStatsColumns": "id"}])
 def test_clustering_columns_have_statistics_with_any_configuration(asked):
-    found = indexed_columns(TABLE, asked, always=(("s", "x"),))
-    assert [path for path, _ in found.leaves] == [("id",), ("s", "x")]
+    indexed = indexed_columns(TABLE, asked, always=(("s", "x"),))
+    assert [path for path, _ in indexed.leaves] == [("id",), ("s", "x")]
 
 
 def test_the_configuration_names_logical_columns_and_statistics_have_physical_names():
@@ -70,9 +70,9 @@ def test_the_configuration_names_logical_columns_and_statistics_have_physical_na
 
 def test_an_append_conflicts_with_new_clustering_columns():
     winner = Winner(version=5, actions=list(domain(["id"]).values()))
-    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), NoConflict)):
-        found = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
-        assert isinstance(found, error)
-    other = DomainMetadata(domain="mine", configuration="", removed=False)
-    found = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[other]), "mine")
-    assert isinstance(found, NoConflict)
+    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), Stands)):
+        verdict = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
+        assert isinstance(verdict, error)
+    foreign = DomainMetadata(domain="mine", configuration="", removed=False)
+    verdict = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[foreign]), "mine")
+    assert isinstance(verdict, Stands)

@@ -31,23 +31,23 @@ def struct(**columns):
 NESTED = struct(a=LONG, s=struct(x=LONG), l=ArrayType(struct(y=TEXT)), m=MapType(struct(k=LONG), struct(v=LONG)))
 
 
-def given(schema, mode="name", previous=None, configuration=None, **options):
+def assigned_ids(schema, mode="name", previous=None, configuration=None, **options):
     """What was given: the ids and the names by field name, and the highest id that is kept."""
     names = (f"p{n}" for n in count(options.pop("first", 1)))
-    asked = metadata({MODE: mode, **(configuration or {})}, schema=schema)
-    made = with_column_ids(asked, previous, new_name=lambda: next(names), **options)
-    found = list(all_fields(parse_schema(made.schema_string)))
-    ids = {f.name: f.metadata.get(FIELD_ID) for f in found}
-    return ids, {f.name: f.metadata.get(PHYSICAL_NAME) for f in found}, made.configuration.get(HIGHEST), made
+    requested = metadata({MODE: mode, **(configuration or {})}, schema=schema)
+    with_ids = with_column_ids(requested, previous, new_name=lambda: next(names), **options)
+    fields = list(all_fields(parse_schema(with_ids.schema_string)))
+    ids = {f.name: f.metadata.get(FIELD_ID) for f in fields}
+    return ids, {f.name: f.metadata.get(PHYSICAL_NAME) for f in fields}, with_ids.configuration.get(HIGHEST), with_ids
 
 
-def as_table(made, mode=MappingMode.NAME):
-    return TableSchema(logical=parse_schema(made.schema_string), mode=mode)
+def as_table(metadata_, mode=MappingMode.NAME):
+    return TableSchema(logical=parse_schema(metadata_.schema_string), mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_every_field_of_a_new_table_gets_a_unique_id_and_physical_name(mode):
-    ids, names, highest, _ = given(NESTED, mode)
+    ids, names, highest, _ = assigned_ids(NESTED, mode)
     assert sorted(ids.values()) == list(range(1, 9)) and highest == "8"
     assert len(set(names.values())) == 8 and None not in names.values()
     assert new_physical_name().startswith("col-") and new_physical_name() != new_physical_name()
@@ -60,49 +60,51 @@ def test_a_table_without_column_mapping_gets_no_ids():
 
 
 def test_new_columns_get_ids_above_the_highest_id_ever_used():
-    _, _, _, before = given(struct(a=LONG, s=struct(x=LONG)))
-    kept = parse_schema(before.schema_string).fields
-    inner = StructType((*kept[1].type.fields, StructField("z", TEXT)))
-    grown = StructType((kept[0], StructField("s", inner, True, kept[1].metadata), StructField("b", TEXT)))
-    ids, names, highest, made = given(
+    _, _, _, before = assigned_ids(struct(a=LONG, s=struct(x=LONG)))
+    old_fields = parse_schema(before.schema_string).fields
+    inner = StructType((*old_fields[1].type.fields, StructField("z", TEXT)))
+    grown = StructType((old_fields[0], StructField("s", inner, True, old_fields[1].metadata), StructField("b", TEXT)))
+    ids, names, highest, new_metadata = assigned_ids(
         grown, previous=as_table(before), configuration={HIGHEST: "40"}, keeps_files=True, first=8
     )
     assert ids == {"a": 1, "s": 2, "x": 3, "z": 41, "b": 42} and highest == "42"
     assert names == {"a": "p1", "s": "p2", "x": "p3", "z": "p8", "b": "p9"}
-    assert with_column_ids(made, as_table(made)) is made
+    assert with_column_ids(new_metadata, as_table(new_metadata)) is new_metadata
 
 
 def test_a_new_schema_keeps_the_ids_of_fields_with_the_same_path_and_type():
-    _, _, _, before = given(struct(a=LONG, b=TEXT, s=struct(x=LONG, y=TEXT)))
+    _, _, _, before = assigned_ids(struct(a=LONG, b=TEXT, s=struct(x=LONG, y=TEXT)))
     fresh = struct(A=LONG, b=LONG, s=struct(x=LONG), c=TEXT)
-    ids, names, highest, _ = given(fresh, previous=as_table(before), first=6)  # though the highest id is not kept
+    ids, names, highest, _ = assigned_ids(
+        fresh, previous=as_table(before), first=6
+    )  # though the highest id is not kept
     assert ids == {"A": 1, "b": 6, "s": 7, "x": 4, "c": 8} and highest == "8"
     assert names["A"] == "p1" and names["x"] == "p4"
 
 
 def test_a_table_that_keeps_its_files_maps_columns_to_their_names():
     before = TableSchema(logical=struct(a=LONG, s=struct(x=LONG)))
-    ids, names, _, _ = given(struct(a=LONG, s=struct(x=LONG), b=LONG), previous=before, keeps_files=True)
+    ids, names, _, _ = assigned_ids(struct(a=LONG, s=struct(x=LONG), b=LONG), previous=before, keeps_files=True)
     assert names == {"a": "a", "s": "s", "x": "x", "b": "p1"} and sorted(ids.values()) == [1, 2, 3, 4]
-    _, names, _, _ = given(struct(a=LONG), previous=before)
+    _, names, _, _ = assigned_ids(struct(a=LONG), previous=before)
     assert names == {"a": "p1"}
 
 
 def test_a_highest_id_that_is_not_a_number_raises_an_error():
     with pytest.raises(InvalidRequestError, match="maxColumnId"):
-        given(struct(a=LONG), configuration={HIGHEST: "many"})
+        assigned_ids(struct(a=LONG), configuration={HIGHEST: "many"})
 
 
 def test_physical_names_of_an_unmapped_table_are_not_kept():
     stale = StructType((StructField("a", LONG, True, {PHYSICAL_NAME: "x"}),))
     with pytest.raises(InvalidRequestError, match="'a' has a physical name"):
-        given(stale, previous=TableSchema(logical=stale), keeps_files=True)
+        assigned_ids(stale, previous=TableSchema(logical=stale), keeps_files=True)
 
 
 @pytest.mark.parametrize(("before", "after"), [("none", "id"), ("name", "none"), ("name", "id"), ("id", "name")])
 def test_the_mapping_mode_changes_only_from_none_to_name(before, after):
     schema = struct(a=LONG)
-    _, _, _, made = given(schema, "none" if before == "none" else before)
+    _, _, _, new_metadata = assigned_ids(schema, "none" if before == "none" else before)
     with pytest.raises(InvalidRequestError, match=f"'{before}' in the table and '{after}'") as refused:
-        given(schema, after, previous=as_table(made, MappingMode(before)))
+        assigned_ids(schema, after, previous=as_table(new_metadata, MappingMode(before)))
     assert refused.value.remedy

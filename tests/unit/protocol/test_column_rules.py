@@ -27,24 +27,24 @@ def rules(protocol, *fields, configuration=None):
 
 def test_rules_apply_if_the_protocol_supports_them():
     marked = with_metadata(delta__invariants=INVARIANT, delta__generationExpression="id + 1", CURRENT_DEFAULT="7")
-    said = lambda protocol: rules(protocol, marked, configuration=CONSTRAINTS)
-    everything = said(named("invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"))
+    rules_under = lambda protocol: rules(protocol, marked, configuration=CONSTRAINTS)
+    everything = rules_under(named("invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"))
     assert [(r.name, r.expression, r.property_key) for r in everything.conditions] == [
         ("CHECK constraint 'B'", "b", "DELTA.Constraints.B"),
         ("CHECK constraint 'positive'", "id > 0", "delta.constraints.positive"),
         ("invariant of the column 'a'", "a > 3", None),
     ]
     assert (everything.generated, everything.defaults) == ({"a": "id + 1"}, {"a": "7"})
-    nothing = said(named())
+    nothing = rules_under(named())
     assert (nothing.conditions, nothing.generated, nothing.defaults) == ((), {}, {})
     for protocol, counted in ((legacy(1, 2), 1), (legacy(1, 3), 3), (named("checkConstraints"), 2)):
-        assert len(said(protocol).conditions) == counted
+        assert len(rules_under(protocol).conditions) == counted
 
 
 def test_an_invariant_of_a_nested_field_applies():
     inner = StructType((with_metadata(delta__invariants=INVARIANT),))
-    found = rules(legacy(1, 2), StructField("l", ArrayType(inner)))
-    assert [r.expression for r in found.conditions] == ["a > 3"]
+    active_rules = rules(legacy(1, 2), StructField("l", ArrayType(inner)))
+    assert [r.expression for r in active_rules.conditions] == ["a > 3"]
 
 
 @pytest.mark.parametrize("text", ["{}", "no json", "null", '{"expression": {"expression": ""}}', 5, "[" * 9999])

@@ -82,11 +82,11 @@ UPGRADES = [
 
 @pytest.mark.parametrize(("current", "table", "properties", "wanted"), UPGRADES)
 def test_a_protocol_gains_the_needed_features_and_keeps_all_others(current, table, properties, wanted):
-    asked = asked_protocol(properties)
-    made = protocol_for(table, current, asked)
-    assert made == wanted
-    assert supported_features(made) >= supported_features(current or legacy(1, 2)) | asked.features
-    assert is_satisfied(made, asked) and protocol_for(table, made, asked) == made
+    requested = asked_protocol(properties)
+    new_protocol = protocol_for(table, current, requested)
+    assert new_protocol == wanted
+    assert supported_features(new_protocol) >= supported_features(current or legacy(1, 2)) | requested.features
+    assert is_satisfied(new_protocol, requested) and protocol_for(table, new_protocol, requested) == new_protocol
 
 
 def test_a_protocol_without_a_required_feature_does_not_satisfy():
@@ -104,8 +104,8 @@ def test_an_upgrade_keeps_unknown_keys_of_the_protocol_action():
 
 
 def test_properties_that_request_protocol_features_are_not_stored():
-    asked = {"delta.minReaderVersion": "1", "delta.minWriterVersion": "7", "delta.feature.clustering": "supported"}
-    assert stored_properties({**asked, "delta.appendOnly": "true", "mine": "x"}) == {
+    properties = {"delta.minReaderVersion": "1", "delta.minWriterVersion": "7", "delta.feature.clustering": "supported"}
+    assert stored_properties({**properties, "delta.appendOnly": "true", "mine": "x"}) == {
         "delta.appendOnly": "true",
         "mine": "x",
     }

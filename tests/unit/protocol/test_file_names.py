@@ -83,8 +83,8 @@ def test_created_names_parse_to_their_kind(version):
 @given(low=st.integers(0, 10**20 - 2), step=st.integers(1, 1000))
 def test_the_order_of_names_is_the_order_of_versions(low, step):
     high = min(low + step, 10**20 - 1)
-    made = sorted([commit_name(low), checkpoint_name(low)])
-    assert first_name_of(low) <= made[0] and made[-1] < first_name_of(high) <= checkpoint_name(high)
+    names = sorted([commit_name(low), checkpoint_name(low)])
+    assert first_name_of(low) <= names[0] and names[-1] < first_name_of(high) <= checkpoint_name(high)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.unit.protocol.test_features import legacy, named
 MOST = 2**63 - 1
 
 
-def said(kind="long", **about):
+def identity_schema(kind="long", **about):
     keys = {"start": 1, "step": 1, "allowExplicitInsert": False, **about}
     values = {f"delta.identity.{key}": value for key, value in keys.items() if value is not None}
     return StructType((*SCHEMA.fields, StructField("n", PrimitiveType(kind), metadata={"mine": "x", **values})))
@@ -51,14 +51,14 @@ def test_a_series_ends_before_it_overflows(mark, step, fits):
 
 
 def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
-    (column,) = identity_columns(said(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
+    (column,) = identity_columns(identity_schema(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
     assert column == IdentityColumn(name="n", start=5, step=5, high_water_mark=10, allows_explicit=True)
-    moved = with_high_water_marks(said(start=5, step=5, highWaterMark=10), {"n": 25})
-    assert moved == said(start=5, step=5, highWaterMark=25)
+    moved = with_marks(identity_schema(start=5, step=5, highWaterMark=10), {"n": 25})
+    assert moved == identity_schema(start=5, step=5, highWaterMark=25)
 
 
 def test_identity_columns_apply_if_the_protocol_supports_them():
-    counted = lambda protocol: len(column_rules(protocol, metadata(schema=said())).identities)
+    counted = lambda protocol: len(column_rules(protocol, metadata(schema=identity_schema())).identities)
     assert [counted(p) for p in (legacy(1, 5), legacy(1, 6), named(), named("identityColumns"))] == [0, 1, 0, 1]
 
 
@@ -70,14 +70,14 @@ def test_identity_columns_apply_if_the_protocol_supports_them():
 )  # fmt: skip
 def test_the_error_names_a_column_with_malformed_identity_metadata(about):
     with pytest.raises(CorruptLogError, match="'n'"):
-        identity_columns(said(**about))
+        identity_columns(identity_schema(**about))
 
 
 def test_a_winner_that_moves_a_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
-    before, after = metadata(schema=said()), metadata(schema=said(highWaterMark=9))
+    before, after = metadata(schema=identity_schema()), metadata(schema=identity_schema(highWaterMark=9))
     moved = Winner(version=5, actions=[after, add("w")])
-    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), NoConflict)
-    ours = proposal(4, add("n"), metadata(schema=said(highWaterMark=4)), rules=(PROTOCOL, before))
-    assert not isinstance(judge(ours, moved, "mine"), NoConflict)
-    stepped = Winner(version=5, actions=[metadata(schema=said(step=2))])
-    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), NoConflict)
+    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), Stands)
+    current = proposal(4, add("n"), metadata(schema=identity_schema(highWaterMark=4)), rules=(PROTOCOL, before))
+    assert not isinstance(judge(current, moved, "mine"), Stands)
+    stepped = Winner(version=5, actions=[metadata(schema=identity_schema(step=2))])
+    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), Stands)

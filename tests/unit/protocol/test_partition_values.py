@@ -55,8 +55,8 @@ def test_null_and_the_empty_text_are_null_for_every_type(name, text):
     ],
 )
 def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
-    found = parse_partition_value(text, kind(name))
-    assert (found, type(found)) == (value, type(value))
+    parsed = parse_partition_value(text, kind(name))
+    assert (parsed, type(parsed)) == (value, type(value))
     assert partition_scalar(text, kind(name)) == pa.scalar(value, type_to_arrow(kind(name)))
 
 
@@ -130,9 +130,9 @@ def test_years_beyond_the_calendar_of_python_are_unsupported_and_not_corrupt(tex
 )
 def test_every_year_that_spark_writes_has_a_scalar(text, name, number):
     """The numbers are those of numpy's proleptic calendar."""
-    found = partition_scalar(text, kind(name))
-    assert found.type == type_to_arrow(kind(name))
-    assert found.cast(pa.int32() if name == "date" else pa.int64()).as_py() == number
+    scalar = partition_scalar(text, kind(name))
+    assert scalar.type == type_to_arrow(kind(name))
+    assert scalar.cast(pa.int32() if name == "date" else pa.int64()).as_py() == number
 
 
 @given(days=st.integers(-4_000_000, 4_000_000))

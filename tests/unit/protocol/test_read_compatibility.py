@@ -66,9 +66,9 @@ def test_the_error_names_an_incompatible_field_at_any_depth(older, newer, reason
 
 
 def test_the_error_names_elements_and_values_that_became_not_null():
-    for kind, what in ((lambda null: ArrayType(LONG, null), "elements"), (lambda n: MapType(LONG, LONG, n), "values")):
-        assert incompatibility(table(column("a", kind(False))), table(column("a", kind(True)))) is None
-        assert f"the {what} of the column 'a'" in incompatibility(
+    for kind, part in ((lambda null: ArrayType(LONG, null), "elements"), (lambda n: MapType(LONG, LONG, n), "values")):
+        assert difference(table(column("a", kind(False))), table(column("a", kind(True)))) is None
+        assert f"the {part} of the column 'a'" in difference(
             table(column("a", kind(True))), table(column("a", kind(False)))
         )
 

@@ -78,12 +78,12 @@ def test_schema_partitioning_and_properties_return_to_the_older_version_and_the_
 def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_files(now, then):
     both = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
             for r, w, a, b in (now, then)]  # fmt: skip
-    found = restored_rules(rules(both[0]), rules(both[1])).protocol
-    for one in both:
-        assert supported_features(one) <= supported_features(found)
-        assert found.min_reader_version >= one.min_reader_version
-        assert found.min_writer_version >= one.min_writer_version
-    assert (found == both[0]) is (supported_features(both[1]) <= supported_features(both[0]))
+    restored_protocol = restored_rules(rules(both[0]), rules(both[1])).protocol
+    for protocol in both:
+        assert supported_features(protocol) <= supported_features(restored_protocol)
+        assert restored_protocol.min_reader_version >= protocol.min_reader_version
+        assert restored_protocol.min_writer_version >= protocol.min_writer_version
+    assert (restored_protocol == both[0]) is (supported_features(both[1]) <= supported_features(both[0]))
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -111,14 +111,17 @@ def test_an_identity_column_is_identified_by_its_physical_name():
 )
 def test_the_highest_id_of_a_column_is_never_lowered(now, then, expected):
     key = "delta.columnMapping.maxColumnId"
-    found = restored_rules(*(rules(configuration={} if n is None else {key: n}) for n in (now, then)))
-    assert found.metadata.configuration.get(key) == expected
+    rules_after = restored_rules(*(rules(configuration={} if n is None else {key: n}) for n in (now, then)))
+    assert rules_after.metadata.configuration.get(key) == expected
 
 
 @pytest.mark.parametrize(("now", "then", "expected"), [(9, 1, "9"), (9, None, "9"), (None, 1, None)])
 def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_series(now, then, expected):
-    found = restored_rules(timed(now), timed(then)).metadata.configuration
-    assert (found.get(ICT[0]), found.get(ICT[1])) == (expected, None if expected is None else f"{expected}000")
+    values = restored_rules(timed(now), timed(then)).metadata.configuration
+    assert (values.get(ICT[0]), values.get(ICT[1])) == (
+        expected,
+        None if expected is None else f"{expected}000",
+    )
 
 
 def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablement():
@@ -134,8 +137,8 @@ def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablemen
 
 def test_clustering_returns_to_the_older_version():
     assert restored_rules(clustered_by(("id",)), clustered_by(("id",))).domains == ()
-    (back,) = restored_rules(clustered_by(("id",)), clustered_by(("a", "b"))).domains
-    assert clustering_columns({back.domain: back}) == (("a", "b"),)
+    (domain,) = restored_rules(clustered_by(("id",)), clustered_by(("a", "b"))).domains
+    assert clustering_columns({domain.domain: domain}) == (("a", "b"),)
     (none,) = restored_rules(clustered_by(("id",)), rules(PROTOCOL)).domains
     assert (clustering_columns({none.domain: none}), none.removed) == ((), False)
     (again,) = restored_rules(rules(CLUSTERED), clustered_by(("id",))).domains
@@ -143,6 +146,6 @@ def test_clustering_returns_to_the_older_version():
 
 
 def test_domains_of_other_engines_stay_unchanged():
-    mine = DomainMetadata(domain="mine", configuration="1", removed=False)
-    assert restored_rules(rules(CLUSTERED, [mine]), rules(CLUSTERED)).domains == ()
-    assert restored_rules(rules(CLUSTERED), rules(CLUSTERED, [mine])).domains == ()
+    foreign_domain = DomainMetadata(domain="mine", configuration="1", removed=False)
+    assert restored_rules(rules(CLUSTERED, [foreign_domain]), rules(CLUSTERED)).domains == ()
+    assert restored_rules(rules(CLUSTERED), rules(CLUSTERED, [foreign_domain])).domains == ()

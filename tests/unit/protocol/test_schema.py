@@ -141,8 +141,8 @@ def test_a_user_defined_type_is_read_as_its_sql_type():
         "class": "org.apache.spark.ml.linalg.VectorUDT",
         "sqlType": {"type": "struct", "fields": [FIELD]},
     }
-    found = parse_schema(json.dumps({"type": "struct", "fields": [FIELD | {"type": vector}]}))
-    assert found.fields[0].type == StructType((StructField("a", PrimitiveType("long")),))
+    schema = parse_schema(json.dumps({"type": "struct", "fields": [FIELD | {"type": vector}]}))
+    assert schema.fields[0].type == StructType((StructField("a", PrimitiveType("long")),))
 
 
 NESTED = StructType(
@@ -221,8 +221,8 @@ def test_the_length_of_a_text_is_stored_where_spark_stores_it():
         for name, kind in {"a": "varchar(5)", "l": lists, "m": maps, "s": inner, "t": "string"}.items()
     ]
     schema = parse_schema(json.dumps({"type": "struct", "fields": fields}))
-    own = {f.name: dict(f.metadata) for f in all_fields(schema)}
-    assert own == {
+    metadata_by_field = {f.name: dict(f.metadata) for f in all_fields(schema)}
+    assert metadata_by_field == {
         "a": {CHAR_VARCHAR: "varchar(5)"}, "l": {CHAR_VARCHAR: "array<varchar(5)>"},
         "m": {CHAR_VARCHAR: "map<char(2),bigint>"}, "s": {}, "x": {CHAR_VARCHAR: "char(1)"}, "t": {},
     }  # fmt: skip

@@ -16,7 +16,7 @@ def kind(name):
     return PrimitiveType(name)
 
 
-def one(data_type, name="c", nullable=True, **metadata):
+def struct_of(data_type, name="c", nullable=True, **metadata):
     return StructType((StructField(name, data_type, nullable, metadata),))
 
 
@@ -58,25 +58,25 @@ def test_a_type_is_accepted_only_if_every_value_stays_the_same(want):
     ("wrap", "column"),
     [
         (lambda t: t, "c"),
-        (lambda t: one(t, "inner"), "c.inner"),
+        (lambda t: struct_of(t, "inner"), "c.inner"),
         (ArrayType, "c.element"),
         (lambda t: MapType(t, kind("long")), "c.key"),
-        (lambda t: MapType(kind("long"), ArrayType(one(t, "deep"))), "c.value.element.deep"),
+        (lambda t: MapType(kind("long"), ArrayType(struct_of(t, "deep"))), "c.value.element.deep"),
     ],
 )
 @pytest.mark.parametrize("merge_schema", [True, False])
 def test_a_type_that_would_lose_values_is_rejected_at_every_depth(have, want, wrap, column, merge_schema):
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(one(wrap(kind(want))), one(wrap(kind(have))), merge_schema=merge_schema)
+        evolved_schema(struct_of(wrap(kind(want))), struct_of(wrap(kind(have))), merge_schema=merge_schema)
     message = str(caught.value)
     for part in (f"'{column}'", f"{kind(want)} in the table", f"{kind(have)} in the data", "overwrite_schema=True"):
         assert part in message
 
 
 def test_a_type_of_another_structure_is_rejected():
-    for have, want in [(kind("long"), one(kind("long"))), (ArrayType(kind("long")), kind("string"))]:
+    for have, want in [(kind("long"), struct_of(kind("long"))), (ArrayType(kind("long")), kind("string"))]:
         with pytest.raises(SchemaMismatchError, match="'c' is"):
-            evolved_schema(one(want), one(have), merge_schema=True)
+            evolved_schema(struct_of(want), struct_of(have), merge_schema=True)
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,34 @@ def test_a_type_of_another_structure_is_rejected():
 )
 def test_the_suggested_cast_is_valid_sql(name, cast):
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(one(kind("integer"), name), one(kind("string"), name), merge_schema=False)
+        evolved_schema(struct_of(kind("integer"), name), struct_of(kind("string"), name), merge_schema=False)
     assert cast in caught.value.remedy
 
 
 @pytest.mark.parametrize(
     ("want", "have", "advice"),
     [
-        (one(kind("integer"), "b"), one(kind("string"), "b"), "Rebuild `a.b` in `query`, so that 'a.b.b' is int"),
+        (
+            struct_of(kind("integer"), "b"),
+            struct_of(kind("string"), "b"),
+            "Build `a.b` anew in `query`, so that 'a.b.b' is int",
+        ),
         (ArrayType(kind("integer")), ArrayType(kind("string")), "so that 'a.b.element' is int"),
-        (one(kind("integer")), kind("string"), "Convert it to struct<c:int> in `query`"),
-        (kind("integer"), one(kind("integer")), "Convert it to int in `query`"),
+        (struct_of(kind("integer")), kind("string"), "Make it struct<c:int> in `query`"),
+        (kind("integer"), struct_of(kind("integer")), "Make it int in `query`"),
     ],
 )
 def test_no_cast_is_suggested_if_a_cast_does_not_help(want, have, advice):
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(one(want, "a.b"), one(have, "a.b"), merge_schema=False)
+        evolved_schema(struct_of(want, "a.b"), struct_of(have, "a.b"), merge_schema=False)
     assert advice in caught.value.remedy and "CAST" not in caught.value.remedy
 
 
 TABLE = StructType(
     (
         StructField("Id", kind("long"), nullable=False, metadata={"comment": "key", "fromTheFuture": 1}),
-        StructField("info", one(kind("string"), "Name")),
-        StructField("tags", ArrayType(one(kind("long"), "n"), contains_null=False)),
+        StructField("info", struct_of(kind("string"), "Name")),
+        StructField("tags", ArrayType(struct_of(kind("long"), "n"), contains_null=False)),
     )
 )
 
@@ -121,7 +125,7 @@ TABLE = StructType(
 def test_the_table_keeps_its_order_spelling_nullability_and_metadata():
     data = StructType(
         (
-            StructField("INFO", one(kind("string"), "NAME")),
+            StructField("INFO", struct_of(kind("string"), "NAME")),
             StructField("id", kind("integer"), metadata={"comment": "theirs"}),
         )
     )
@@ -154,7 +158,7 @@ def test_merge_schema_appends_new_columns_at_every_depth():
     [
         (StructType((StructField("id", kind("long")), StructField("new", kind("date")))), r"new \(date\)"),
         (
-            StructType((StructField("id", kind("long")), StructField("info", one(kind("date"), "when")))),
+            StructType((StructField("id", kind("long")), StructField("info", struct_of(kind("date"), "when")))),
             r"info.when \(date\)",
         ),
     ],
@@ -166,29 +170,29 @@ def test_the_error_names_the_parameter_that_allows_an_unknown_column(data, colum
 
 def test_a_missing_column_is_accepted_unless_it_is_not_null():
     with pytest.raises(SchemaMismatchError, match=r"'Id' \(bigint\) is NOT NULL"):
-        evolved_schema(TABLE, one(kind("string"), "info").__class__(()), merge_schema=False)
-    assert evolved_schema(TABLE, one(kind("long"), "id"), merge_schema=False) == TABLE
+        evolved_schema(TABLE, struct_of(kind("string"), "info").__class__(()), merge_schema=False)
+    assert evolved_schema(TABLE, struct_of(kind("long"), "id"), merge_schema=False) == TABLE
 
 
 def test_a_void_column_is_accepted_for_every_column_and_adds_none():
-    assert evolved_schema(one(kind("date")), one(VOID), merge_schema=False) == one(kind("date"))
+    assert evolved_schema(struct_of(kind("date")), struct_of(VOID), merge_schema=False) == struct_of(kind("date"))
     with pytest.raises(SchemaMismatchError, match=r"'x' has the type void"):
-        new_table_schema(one(VOID, "x"))
+        new_table_schema(struct_of(VOID, "x"))
     with pytest.raises(SchemaMismatchError, match=r"'x.element.y' has the type void.*CAST"):
-        new_table_schema(one(ArrayType(one(VOID, "y")), "x"))
-    nested = StructType((StructField("id", kind("long")), StructField("info", one(VOID, "x"))))
+        new_table_schema(struct_of(ArrayType(struct_of(VOID, "y")), "x"))
+    nested = StructType((StructField("id", kind("long")), StructField("info", struct_of(VOID, "x"))))
     with pytest.raises(SchemaMismatchError, match=r"'info.x' has the type void"):
         evolved_schema(TABLE, nested, merge_schema=True)
 
 
 def test_a_new_table_has_nullable_columns_without_the_metadata_of_another_table():
-    given = one(
-        MapType(kind("string"), one(kind("long"), "n", nullable=False), value_contains_null=False),
+    data_schema = struct_of(
+        MapType(kind("string"), struct_of(kind("long"), "n", nullable=False), value_contains_null=False),
         nullable=False,
         **{"comment": "c", "mine": [1], "delta.columnMapping.id": 1, "CURRENT_DEFAULT": "1", "__CHAR": "x"},
     )
-    wanted = one(MapType(kind("string"), one(kind("long"), "n")), comment="c", mine=[1])
-    assert new_table_schema(given) == wanted
+    table_schema = struct_of(MapType(kind("string"), struct_of(kind("long"), "n")), comment="c", mine=[1])
+    assert new_table_schema(data_schema) == table_schema
 
 
 def test_columns_that_the_writer_generates_may_be_missing_and_keep_their_positions():
@@ -199,7 +203,7 @@ def test_columns_that_the_writer_generates_may_be_missing_and_keep_their_positio
             StructField("c", kind("date"), False),
         )
     )
-    data = one(kind("long"), "B")
+    data = struct_of(kind("long"), "B")
     with pytest.raises(SchemaMismatchError, match="'a'"):
         evolved_schema(table, data, merge_schema=False, computed={"c"})
     assert evolved_schema(table, data, merge_schema=False, computed={"a", "c"}) == table

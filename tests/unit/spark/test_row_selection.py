@@ -31,9 +31,9 @@ def files(store):
 
 
 def test_each_file_keeps_the_rows_that_its_vector_does_not_remove(store, files):
-    found = live_rows(store, files)
-    assert {row: selection.positions.to_pylist() for row, selection in found.items()} == {0: MARKED[0], 3: MARKED[2]}
-    assert not any(selection.only for selection in found.values())
+    live = live_rows(store, files)
+    assert {row: selection.positions.to_pylist() for row, selection in live.items()} == {0: MARKED[0], 3: MARKED[2]}
+    assert not any(selection.only for selection in live.values())
     assert live_rows(store, files.slice(1, 1)) == {}
 
 

@@ -65,38 +65,38 @@ def test_a_file_in_place_of_the_folder_is_an_empty_table(tmp_path):
 
 @pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
 def test_absolute_names_are_used_unchanged(store, tmp_path, spelled):
-    other = tmp_path / "other" / "f"
-    other.parent.mkdir()
-    other.write_bytes(b"x")
-    assert store.read(spelled.format(other)) == b"x"
-    with store.open(spelled.format(other)) as handle:
+    outside = tmp_path / "other" / "f"
+    outside.parent.mkdir()
+    outside.write_bytes(b"x")
+    assert store.read(spelled.format(outside)) == b"x"
+    with store.open(spelled.format(outside)) as handle:
         assert handle.read() == b"x"
     with pytest.raises(FileNotFoundError):
         store.open("missing")
 
 
-def put_numbers(root, gate, mine):
+def put_numbers(root, gate, writer):
     store = LocalLogStore(root)
     gate.wait()
-    won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", mine.encode() * 50_000)]
-    print(mine, *won)
-    Path(root, f"won-{mine}").write_text(" ".join(map(str, won)))
+    won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", writer.encode() * 50_000)]
+    print(writer, *won)
+    Path(root, f"won-{writer}").write_text(" ".join(map(str, won)))
 
 
 def test_exactly_one_of_two_processes_wins_each_name_and_no_temporary_file_remains(tmp_path):
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     gate = context.Barrier(2)
-    workers = [context.Process(target=put_numbers, args=(str(tmp_path), gate, mine)) for mine in "ab"]
+    workers = [context.Process(target=put_numbers, args=(str(tmp_path), gate, writer)) for writer in "ab"]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(30)
         assert worker.exitcode == 0
-    won = {mine: set(map(int, (tmp_path / f"won-{mine}").read_text().split())) for mine in "ab"}
+    won = {writer: set(map(int, (tmp_path / f"won-{writer}").read_text().split())) for writer in "ab"}
     assert won["a"] | won["b"] == set(range(60)) and not won["a"] & won["b"]
-    for mine, numbers in won.items():
+    for writer, numbers in won.items():
         for n in numbers:
-            assert (tmp_path / f"_delta_log/{n:020d}.json").read_bytes() == mine.encode() * 50_000
+            assert (tmp_path / f"_delta_log/{n:020d}.json").read_bytes() == writer.encode() * 50_000
     assert len(everything_in(tmp_path / "_delta_log")) == 60
 
 
@@ -173,7 +173,7 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
     for folder, mode in ((tmp_path, 0o555), (tmp_path / "_delta_log", 0o555), (tmp_path / "closed", 0)):
         folder.chmod(mode)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", READ_ONLY, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
         )
     finally:
@@ -181,7 +181,7 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
             folder.chmod(0o755)
         for folder in reached[1:]:
             folder.chmod(before[folder])
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "readable", "")
+    assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "readable", "")
 
 
 def test_a_put_that_a_retry_sent_twice_has_won(store, tmp_path, monkeypatch):

@@ -36,8 +36,8 @@ from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, par
     ],
 )
 def test_an_address_has_one_canonical_location(address, scheme, path):
-    found = parse_location(address)
-    assert (found.scheme, found.path, found.is_local) == (scheme, path, scheme == "file")
+    location = parse_location(address)
+    assert (location.scheme, location.path, location.is_local) == (scheme, path, scheme == "file")
 
 
 @pytest.mark.parametrize(

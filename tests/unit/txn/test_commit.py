@@ -56,24 +56,29 @@ def body(store, version):
 
 
 def test_a_commit_without_a_rival_is_the_next_version(store):
-    done, pauses = try_commit(store, proposal(1, add("mine")))
-    assert done == Committed(version=2, timestamp_ms=NOON_MS + 1000)
+    outcome, pauses = try_commit(store, proposal(1, add("mine")))
+    assert outcome == Committed(version=2, timestamp_ms=NOON_MS + 1000)
     assert paths(load(store)) == ["f1", "mine"] and not pauses
 
 
 def test_change_data_files_and_vectors_of_removed_files_are_in_the_commit(store):
     marked = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 30, "cardinality": 1}
     files = table_of([{"path": "f1", "size": 10, "deletionVector": marked}], ADD_TYPES, AddFile)
-    (gone,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
+    (removed_files,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
     change = AddCDCFile(path="_change_data/c", partition_values={"day": None}, size_bytes=5, data_change=False)
-    try_commit(store, dataclasses.replace(proposal(1, add("mine"), gone), changes=(change,)))
-    found = body(store, 2)
-    assert found["cdc"] == {"path": "_change_data/c", "partitionValues": {"day": None}, "size": 5, "dataChange": False}
-    assert found["remove"]["deletionVector"] == {k: v for k, v in marked.items() if v is not None}
+    try_commit(store, dataclasses.replace(proposal(1, add("mine"), removed_files), changes=(change,)))
+    bodies = body(store, 2)
+    assert bodies["cdc"] == {
+        "path": "_change_data/c",
+        "partitionValues": {"day": None},
+        "size": 5,
+        "dataChange": False,
+    }
+    assert bodies["remove"]["deletionVector"] == {k: v for k, v in marked.items() if v is not None}
 
 
 def test_the_provenance_is_the_first_action_and_has_the_names_of_spark(store):
-    ours = proposal(
+    current = proposal(
         1,
         add("mine"),
         remove("f1"),
@@ -83,8 +88,8 @@ def test_the_provenance_is_the_first_action_and_has_the_names_of_spark(store):
         metrics={"numFiles": 1, "numOutputRows": 12, "numOutputBytes": 0},
         user_metadata="who",
     )
-    try_commit(store, ours)
-    first, *others = parse_commit(store.files[commit_name(2)][0], "x")
+    try_commit(store, current)
+    first, *other_actions = parse_commit(store.files[commit_name(2)][0], "x")
     txn_id = first.values["txnId"]
     assert len(txn_id) == 36
     assert first.values == {
@@ -99,7 +104,7 @@ def test_the_provenance_is_the_first_action_and_has_the_names_of_spark(store):
         "engineInfo": ENGINE_INFO,
         "txnId": txn_id,
     }
-    assert [a.action for a in others] == ["txn", "remove", "add"]
+    assert [a.action for a in other_actions] == ["txn", "remove", "add"]
 
 
 def test_the_first_commit_of_a_table_read_no_version(store):
@@ -135,8 +140,8 @@ OTHER_RUN = [info(operation="WRITE"), add("theirs"), txn("another run")]
 @pytest.mark.parametrize("winner", [APPEND, OVERWRITE, OPTIMIZE, OTHER_RUN, [add("theirs")]])
 def test_a_blind_append_follows_a_winning_commit_that_changed_only_files(store, winner):
     add_rival(store, winner)
-    done, pauses = try_commit(store, proposal(1, add("mine"), txn("run")))
-    assert done.version == 3 and len(pauses) == 1
+    outcome, pauses = try_commit(store, proposal(1, add("mine"), txn("run")))
+    assert outcome.version == 3 and len(pauses) == 1
     assert {"theirs", "mine"} <= set(paths(load(store)))
     assert body(store, 3)["commitInfo"]["readVersion"] == 1
 
@@ -145,9 +150,9 @@ def test_a_blind_append_follows_several_winning_commits(store):
     put_raw(store, 2, APPEND)
     put_raw(store, 3, OPTIMIZE)
     add_rival(store, [add("x4")], [add("x5")])
-    done, pauses = try_commit(store, proposal(1, add("mine")))
-    assert done.version == 6 and len(pauses) == 3
-    assert done.timestamp_ms == body(store, 6)["commitInfo"]["timestamp"]
+    outcome, pauses = try_commit(store, proposal(1, add("mine")))
+    assert outcome.version == 6 and len(pauses) == 3
+    assert outcome.timestamp_ms == body(store, 6)["commitInfo"]["timestamp"]
 
 
 NEW_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=4)
@@ -187,8 +192,8 @@ def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_
     put_raw(store, 2, APPEND)
     add_rival(store, [info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
     rules = (PROTOCOL, metadata())
-    done, pauses = try_commit(store, proposal(1, remove("f1"), add("mine"), rules=rules))
-    assert done.version == 5 and len(pauses) == 3
+    outcome, pauses = try_commit(store, proposal(1, remove("f1"), add("mine"), rules=rules))
+    assert outcome.version == 5 and len(pauses) == 3
     assert paths(load(store)) == ["mine"]
 
 
@@ -221,16 +226,16 @@ def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, removes_t
         files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
     add_rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
     del files
-    ours = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(test,)))
-    assert try_commit(store, ours)[0].version == 3
+    current = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(test,)))
+    assert try_commit(store, current)[0].version == 3
     assert test.asked == count
     assert test.most_values < count / 10 and test.most_bodies < count / 2
 
 
 def test_a_commit_by_another_attempt_of_the_run_is_the_result_and_nothing_is_written(store):
     add_rival(store, APPEND, [add("theirs"), txn("run", 0)])
-    done, _ = try_commit(store, proposal(1, add("mine"), txn("run", 0)))
-    assert done == DoneByAnotherTry(version=3, app_id="run")
+    outcome, _ = try_commit(store, proposal(1, add("mine"), txn("run", 0)))
+    assert outcome == DoneByAnotherTry(version=3, app_id="run")
     assert "mine" not in paths(load(store))
 
 
@@ -263,10 +268,10 @@ def test_a_missing_read_version_ends_the_commit_before_a_put(store, left):
     for version in range(5):
         if version not in left:
             del store.files[commit_name(version)]
-    kept = set(store.files)
+    files_before = set(store.files)
     with pytest.raises(ConcurrentWriteException, match="no longer has version 1") as caught:
         try_commit(store, proposal(1, add("mine")))
-    assert caught.value.retryable and set(store.files) == kept < set(content)
+    assert caught.value.retryable and set(store.files) == files_before < set(content)
 
 
 def test_the_number_of_attempts_is_limited(store):

@@ -21,16 +21,16 @@ ON = {"delta.enableInCommitTimestamps": "true"}
 SINCE = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 
-def committed(store, read_version, *actions, rules=None, now_ms=NOON_MS, **options):
-    ours = proposal(read_version, *actions, rules=rules, **options)
-    done = commit(store, ours, clock_ms=lambda: now_ms, pause=lambda _s: None)
-    assert isinstance(done, Committed)
-    return done
+def commit_at(store, read_version, *actions, rules=None, now_ms=NOON_MS, **options):
+    current = proposal(read_version, *actions, rules=rules, **options)
+    outcome = commit(store, current, clock_ms=lambda: now_ms, pause=lambda _s: None)
+    assert isinstance(outcome, Committed)
+    return outcome
 
 
 def timed_table(now_ms=NOON_MS):
     store = new_store()
-    committed(store, -1, TIMED, metadata(ON), now_ms=now_ms)
+    commit_at(store, -1, TIMED, metadata(ON), now_ms=now_ms)
     return store
 
 
@@ -48,22 +48,22 @@ def time_of(store, version):
     return first["commitInfo"]["inCommitTimestamp"]
 
 
-def rivals(store, *commits):
+def play_rivals(store, *commits):
     """Each put of ours finds that another writer has just taken the version."""
-    left = list(commits)
+    remaining = list(commits)
 
     def before(operation, name):
-        if operation == "write_if_absent" and left:
-            put_raw(store, int(name[-25:-5]), left.pop(0))
+        if operation == "write_if_absent" and remaining:
+            put_raw(store, int(name[-25:-5]), remaining.pop(0))
 
     store.before = before
 
 
 def test_a_table_without_the_feature_has_no_in_commit_timestamps():
     store = create(new_store(), configuration=ON)  # the property alone is inert
-    done = committed(store, 0, add("a"), rules=rules_of(store))
+    outcome = commit_at(store, 0, add("a"), rules=rules_of(store))
     assert "inCommitTimestamp" not in lines(store, 1)[0]["commitInfo"]
-    assert done.timestamp_ms == lines(store, 1)[0]["commitInfo"]["timestamp"] == NOON_MS
+    assert outcome.timestamp_ms == lines(store, 1)[0]["commitInfo"]["timestamp"] == NOON_MS
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_a_table_without_the_feature_has_no_in_commit_timestamps():
 )
 def test_the_timestamp_is_the_time_of_the_clock_and_never_before_that_of_the_previous_commit(now_ms, carried):
     store = timed_table()
-    done = committed(store, 0, add("a"), rules=rules_of(store), now_ms=now_ms)
-    assert time_of(store, 1) == done.timestamp_ms == carried
+    outcome = commit_at(store, 0, add("a"), rules=rules_of(store), now_ms=now_ms)
+    assert time_of(store, 1) == outcome.timestamp_ms == carried
     assert lines(store, 1)[0]["commitInfo"]["timestamp"] == carried
     assert Snapshot.load_at(store, carried).version == 1
     assert Snapshot.load_at(store, carried - 1).version == 0
@@ -88,17 +88,19 @@ def test_a_first_commit_with_a_timestamp_records_no_enablement():
 def test_the_timestamp_after_lost_races_is_later_than_that_of_the_last_winning_commit():
     store = timed_table()
     late = [NOON_MS + 10_000, NOON_MS + 50_000]
-    rivals(store, *([info(operation="WRITE", inCommitTimestamp=t, isBlindAppend=True), add(f"w{t}")] for t in late))
-    done = committed(store, 0, add("a"), rules=rules_of(store))
-    assert done == Committed(version=3, timestamp_ms=NOON_MS + 50_001)
+    play_rivals(
+        store, *([info(operation="WRITE", inCommitTimestamp=t, isBlindAppend=True), add(f"w{t}")] for t in late)
+    )
+    outcome = commit_at(store, 0, add("a"), rules=rules_of(store))
+    assert outcome == Committed(version=3, timestamp_ms=NOON_MS + 50_001)
     assert [time_of(store, v) for v in range(4)] == sorted({time_of(store, v) for v in range(4)})
 
 
 def test_the_error_names_a_winning_commit_without_a_timestamp():
     store = timed_table()
-    rivals(store, [info(operation="WRITE"), add("w")])
+    play_rivals(store, [info(operation="WRITE"), add("w")])
     with pytest.raises(CorruptLogError, match=r"0000001\.json"):
-        committed(store, 0, add("a"), rules=rules_of(store))
+        commit_at(store, 0, add("a"), rules=rules_of(store))
     assert commit_name(2) not in store.files
 
 
@@ -106,9 +108,11 @@ def test_a_commit_after_a_winning_enablement_has_a_timestamp():
     store = create(new_store(), configuration={})
     rules = rules_of(store)
     began = {SINCE[0]: "1", SINCE[1]: str(NOON_MS + 7000)}
-    rivals(store, [info(operation="SET", inCommitTimestamp=NOON_MS + 7000), TIMED_UPGRADE, metadata({**ON, **began})])
-    done = committed(store, 0, add("a"), rules=rules)
-    assert done.version == 2 and time_of(store, 2) == NOON_MS + 7001
+    play_rivals(
+        store, [info(operation="SET", inCommitTimestamp=NOON_MS + 7000), TIMED_UPGRADE, metadata({**ON, **began})]
+    )
+    outcome = commit_at(store, 0, add("a"), rules=rules)
+    assert outcome.version == 2 and time_of(store, 2) == NOON_MS + 7001
 
 
 TIMED_UPGRADE = dataclasses.replace(TIMED, writer_features=("appendOnly", "invariants", "inCommitTimestamp"))
@@ -117,29 +121,32 @@ TIMED_UPGRADE = dataclasses.replace(TIMED, writer_features=("appendOnly", "invar
 def test_the_enabling_commit_records_the_enablement_and_is_later_than_the_previous_file():
     store = create(new_store())
     file_ms = store.files[commit_name(0)][1]
-    done = committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store), now_ms=file_ms - 500)
-    assert done.timestamp_ms == time_of(store, 1) == file_ms + 1
-    said = Snapshot.load(store).configuration
-    assert (said[SINCE[0]], said[SINCE[1]]) == ("1", str(file_ms + 1))
+    outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store), now_ms=file_ms - 500)
+    assert outcome.timestamp_ms == time_of(store, 1) == file_ms + 1
+    configuration = Snapshot.load(store).configuration
+    assert (configuration[SINCE[0]], configuration[SINCE[1]]) == ("1", str(file_ms + 1))
     assert Snapshot.load_at(store, file_ms).version == 0
 
 
 def test_the_recorded_enablement_has_the_version_that_the_commit_gets():
     store = create(new_store())
     rules = rules_of(store)
-    rivals(store, [info(operation="WRITE", isBlindAppend=True), add("w")])
-    done = committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules)
-    said = Snapshot.load(store).configuration
-    assert done.version == 2 and (said[SINCE[0]], said[SINCE[1]]) == ("2", str(done.timestamp_ms))
-    assert done.timestamp_ms > store.files[commit_name(1)][1]
+    play_rivals(store, [info(operation="WRITE", isBlindAppend=True), add("w")])
+    outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules)
+    properties = Snapshot.load(store).configuration
+    assert outcome.version == 2 and (properties[SINCE[0]], properties[SINCE[1]]) == (
+        "2",
+        str(outcome.timestamp_ms),
+    )
+    assert outcome.timestamp_ms > store.files[commit_name(1)][1]
 
 
 def test_a_later_metadata_change_keeps_the_recorded_enablement():
     store = create(new_store())
-    committed(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store))
+    commit_at(store, 0, TIMED_UPGRADE, metadata(ON), rules=rules_of(store))
     before = Snapshot.load(store)
     changed = dataclasses.replace(before.metadata, description="later")
-    committed(store, 1, changed, rules=rules_of(store))
+    commit_at(store, 1, changed, rules=rules_of(store))
     assert Snapshot.load(store).configuration == before.configuration
 
 
@@ -156,17 +163,17 @@ def test_a_commit_with_a_lost_answer_returns_its_timestamp():
 
     rules = rules_of(store)
     store.after = after
-    done = committed(store, 0, add("a"), rules=rules)
-    assert done == Committed(version=1, timestamp_ms=NOON_MS + 60_001) and time_of(store, 1) == NOON_MS + 60_001
+    outcome = commit_at(store, 0, add("a"), rules=rules)
+    assert outcome == Committed(version=1, timestamp_ms=NOON_MS + 60_001) and time_of(store, 1) == NOON_MS + 60_001
 
 
 def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
     store = LocalLogStore(str(tmp_path / "t"))
-    committed(store, -1, TIMED, metadata(ON))
+    commit_at(store, -1, TIMED, metadata(ON))
     rules = rules_of(store)
 
     def append(writer):
-        return [committed(store, 0, add(f"{writer}-{n}"), rules=rules) for n in range(5)]
+        return [commit_at(store, 0, add(f"{writer}-{n}"), rules=rules) for n in range(5)]
 
     with ThreadPoolExecutor(8) as pool:
         made = sorted((done.version, done.timestamp_ms) for some in pool.map(append, range(8)) for done in some)
@@ -177,6 +184,6 @@ def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
 def test_only_one_of_two_concurrent_enablements_commits():
     store = create(new_store())
     rules = rules_of(store)
-    rivals(store, [info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ON)])
+    play_rivals(store, [info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ON)])
     with pytest.raises(MetadataChangedException):
-        committed(store, 0, metadata({"mine": "x"}), remove("f"), rules=rules)
+        commit_at(store, 0, metadata({"mine": "x"}), remove("f"), rules=rules)

@@ -56,8 +56,8 @@ def test_a_snapshot_before_the_commit_does_not_contain_the_run(store):
 
 def test_the_newest_generation_is_found(store):
     put(store, add("again"), add("and again"), txn(RUN, 1))
-    found = find_run_commit(store, RUN, at_or_below=10)
-    assert (found.version, found.txn.version, found.added_paths) == (6, 1, {"again", "and again"})
+    run_commit = find_run_commit(store, RUN, at_or_below=10)
+    assert (run_commit.version, run_commit.txn.version, run_commit.added_paths) == (6, 1, {"again", "and again"})
     assert find_run(store, RunIdentity(app_id=RUN)).txn_version == 1
     assert find_run_commit(store, RUN, at_or_below=5).version == 2
 
@@ -71,9 +71,9 @@ def test_a_run_at_the_end_of_a_large_commit_is_found_in_bounded_memory(store, mo
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
     put_raw(store, 6, [*(add(f"f{n}") for n in range(50)), txn("late", 3), info(operation="X")])
     requests = Requests(store)
-    found = find_run_commit(store, "late", at_or_below=10)
-    assert (found.version, found.txn.version, found.info["operation"]) == (6, 3, "X")
-    assert found.added_paths == {f"f{n}" for n in range(50)}
+    run_commit = find_run_commit(store, "late", at_or_below=10)
+    assert (run_commit.version, run_commit.txn.version, run_commit.info["operation"]) == (6, 3, "X")
+    assert run_commit.added_paths == {f"f{n}" for n in range(50)}
     assert "read" not in {operation for operation, _ in requests.seen}
 
 
@@ -109,8 +109,8 @@ def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, m
 def test_an_overtaken_attempt_returns_its_result_though_its_transaction_has_expired():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
     put(store, add("mine"), txn(RUN, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
-    told = result_of_version(store, 1, RUN)
-    assert (told.version, told.txn_version, told.skipped, told.metrics) == (1, 4, True, {"numOutputRows": 7})
+    result = result_of_version(store, 1, RUN)
+    assert (result.version, result.txn_version, result.skipped, result.metrics) == (1, 4, True, {"numOutputRows": 7})
     with pytest.raises(CommitStateUnknownError, match="version 0"):
         result_of_version(store, 0, RUN)
 

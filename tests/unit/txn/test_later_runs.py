@@ -44,14 +44,14 @@ def run(day, *, task="t", dag="d", key=None, index=-1, generation=0, interval=Tr
     )
 
 
-def committed(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
+def commit_run(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
     file = add(f"{identity.app_id} {identity.generation}", partition_values={} if day is None else {"day": str(day)})
     action = txn(identity.app_id, identity.generation, last_updated_ms)
     return put(store, *(actions or (file,)), action, user_metadata=json.dumps(identity.provenance))
 
 
-def found(store, identity, read=EVERYTHING):
-    return [later.version for later in later_runs(load(store), identity, read).runs]
+def later_runs_of(store, identity, read=EVERYTHING):
+    return [later.version for later in later_runs(load(store), identity, read).found]
 
 
 @pytest.fixture
@@ -60,44 +60,44 @@ def store():
 
 
 def test_a_first_run_finds_all_later_runs_and_a_cleared_run_those_after_its_commit(store):
-    committed(store, run(4))
-    committed(store, run(2))
-    committed(store, run(3))
-    committed(store, run(1))
-    assert found(store, run(1, generation=1)) == []
-    assert found(store, run(2, generation=1)) == [3], "day 4 was there before"
-    assert found(store, run(3, generation=1)) == []
-    assert found(store, run(5)) == []
-    committed(store, run(2, generation=1))
-    assert found(store, run(2, generation=1)) == []
-    assert found(store, run(1, generation=1)) == [5]
+    commit_run(store, run(4))
+    commit_run(store, run(2))
+    commit_run(store, run(3))
+    commit_run(store, run(1))
+    assert later_runs_of(store, run(1, generation=1)) == []
+    assert later_runs_of(store, run(2, generation=1)) == [3], "day 4 was there before"
+    assert later_runs_of(store, run(3, generation=1)) == []
+    assert later_runs_of(store, run(5)) == []
+    commit_run(store, run(2, generation=1))
+    assert later_runs_of(store, run(2, generation=1)) == []
+    assert later_runs_of(store, run(1, generation=1)) == [5]
 
 
 def test_an_earlier_commit_of_the_run_without_rows_hides_no_later_run(store):
-    committed(store, run(4))
-    committed(store, run(2), add("moved", data_change=False))
+    commit_run(store, run(4))
+    commit_run(store, run(2), add("moved", data_change=False))
     later = later_runs(load(store), run(2, generation=1), EVERYTHING)
-    assert [one.version for one in later.runs] == [1]
+    assert [later_run.version for later_run in later.found] == [1]
     assert later.has_committed_before
 
 
 def test_only_rows_that_the_operation_may_touch_count(store):
     for day in (1, 2, 3):
-        committed(store, run(day), day=day)
-    assert found(store, run(1), reads(1)) == []
-    committed(store, run(4), remove(run(1).app_id + " 0", partition_values={"day": "1"}))
-    committed(store, run(5), remove("unknown", partition_values=None))
-    assert found(store, run(1), reads(1)) == [5, 4]
-    assert found(store, run(2), reads(2)) == [5]
-    committed(store, run(6), add("moved", data_change=False), remove("x", data_change=False))
-    committed(store, run(7), add("x", partition_values={"day": "1"}))
-    assert found(store, run(1), reads(1)) == [7, 5, 4]
+        commit_run(store, run(day), day=day)
+    assert later_runs_of(store, run(1), reads(1)) == []
+    commit_run(store, run(4), remove(run(1).app_id + " 0", partition_values={"day": "1"}))
+    commit_run(store, run(5), remove("unknown", partition_values=None))
+    assert later_runs_of(store, run(1), reads(1)) == [5, 4]
+    assert later_runs_of(store, run(2), reads(2)) == [5]
+    commit_run(store, run(6), add("moved", data_change=False), remove("x", data_change=False))
+    commit_run(store, run(7), add("x", partition_values={"day": "1"}))
+    assert later_runs_of(store, run(1), reads(1)) == [7, 5, 4]
 
 
 def test_a_removed_file_that_the_operation_would_read_counts(store):
-    committed(store, run(2), remove("mine", partition_values={"day": "9"}))
-    assert found(store, run(1), ReadSet(keys=frozenset({"mine"}))) == [1]
-    assert found(store, run(1), ReadSet(keys=frozenset({"yours"}))) == []
+    commit_run(store, run(2), remove("mine", partition_values={"day": "9"}))
+    assert later_runs_of(store, run(1), ReadSet(keys=frozenset({"mine"}))) == [1]
+    assert later_runs_of(store, run(1), ReadSet(keys=frozenset({"yours"}))) == []
 
 
 @pytest.mark.parametrize(
@@ -105,35 +105,35 @@ def test_a_removed_file_that_the_operation_would_read_counts(store):
     [{"task": "other"}, {"dag": "other"}, {"interval": False}, {"key": "k"}],
 )
 def test_runs_of_other_tasks_and_runs_without_an_interval_are_not_later_runs(store, other):
-    committed(store, run(3, **other))
-    assert found(store, run(1)) == ([1] if other == {"key": "k"} else [])
+    commit_run(store, run(3, **other))
+    assert later_runs_of(store, run(1)) == ([1] if other == {"key": "k"} else [])
 
 
 def test_runs_with_one_idempotency_key_are_compared_across_tasks(store):
-    committed(store, run(3, key="k", task="renamed"))
-    committed(store, run(4, key="l", task="renamed"))
-    assert found(store, run(1, key="k")) == [1]
-    assert found(store, run(5, key="k")) == []
+    commit_run(store, run(3, key="k", task="renamed"))
+    commit_run(store, run(4, key="l", task="renamed"))
+    assert later_runs_of(store, run(1, key="k")) == [1]
+    assert later_runs_of(store, run(5, key="k")) == []
 
 
 def test_mapped_siblings_of_the_same_run_are_not_later(store):
-    committed(store, run(2, index=0))
-    committed(store, run(3, index=5))
-    assert found(store, run(2, index=1)) == [2]
+    commit_run(store, run(2, index=0))
+    commit_run(store, run(3, index=5))
+    assert later_runs_of(store, run(2, index=1)) == [2]
 
 
 def test_the_newest_of_many_later_runs_are_named(store):
     for day in range(2, 12):
-        committed(store, run(day))
+        commit_run(store, run(day))
     later = later_runs(load(store), run(1), EVERYTHING)
-    assert [one.version for one in later.runs] == [10, 9, 8, 7, 6]
-    assert str(later.runs[0]) == (
+    assert [later_run.version for later_run in later.found] == [10, 9, 8, 7, 6]
+    assert str(later.found[0]) == (
         "version 10 (run run 11, of data interval 2023-11-11T00:00:00+00:00 to 2023-11-12T00:00:00+00:00)"
     )
 
 
 def test_no_commit_is_read_without_transactions_of_later_runs(store, monkeypatch):
-    committed(store, run(1), last_updated_ms=NOON_MS - 14 * 86_400_000)
+    commit_run(store, run(1), last_updated_ms=NOON_MS - 14 * 86_400_000)
     base = load(store)
     _ = base.transactions
     monkeypatch.setattr(store, "read", None)
@@ -142,42 +142,42 @@ def test_no_commit_is_read_without_transactions_of_later_runs(store, monkeypatch
 
 def test_expired_transactions_do_not_hide_a_later_run():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
-    committed(store, run(3))
-    assert found(store, run(1)) == [1]
+    commit_run(store, run(3))
+    assert later_runs_of(store, run(1)) == [1]
 
 
 def test_runs_of_cleaned_up_commits_are_found(store):
     for day, at_ms in ((1, NOON_MS - 9000), (2, NOON_MS - 5000), (3, NOON_MS + 5000)):
-        committed(store, run(day), last_updated_ms=at_ms)
+        commit_run(store, run(day), last_updated_ms=at_ms)
     put(store, add("x"))
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(3):
         del store.files[commit_name(version)]
     later = later_runs(load(store), run(1, generation=1), EVERYTHING)
-    assert [one.version for one in later.runs] == [3]
+    assert [later_run.version for later_run in later.found] == [3]
     assert later.has_committed_before
     assert later.unreadable == (run(2).app_id,)
 
 
 def test_a_run_without_an_interval_has_no_later_runs(store):
-    committed(store, run(3))
-    assert found(store, run(1, interval=False)) == []
+    commit_run(store, run(3))
+    assert later_runs_of(store, run(1, interval=False)) == []
 
 
 def test_the_clock_of_another_writer_does_not_end_the_search(store):
-    committed(store, run(3))
+    commit_run(store, run(3))
     put_raw(store, 2, [info(timestamp=0), add("foreign")])
-    assert found(store, run(1)) == [1]
+    assert later_runs_of(store, run(1)) == [1]
 
 
 def test_an_earlier_commit_of_a_task_ends_the_search(store):
-    committed(store, run(3))
+    commit_run(store, run(3))
     put_raw(store, 2, [info(timestamp=0, userMetadata=json.dumps(run(1).provenance)), add("old")])
-    assert found(store, run(2)) == []
+    assert later_runs_of(store, run(2)) == []
 
 
 @pytest.mark.parametrize("text", ["x", 7, None, "0001-01-01T00:00:00+14:00"])
 def test_an_interval_of_another_writer_that_is_not_a_time_is_ignored(store, text):
     values = {**run(3).provenance, "data_interval_start": text}
     put(store, add("x"), txn(run(3).app_id), user_metadata=json.dumps(values))
-    assert found(store, run(1)) == []
+    assert later_runs_of(store, run(1)) == []

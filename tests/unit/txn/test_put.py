@@ -36,7 +36,7 @@ def store():
     return appended(create(new_store()), 1)
 
 
-def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
+def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
     """The next put, or each, fails before or after it lands; the log cannot be read either where `reads_fail`."""
     state = {"put": False}
 
@@ -59,22 +59,22 @@ def lost(store, when, error=FAULT, *, reads_fail=False, always=False):
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
 def test_a_put_that_landed_without_an_answer_is_a_commit(store, ours, error):
-    lost(store, "after", error)
-    done, _ = try_commit(store, proposal(1, *ours))
-    assert done.version == 2 and newest(store) == 2
+    fail_put(store, "after", error)
+    outcome, _ = try_commit(store, proposal(1, *ours))
+    assert outcome.version == 2 and newest(store) == 2
     assert "mine" in paths(load(store))
 
 
 def test_a_put_that_landed_and_was_answered_with_a_conflict_is_a_commit(store):
     """A client below us tried twice: the second of its requests found the name taken, by the first."""
-    ours, taken = proposal(1, remove("f1"), add("mine")), store.write_if_absent
+    current, write_if_absent = proposal(1, remove("f1"), add("mine")), store.write_if_absent
 
     def twice(name, data):
-        taken(name, data)
-        return taken(name, data)
+        write_if_absent(name, data)
+        return write_if_absent(name, data)
 
     store.write_if_absent = twice
-    assert try_commit(store, ours)[0].version == 2 and newest(store) == 2
+    assert try_commit(store, current)[0].version == 2 and newest(store) == 2
 
 
 def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
@@ -89,7 +89,7 @@ def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store, when):
-    lost(store, when, reads_fail=True, always=True)
+    fail_put(store, when, reads_fail=True, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*The disk is gone.*could not be read") as caught:
         try_commit(store, proposal(1, add("mine")))
     assert not caught.value.retryable and caught.value.remedy
@@ -97,7 +97,7 @@ def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store
 
 @pytest.mark.parametrize("error", [FAULT, StoragePermissionError("No.", remedy="Ask.")])
 def test_a_failed_put_without_a_file_keeps_its_error(store, error):
-    lost(store, "before", error, always=True)
+    fail_put(store, "before", error, always=True)
     with pytest.raises(type(error)) as caught:
         try_commit(store, proposal(1, add("mine")))
     assert caught.value is error and newest(store) == 1
@@ -105,13 +105,13 @@ def test_a_failed_put_without_a_file_keeps_its_error(store, error):
 
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
 def test_a_put_that_failed_once_is_repeated(store, error):
-    lost(store, "before", error)
-    done, pauses = try_commit(store, proposal(1, add("mine")))
-    assert (done.version, newest(store), pauses) == (2, 2, [0.1])
+    fail_put(store, "before", error)
+    outcome, pauses = try_commit(store, proposal(1, add("mine")))
+    assert (outcome.version, newest(store), pauses) == (2, 2, [0.1])
 
 
 def test_a_put_without_an_answer_and_without_a_file_may_still_land(store):
-    lost(store, "before", UNANSWERED, always=True)
+    fail_put(store, "before", UNANSWERED, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*does not show"):
         try_commit(store, proposal(1, add("mine")))
 
@@ -135,40 +135,40 @@ def test_a_put_that_lands_during_its_repetition_is_one_commit(store):
     assert try_commit(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
 
 
-def shown_late(store, looks):
+def show_late(store, looks):
     """A commit that lands is not shown to the next so many looks."""
-    left = {}
+    remaining_reads = {}
     put_now, read_now = store.write_if_absent, store.read
 
     def putting(name, data):
-        left.setdefault(name, looks)
+        remaining_reads.setdefault(name, looks)
         return put_now(name, data)
 
     def reading(name):
-        left[name] = left.get(name, 0) - 1
-        return None if left[name] >= 0 else read_now(name)
+        remaining_reads[name] = remaining_reads.get(name, 0) - 1
+        return None if remaining_reads[name] >= 0 else read_now(name)
 
     store.write_if_absent, store.read = putting, reading
 
 
 @pytest.mark.parametrize("looks", [1, 4])
 def test_a_commit_that_storage_shows_late_is_found(store, looks):
-    lost(store, "after")
-    shown_late(store, looks)
-    done, pauses = try_commit(store, proposal(1, add("mine")))
-    assert done.version == 2 and 0 < sum(pauses) <= 2
+    fail_put(store, "after")
+    show_late(store, looks)
+    outcome, pauses = try_commit(store, proposal(1, add("mine")))
+    assert outcome.version == 2 and 0 < sum(pauses) <= 2
 
 
 @pytest.mark.parametrize("looks", [1, 4])
 def test_a_winner_that_storage_shows_late_is_judged(store, looks):
     add_rival(store, [add("theirs")])
-    shown_late(store, looks)
+    show_late(store, looks)
     assert try_commit(store, proposal(1, add("mine")))[0].version == 3
 
 
 def test_a_taken_name_that_storage_never_shows_leaves_the_state_unknown(store):
     add_rival(store, [add("theirs")])
-    shown_late(store, 1000)
+    show_late(store, 1000)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, and storage does not show"):
         try_commit(store, proposal(1, add("mine")))
 
@@ -190,12 +190,12 @@ def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(st
 
 @pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
 def test_a_taken_name_that_cannot_be_read_leaves_the_state_unknown(store, ours):
-    taken = store.write_if_absent
+    write_if_absent = store.write_if_absent
 
     def twice(name, data):
-        taken(name, data)
+        write_if_absent(name, data)
         store.before = unreadable
-        return taken(name, data)
+        return write_if_absent(name, data)
 
     def unreadable(operation, _name):
         if operation == "read":
@@ -213,6 +213,6 @@ def load_again(store):
 
 
 def test_a_put_to_unsupported_storage_is_not_repeated(store):
-    lost(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
+    fail_put(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
     with pytest.raises(UnsupportedStorageError):
         try_commit(store, proposal(1, add("mine")))

@@ -175,8 +175,8 @@ def test_moved_items_are_found_by_their_keys(store):
     """[a, b] was written; the run is cleared, and its items are [x, a, b]."""
     for index, item in enumerate(("a", "b")):
         committed(store, identity(item, index=index, key=item))
-    found = [outcome(store, identity(item, index=n, generation=n < 2, key=item)) for n, item in enumerate("xab")]
-    assert found == ["work", 1, 2]
+    outcomes = [outcome(store, identity(item, index=n, generation=n < 2, key=item)) for n, item in enumerate("xab")]
+    assert outcomes == ["work", 1, 2]
 
 
 def test_a_retry_finds_its_commit_below_those_of_other_runs_of_its_key(store):
@@ -237,13 +237,13 @@ def test_a_run_never_mistakes_a_racing_run_with_its_key_for_itself(store, winner
         return proposal(base.version, add(f"by {run.details}"), action, user_metadata=user_metadata(run, None))
 
     base = load(store)
-    ours, theirs = identity(key=KEY), identity(key=KEY, **winner)
-    assert isinstance(commit(store, offered(theirs, base), clock_ms=Clock()), Committed)
+    current, winning = identity(key=KEY), identity(key=KEY, **winner)
+    assert isinstance(commit(store, offered(winning, base), clock_ms=Clock()), Committed)
     if isinstance(expected, str):
         with pytest.raises(ConcurrentTransactionException, match=expected):
-            commit(store, offered(ours, base), clock_ms=Clock())
+            commit(store, offered(current, base), clock_ms=Clock())
     else:
-        assert isinstance(commit(store, offered(ours, base), clock_ms=Clock()), expected)
+        assert isinstance(commit(store, offered(current, base), clock_ms=Clock()), expected)
     assert newest(store) == 1
 
 

@@ -45,12 +45,12 @@ def positions(*rows):
     return pa.array(sorted(rows), pa.int64())
 
 
-def table(store, *names):
+def table_of(store, *names):
     put(store, PROTOCOL, metadata(schema=struct(id="long")), *(add(n, stats=STATS) for n in names), read_version=-1)
     return store
 
 
-def marking(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), more=()):
+def deletion_of(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), more=()):
     """A proposal that deletes rows of files, as (name, positions), on top of a version of the table."""
     snapshot = load(store, version)
     there = {row["path"]: row for row in snapshot.files.to_pylist()}
@@ -64,15 +64,17 @@ def marking(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), mo
         adds.append(add(name, stats=STATS, deletion_vector=descriptor, size_bytes=there[name]["size"]))
         assert deleted
     reads = ReadSet(keys=frozenset(keys), rows=tuple(tests))
-    made = proposal(snapshot.version, *removes, *adds, *more, rules=(snapshot.protocol, snapshot.metadata), reads=reads)
-    return replace(made, row_level=row_level)
+    current = proposal(
+        snapshot.version, *removes, *adds, *more, rules=(snapshot.protocol, snapshot.metadata), reads=reads
+    )
+    return replace(current, row_level=row_level)
 
 
 def _all(store, row, deleted):
-    return {*deleted, *marked_in(store, row["deletionVector"])}
+    return {*deleted, *rows_in(store, row["deletionVector"])}
 
 
-def marked_in(store, descriptor):
+def rows_in(store, descriptor):
     return [] if descriptor is None else deleted_rows(store, descriptor).to_pylist()
 
 
@@ -80,100 +82,103 @@ def remove_of(name, vector):
     return remove(name, size_bytes=10, deletion_vector=vector)
 
 
-def commits(store, made):
-    return commit(store, made, clock_ms=Clock(), pause=lambda _s: None).version
+def commit_deletion(store, deletion):
+    return commit(store, deletion, clock_ms=Clock(), pause=lambda _s: None).version
 
 
 def vector_files(store):
     return {name for name in store.files if name.startswith("deletion_vector")}
 
 
-def marked(store, name="f"):
+def removed_rows(store, name="f"):
     (row,) = [row for row in load(store).files.to_pylist() if row["path"] == name]
-    return marked_in(store, row["deletionVector"])
+    return rows_in(store, row["deletionVector"])
 
 
 def test_deletes_of_different_rows_of_one_file_both_commit():
-    store = table(new_store(), "f")
-    ours, theirs = marking(store, {"f": {1, 2}}), marking(store, {"f": {3, 99}})
-    assert commits(store, theirs) == 1
-    assert commits(store, ours) == 2
-    assert marked(store) == [1, 2, 3, 99]
+    store = table_of(new_store(), "f")
+    current, winning = deletion_of(store, {"f": {1, 2}}), deletion_of(store, {"f": {3, 99}})
+    assert commit_deletion(store, winning) == 1
+    assert commit_deletion(store, current) == 2
+    assert removed_rows(store) == [1, 2, 3, 99]
     assert len(vector_files(store)) == 2, "the winner's and the merged one"
     assert load(store).files["deletionVector"].to_pylist()[0]["cardinality"] == 4
 
 
 def test_a_file_of_vectors_stays_while_one_vector_is_in_use():
-    store = table(new_store(), "f", "g")
-    ours, theirs = marking(store, {"f": {1}, "g": {5}}), marking(store, {"f": {2}})
-    commits(store, theirs)
-    commits(store, ours)
-    assert (marked(store), marked(store, "g")) == ([1, 2], [5])
+    store = table_of(new_store(), "f", "g")
+    current, winning = deletion_of(store, {"f": {1}, "g": {5}}), deletion_of(store, {"f": {2}})
+    commit_deletion(store, winning)
+    commit_deletion(store, current)
+    assert (removed_rows(store), removed_rows(store, "g")) == ([1, 2], [5])
 
 
 def test_two_deletes_of_the_same_row_conflict_and_leave_no_file():
-    store = table(new_store(), "f", "g")
-    ours, theirs = marking(store, {"f": {1}, "g": {5}}), marking(store, {"f": {2}, "g": {5}})
-    commits(store, theirs)
+    store = table_of(new_store(), "f", "g")
+    current, winning = deletion_of(store, {"f": {1}, "g": {5}}), deletion_of(store, {"f": {2}, "g": {5}})
+    commit_deletion(store, winning)
     before = dict(store.files)
     with pytest.raises(ConcurrentModificationException, match="version 1"):
-        commits(store, ours)
+        commit_deletion(store, current)
     assert store.files == before
 
 
 def test_an_operation_that_is_not_row_level_conflicts():
-    store = table(new_store(), "f")
-    ours, theirs = marking(store, {"f": {1}}, row_level=False), marking(store, {"f": {2}})
-    commits(store, theirs)
+    store = table_of(new_store(), "f")
+    current, winning = deletion_of(store, {"f": {1}}, row_level=False), deletion_of(store, {"f": {2}})
+    commit_deletion(store, winning)
     with pytest.raises(ConcurrentModificationException):
-        commits(store, ours)
+        commit_deletion(store, current)
 
 
 def test_rows_that_the_winning_commit_wrote_conflict():
-    store = table(new_store(), "f")
-    ours, theirs = marking(store, {"f": {1}}), marking(store, {"f": {2}}, more=(add("updated", stats=STATS),))
-    commits(store, theirs)
+    store = table_of(new_store(), "f")
+    current, winning = (
+        deletion_of(store, {"f": {1}}),
+        deletion_of(store, {"f": {2}}, more=(add("updated", stats=STATS),)),
+    )
+    commit_deletion(store, winning)
     with pytest.raises(ConcurrentAppendException):
-        commits(store, ours)
-    none = marking(store, {"f": {7}}, version=0, tests=())
-    assert commits(store, none) == 2
-    assert marked(store) == [2, 7]
+        commit_deletion(store, current)
+    none = deletion_of(store, {"f": {7}}, version=0, tests=())
+    assert commit_deletion(store, none) == 2
+    assert removed_rows(store) == [2, 7]
 
 
 def test_restored_rows_conflict():
-    store = table(new_store(), "f")
-    commits(store, marking(store, {"f": {1, 2}}))
-    ours = marking(store, {"f": {3}})
+    store = table_of(new_store(), "f")
+    commit_deletion(store, deletion_of(store, {"f": {1, 2}}))
+    current = deletion_of(store, {"f": {3}})
     (row,) = load(store).files.to_pylist()
     (restored,) = write_vectors(store, [positions(2)])
     put(store, remove_of("f", row["deletionVector"]), add("f", stats=STATS, deletion_vector=restored))
     with pytest.raises(ConcurrentModificationException):
-        commits(store, ours)
+        commit_deletion(store, current)
 
 
 def test_rows_removed_from_a_file_that_was_only_read_do_not_conflict():
-    store = table(new_store(), "f", "g")
-    ours = marking(store, {"f": {1}})
-    commits(store, marking(store, {"g": {1}}))
-    assert commits(store, ours) == 2
-    assert (marked(store, "f"), marked(store, "g")) == ([1], [1])
+    store = table_of(new_store(), "f", "g")
+    current = deletion_of(store, {"f": {1}})
+    commit_deletion(store, deletion_of(store, {"g": {1}}))
+    assert commit_deletion(store, current) == 2
+    assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1], [1])
 
 
 @pytest.mark.parametrize("again", [(), (add("f2", stats=STATS),)])
 def test_a_completely_removed_file_conflicts(again):
-    store = table(new_store(), "f", "g")
-    made = marking(store, {"g": {1}}, tests=())
-    whole = replace(made, removes=(*made.removes, remove("f")), adds=(*made.adds, *again))
-    commits(store, marking(store, {"f": {3}}))
+    store = table_of(new_store(), "f", "g")
+    deletion = deletion_of(store, {"g": {1}}, tests=())
+    whole = replace(deletion, removes=(*deletion.removes, remove("f")), adds=(*deletion.adds, *again))
+    commit_deletion(store, deletion_of(store, {"f": {3}}))
     with pytest.raises(ConcurrentModificationException):
-        commits(store, whole)
+        commit_deletion(store, whole)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("killed")])
 def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
-    store = table(new_store(), "f")
-    ours = marking(store, {"f": {1}})
-    commits(store, marking(store, {"f": {2}}))
+    store = table_of(new_store(), "f")
+    current = deletion_of(store, {"f": {1}})
+    commit_deletion(store, deletion_of(store, {"f": {2}}))
 
     def after(operation, name):
         if operation == "write_if_absent" and name.endswith("2.json"):
@@ -181,53 +186,53 @@ def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
 
     store.after = after
     with pytest.raises(type(error)):
-        commits(store, ours)
+        commit_deletion(store, current)
     store.after = lambda _operation, _name: None
-    assert marked(store) == [1, 2]
+    assert removed_rows(store) == [1, 2]
 
 
 def test_a_removed_file_that_was_only_read_does_not_conflict():
-    store = table(new_store(), "f", "g")
-    made = marking(store, {"f": {1}}, tests=())
-    ours = replace(made, reads=ReadSet(keys=made.reads.keys | {"g"}))
+    store = table_of(new_store(), "f", "g")
+    deletion = deletion_of(store, {"f": {1}}, tests=())
+    current = replace(deletion, reads=ReadSet(keys=deletion.reads.keys | {"g"}))
     put(store, remove("g"))
-    assert commits(store, ours) == 2
+    assert commit_deletion(store, current) == 2
 
 
 def test_a_conflict_after_a_merge_of_vectors_leaves_no_file():
-    store = table(new_store(), "f")
-    ours = marking(store, {"f": {1}})
-    commits(store, marking(store, {"f": {2}}))
-    commits(store, marking(store, {"f": {1}}))
+    store = table_of(new_store(), "f")
+    current = deletion_of(store, {"f": {1}})
+    commit_deletion(store, deletion_of(store, {"f": {2}}))
+    commit_deletion(store, deletion_of(store, {"f": {1}}))
     before = dict(store.files)
     with pytest.raises(ConcurrentModificationException, match="version 2"):
-        commits(store, ours)
+        commit_deletion(store, current)
     assert store.files == before
 
 
 def test_merged_vectors_of_a_lost_race_are_deleted_and_used_vectors_stay():
-    store = table(new_store(), "f", "g")
-    ours = marking(store, {"f": {1}, "g": {1}})
-    rivals = [marking(store, {"f": {2}}), marking(store, {"f": {3}, "g": {3}}, version=0)]
-    commits(store, rivals[0])
+    store = table_of(new_store(), "f", "g")
+    current = deletion_of(store, {"f": {1}, "g": {1}})
+    rivals = [deletion_of(store, {"f": {2}}), deletion_of(store, {"f": {3}, "g": {3}}, version=0)]
+    commit_deletion(store, rivals[0])
     vectors = {name for name in store.files if name.startswith("deletion_vector")}
     late = iter([rivals[1]])
 
     def before(operation, name):
         if operation == "write_if_absent" and name.endswith("2.json") and (rival := next(late, None)) is not None:
-            commits(store, rival)
+            commit_deletion(store, rival)
 
     store.before = before
-    assert commits(store, ours) == 3
-    assert (marked(store, "f"), marked(store, "g")) == ([1, 2, 3], [1, 3])
+    assert commit_deletion(store, current) == 3
+    assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1, 2, 3], [1, 3])
     new = {name for name in store.files if name.startswith("deletion_vector")} - vectors
     assert len(new) == 2  # the rival's merged one, and ours
 
 
 def test_merged_vectors_stay_if_the_commit_state_is_unknown():
-    store = table(new_store(), "f")
-    ours = marking(store, {"f": {1}})
-    commits(store, marking(store, {"f": {2}}))
+    store = table_of(new_store(), "f")
+    current = deletion_of(store, {"f": {1}})
+    commit_deletion(store, deletion_of(store, {"f": {2}}))
     before = set(store.files)
 
     def lost(operation, name):
@@ -236,7 +241,7 @@ def test_merged_vectors_stay_if_the_commit_state_is_unknown():
 
     store.before = lambda operation, name: lost(operation, name) if operation == "write_if_absent" else None
     with pytest.raises(CommitStateUnknownError):
-        commits(store, ours)
+        commit_deletion(store, current)
     assert len(set(store.files) - before) == 1
 
 
@@ -250,19 +255,19 @@ deletions = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_every_commit_removes_exactly_its_rows(deletions):
     """All writers read the table as it was at first; those whose rows nobody else has marked all commit."""
-    store = table(new_store(), "f", "g")
+    store = table_of(new_store(), "f", "g")
     expected = {"f": set(), "g": set()}
-    for made, rows in [(marking(store, rows), rows) for rows in deletions]:
+    for deletion, rows in [(deletion_of(store, rows), rows) for rows in deletions]:
         fits = all(not expected[name] & chosen for name, chosen in rows.items())
         try:
-            commits(store, made)
+            commit_deletion(store, deletion)
         except ConcurrentModificationException:
             assert not fits
         else:
             assert fits
             for name, chosen in rows.items():
                 expected[name] |= chosen
-        assert {name: set(marked(store, name)) for name in expected} == expected
+        assert {name: set(removed_rows(store, name)) for name in expected} == expected
 
 
 def test_other_engines_read_the_merged_rows(tmp_path):
@@ -270,9 +275,9 @@ def test_other_engines_read_the_merged_rows(tmp_path):
     pq.write_table(pa.table({"id": pa.array(range(100), pa.int64())}), tmp_path / "f")
     size = (tmp_path / "f").stat().st_size
     put(store, PROTOCOL, metadata(schema=struct(id="long")), add("f", stats=STATS, size_bytes=size), read_version=-1)
-    ours, theirs = marking(store, {"f": {1, 2}}), marking(store, {"f": {98}})
-    commits(store, theirs)
-    commits(store, ours)
+    current, winning = deletion_of(store, {"f": {1, 2}}), deletion_of(store, {"f": {98}})
+    commit_deletion(store, winning)
+    commit_deletion(store, current)
     expected = [number for number in range(100) if number not in (1, 2, 98)]
     assert DeltaTable(str(tmp_path)).to_arrow()["id"].to_pylist() == expected
     read = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path))).execute("select id from t")

@@ -194,9 +194,9 @@ def test_the_v2_policy_writes_sidecars_and_describes_their_content():
     for kind in ("add", "remove"):  # which delta-spark looks for here too
         assert rows.schema.field(kind).type == of_sidecar.field(kind).type
         assert rows[kind].null_count == rows.num_rows
-    said = [row["tags"] for row in rows["checkpointMetadata"].to_pylist(maps_as_pydicts="strict") if row]
+    tags = [row["tags"] for row in rows["checkpointMetadata"].to_pylist(maps_as_pydicts="strict") if row]
     size_bytes = sum(len(store.files[name][0]) for name in sidecars)
-    assert said == [{"sidecarNumActions": "7", "sidecarSizeInBytes": str(size_bytes), "numOfAddFiles": "6"}]
+    assert tags == [{"sidecarNumActions": "7", "sidecarSizeInBytes": str(size_bytes), "numOfAddFiles": "6"}]
     assert [pq.read_metadata(pa.BufferReader(store.files[name][0])).num_rows for name in sidecars].count(3) == 2
     assert (hint.size, hint.num_of_add_files) == (rows.num_rows + 7, 6)
     for version in (0, 1):

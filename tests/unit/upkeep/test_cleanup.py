@@ -85,12 +85,12 @@ def test_a_commit_exactly_at_midnight_has_expired():
 def test_checksums_compactions_and_parts_are_deleted_with_their_versions():
     store = history(14, checkpoints=[10])
     write_parts(store, 4, 2)
-    gone = [write_compaction(store, 2, 3), write_compaction(store, 8, 9), write_compaction(store, 10, 11)]
+    expired = [write_compaction(store, 2, 3), write_compaction(store, 8, 9), write_compaction(store, 10, 11)]
     stays = write_compaction(store, 11, 12)
     for version in (9, 10):
         write_checksum(load(store, version))
     clean(store, 20)
-    assert not any(name in store.files for name in gone) and stays in store.files
+    assert not any(name in store.files for name in expired) and stays in store.files
     assert checksum_name(9) not in store.files and checksum_name(10) in store.files
     assert not [name for name in store.files if "00000000000000000004" in name]
 

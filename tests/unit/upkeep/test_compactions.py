@@ -39,8 +39,8 @@ KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "
 
 def action_of(kind, number, size):
     path, unique = KEYS[number]
-    given = {"deletion_vector": vector(unique, 1)} if unique else {}
-    return add(path, size_bytes=size, **given) if kind == "add" else remove(path, **given)
+    vector_field = {"deletion_vector": vector(unique, 1)} if unique else {}
+    return add(path, size_bytes=size, **vector_field) if kind == "add" else remove(path, **vector_field)
 
 
 actions = st.dictionaries(st.integers(0, len(KEYS) - 1), st.sampled_from(["add", "remove"]), max_size=4)
@@ -53,15 +53,15 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version, (files, app, changes) in enumerate(commits, 1):
-        made = [action_of(kind, number, version) for number, kind in files.items()]
+        actions = [action_of(kind, number, version) for number, kind in files.items()]
         more = [metadata({"k": str(version)})] if changes else []
-        put_raw(store, version, [*made, txn(f"app {app}", version), *more])
+        put_raw(store, version, [*actions, txn(f"app {app}", version), *more])
     last = len(commits)
     expected = [facts(load(store, version)) for version in range(last + 1)]
     versions = st.integers(0, last)
-    for first, other in data.draw(st.lists(st.tuples(versions, versions), max_size=4), label="compactions"):
-        if first < other:
-            write_compaction(store, first, other)
+    for first, end in data.draw(st.lists(st.tuples(versions, versions), max_size=4), label="compactions"):
+        if first < end:
+            write_compaction(store, first, end)
     for version, kind in data.draw(
         st.lists(st.tuples(versions, st.sampled_from("cpj")), max_size=2), label="checkpoints"
     ):
@@ -150,8 +150,8 @@ def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version, (files, app, changes) in enumerate(commits, 1):
-        made = [action_of(kind, number, version) for number, kind in files.items()]
-        put_raw(store, version, [*made, txn(f"app {app}", version), *([metadata({"k": "v"})] if changes else [])])
+        actions = [action_of(kind, number, version) for number, kind in files.items()]
+        put_raw(store, version, [*actions, txn(f"app {app}", version), *([metadata({"k": "v"})] if changes else [])])
     last = len(commits)
     expected = [facts(load(store, version)) for version in range(last + 1)]
     first = data.draw(st.integers(0, last - 1), label="first")

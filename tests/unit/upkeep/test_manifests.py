@@ -37,7 +37,7 @@ def of_day(name, day, **changes):
     return add(name, partition_values={"day": day}, **changes)
 
 
-def gone(name, day):
+def remove_of(name, day):
     return remove(name, partition_values={"day": day}, extended_file_metadata=True, size_bytes=10)
 
 
@@ -49,7 +49,7 @@ def store(tmp_path):
 def manifests(store):
     """Every file in the manifests' folder with its lines, addresses without that of the table."""
     folder = f"{store.root}/{MANIFEST_DIR}"
-    found = {}
+    lines_by_file = {}
     for above, _, names in os.walk(folder):
         for name in names:
             with open(os.path.join(above, name), encoding="utf-8") as file:
@@ -57,28 +57,28 @@ def manifests(store):
             assert lines.pop() == ""
             assert all(line.startswith(f"file:{store.root}/") for line in lines)
             inside = os.path.relpath(os.path.join(above, name), folder)
-            found[inside] = [line.removeprefix(f"file:{store.root}/") for line in lines]
-    return found
+            lines_by_file[inside] = [line.removeprefix(f"file:{store.root}/") for line in lines]
+    return lines_by_file
 
 
 def folders(store):
     return {name for above, names, _ in os.walk(f"{store.root}/{MANIFEST_DIR}") for name in names}
 
 
-def committed(store, *actions):
+def commit_files(store, *actions):
     """A commit and what follows it."""
     after_commit(store, put(store, *actions))
 
 
-def generated(store):
+def generate(store):
     return generate_manifests(store, LocalTree(store.root))
 
 
 def test_each_partition_has_a_manifest_with_the_names_of_its_files(store):
     create(store, of_day("day=a%20b/1%2520.parquet", "a b"), of_day("x/2", "a b"), of_day("3", "50%"), **BY_DAY)
     put(store, of_day("4", None), of_day("5", ""))
-    done = generated(store)
-    assert (done.version, done.manifests, done.files, done.deleted) == (1, 3, 5, 0)
+    summary = generate(store)
+    assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 5, 0)
     assert manifests(store) == {
         "day=a b/manifest": ["day=a b/1%20.parquet", "x/2"],
         "day=50%25/manifest": ["3"],
@@ -90,22 +90,22 @@ def test_directories_nest_in_the_order_of_the_partition_columns(store):
     schema = StructType(tuple(StructField(n, PrimitiveType("string")) for n in ("id", "b:c", "a")))
     values = {"A": "1", "b:c": "2"}  # the log may spell a column in another case
     create(store, add("f", partition_values=values), schema=schema, partition_columns=("b:c", "a"))
-    generated(store)
+    generate(store)
     assert manifests(store) == {"b%3Ac=2/a=1/manifest": ["f"]}
 
 
 def test_a_table_without_partitions_has_one_manifest_even_if_empty(store):
     create(store, add("b"), add("a"))
-    generated(store)
+    generate(store)
     assert manifests(store) == {"manifest": ["a", "b"]}
     put(store, remove("a"), remove("b"))
-    generated(store)
+    generate(store)
     assert manifests(store) == {"manifest": []}
 
 
 def test_files_outside_the_table_keep_their_address(store):
     create(store, add("file:/else/a%20b"), add("s3://b/c%20d"), add("/e"))
-    generated(store)
+    generate(store)
     with open(f"{store.root}/{MANIFEST_DIR}/manifest") as file:
         assert file.read() == "file:/e\nfile:/else/a b\ns3://b/c d\n"
 
@@ -113,27 +113,27 @@ def test_files_outside_the_table_keep_their_address(store):
 def test_a_file_name_with_a_line_break_is_rejected(store):
     create(store, add("a%0Ab"))
     with pytest.raises(UnsupportedFeatureError, match="line break"):
-        generated(store)
+        generate(store)
     assert manifests(store) == {}
 
 
 def test_generating_again_deletes_superfluous_manifests_and_their_folders(store):
     create(store, add("f"))
-    generated(store)
+    generate(store)
     by_two = {"schema": struct(id="long", day="string", hour="string"), "partition_columns": ("day", "hour")}
     first, second = (add(n, partition_values={"day": n, "hour": "1"}) for n in ("x", "y"))
     put(store, metadata(None, **by_two), remove("f"), first, second)
-    assert generated(store).deleted == 1
+    assert generate(store).deleted == 1
     assert manifests(store) == {"day=x/hour=1/manifest": ["x"], "day=y/hour=1/manifest": ["y"]}
     put(store, remove("x", partition_values={"day": "x", "hour": "1"}))
-    assert generated(store).deleted == 1
+    assert generate(store).deleted == 1
     assert manifests(store) == {"day=y/hour=1/manifest": ["y"]}
     assert folders(store) == {"day=y", "hour=1"}
 
 
 def test_commits_write_manifests_only_if_the_property_is_set(store):
     create(store, add("f"))
-    committed(store, add("g"))
+    commit_files(store, add("g"))
     assert manifests(store) == {}
 
 
@@ -142,7 +142,7 @@ def test_a_commit_writes_only_the_manifests_of_its_partitions(store):
     after_commit(store, 0)
     for name in ("a", "b", "c"):
         os.utime(f"{store.root}/{MANIFEST_DIR}/day={name}/manifest", (0, 0))
-    committed(store, of_day("4", "a"), gone("2", "b"), of_day("5", "d"))
+    commit_files(store, of_day("4", "a"), remove_of("2", "b"), of_day("5", "d"))
     assert manifests(store) == {"day=a/manifest": ["1", "4"], "day=c/manifest": ["3"], "day=d/manifest": ["5"]}
     assert folders(store) == {"day=a", "day=c", "day=d"}
     assert os.stat(f"{store.root}/{MANIFEST_DIR}/day=c/manifest").st_mtime == 0
@@ -150,14 +150,14 @@ def test_a_commit_writes_only_the_manifests_of_its_partitions(store):
 
 def test_the_first_commit_that_writes_manifests_writes_all(store):
     create(store, of_day("1", "a"), configuration=ON, **BY_DAY)
-    committed(store, of_day("2", "b"))
+    commit_files(store, of_day("2", "b"))
     assert manifests(store) == {"day=a/manifest": ["1"], "day=b/manifest": ["2"]}
 
 
 def test_a_commit_with_another_partitioning_replaces_all(store):
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
-    committed(store, gone("1", "a"), gone("2", "b"), metadata(ON), add("3"))
+    commit_files(store, remove_of("1", "a"), remove_of("2", "b"), metadata(ON), add("3"))
     assert manifests(store) == {"manifest": ["3"]}
     assert folders(store) == set()
 
@@ -167,13 +167,13 @@ def test_a_removed_file_without_partition_values_makes_a_commit_write_all(store)
     assert touched_directories([("remove", {"path": "f"})], ()) == {""}
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
-    committed(store, remove("1"))
+    commit_files(store, remove("1"))
     assert manifests(store) == {"day=b/manifest": ["2"]}
 
 
 def test_a_commit_without_files_touches_nothing(store):
     create(store, configuration=ON)
-    generated(store)
+    generate(store)
     os.utime(f"{store.root}/{MANIFEST_DIR}/manifest", (0, 0))
     version = put(store, read_version=0)
     assert update_manifests(store, LocalTree(store.root), version) is None
@@ -197,28 +197,28 @@ def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
     """The rival has done all of its own, so that nobody but us can put right what we write last."""
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
-    ours = put(store, of_day("3", "a"), of_day("4", "b"))
-    rival = lambda: committed(store, of_day("5", "a"), gone("2", "b"), gone("4", "b"), of_day("6", "c"))
-    update_manifests(Hooked(store.root, rival), LocalTree(store.root), ours)
+    version = put(store, of_day("3", "a"), of_day("4", "b"))
+    rival = lambda: commit_files(store, of_day("5", "a"), remove_of("2", "b"), remove_of("4", "b"), of_day("6", "c"))
+    update_manifests(Hooked(store.root, rival), LocalTree(store.root), version)
     expected = {"day=a/manifest": ["1", "3", "5"], "day=c/manifest": ["6"]}
     assert manifests(store) == expected
-    generate_manifests(Hooked(store.root, lambda: committed(store, gone("6", "c"))), LocalTree(store.root))
+    generate_manifests(Hooked(store.root, lambda: commit_files(store, remove_of("6", "c"))), LocalTree(store.root))
     assert manifests(store) == {"day=a/manifest": ["1", "3", "5"]}
 
 
 def test_manifests_include_a_concurrent_commit_of_an_engine_without_manifests(store):
     create(store, of_day("1", "a"), of_day("2", "b"), **BY_DAY)
-    foreign = lambda: put(store, gone("2", "b"), of_day("3", "c"))
-    done = generate_manifests(Hooked(store.root, foreign), LocalTree(store.root))
+    foreign = lambda: put(store, remove_of("2", "b"), of_day("3", "c"))
+    summary = generate_manifests(Hooked(store.root, foreign), LocalTree(store.root))
     assert manifests(store) == {"day=a/manifest": ["1"], "day=c/manifest": ["3"]}
-    assert (done.version, done.manifests, done.files, done.deleted) == (1, 3, 3, 1)
+    assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 3, 1)
 
 
 def test_a_partition_that_a_rival_fills_concurrently_keeps_its_manifest(store):
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
-    ours = put(store, gone("1", "a"), of_day("3", "b"))
-    update_manifests(Hooked(store.root, lambda: committed(store, of_day("4", "a"))), LocalTree(store.root), ours)
+    version = put(store, remove_of("1", "a"), of_day("3", "b"))
+    update_manifests(Hooked(store.root, lambda: commit_files(store, of_day("4", "a"))), LocalTree(store.root), version)
     assert manifests(store) == {"day=a/manifest": ["4"], "day=b/manifest": ["2", "3"]}
 
 
@@ -286,7 +286,7 @@ def test_a_failure_after_the_commit_only_warns(store, caplog, monkeypatch):
 
     monkeypatch.setattr(LocalLogStore, "write", full)
     with caplog.at_level(logging.WARNING):
-        committed(store, add("g"))
+        commit_files(store, add("g"))
     (record,) = caplog.records
     assert "Updating the symlink manifests failed after version 1" in record.getMessage()
     assert len(load(store).files) == 2
@@ -295,7 +295,7 @@ def test_a_failure_after_the_commit_only_warns(store, caplog, monkeypatch):
 def test_vacuum_keeps_manifests_and_verify_ignores_them(store):
     create(store, configuration=ON, schema=struct(id="long", _s="string"), partition_columns=("_s",))
     generate_manifests(store, LocalTree(store.root))
-    committed(store)
+    commit_files(store)
     os.makedirs(f"{store.root}/{MANIFEST_DIR}/_s=a")
     for name in ("manifest", "_s=a/manifest"):
         with open(f"{store.root}/{MANIFEST_DIR}/{name}", "w") as file:

@@ -115,6 +115,6 @@ def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, p
         (tmp_path / commit_name(version)).unlink()
     table = deltalake.DeltaTable(str(tmp_path))
     query = "SELECT count(*) AS n, sum(id) AS s FROM t WHERE id > 20 AND day = '2026-01-02'"
-    found = pa.table(deltalake.QueryBuilder().register("t", table).execute(query).read_all()).to_pylist()
+    rows_read = pa.table(deltalake.QueryBuilder().register("t", table).execute(query).read_all()).to_pylist()
     matching = [i for n in range(1, 28, 2) for i in (n, n + 1) if i > 20]
-    assert (table.version(), found) == (27, [{"n": len(matching), "s": sum(matching)}])
+    assert (table.version(), rows_read) == (27, [{"n": len(matching), "s": sum(matching)}])

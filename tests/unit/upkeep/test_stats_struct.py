@@ -81,8 +81,8 @@ def test_a_column_without_bounds_has_its_null_count():
 @pytest.mark.parametrize("text", [None, "", " ", "5", "{", '{"numRecords":1}{"numRecords":2}', '{}},{"stats":{}', "[]"])
 def test_a_text_that_is_not_a_json_object_has_no_struct_and_does_not_affect_others(text):
     good = '{"numRecords":7}'
-    found = stats_of("long", good, text, good)
-    assert [row and row["numRecords"] for row in found] == [7, None, 7]
+    structs = stats_of("long", good, text, good)
+    assert [row and row["numRecords"] for row in structs] == [7, None, 7]
 
 
 def test_only_indexed_columns_are_in_the_struct_by_their_physical_names():
@@ -92,9 +92,9 @@ def test_only_indexed_columns_are_in_the_struct_by_their_physical_names():
         StructField("p", PrimitiveType("long"), True, {"delta.columnMapping.physicalName": "col-p"}),
     ]
     table = TableSchema(logical=StructType(tuple(fields)), partition_columns=("p",), mode="name")
-    made = StatsStruct(indexed_columns(table, {"delta.dataSkippingNumIndexedCols": "1"}).leaves)
-    assert [f.name for f in made.type.field("minValues").type] == ["col-a"]
-    assert "tightBounds" not in [f.name for f in made.type]
+    stats_struct = StatsStruct(indexed_columns(table, {"delta.dataSkippingNumIndexedCols": "1"}).leaves)
+    assert [f.name for f in stats_struct.type.field("minValues").type] == ["col-a"]
+    assert "tightBounds" not in [f.name for f in stats_struct.type]
 
 
 values = st.one_of(st.integers(-300, 300), st.floats(), st.text(max_size=3), st.none(), st.booleans())
@@ -106,15 +106,15 @@ texts = st.lists(st.one_of(st.none(), st.text(max_size=4), objects.map(json.dump
 @given(texts=texts)
 @settings(max_examples=150, deadline=None)
 def test_texts_that_are_parsed_together_give_the_same_structs_as_alone(texts):
-    made = struct_of(column("x", "byte"), column("y", "string"))
-    together = made.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
-    assert [_said(row) for row in together] == [_said(made._parse_one(text)) for text in texts]
+    stats_struct = struct_of(column("x", "byte"), column("y", "string"))
+    together = stats_struct.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
+    assert [_compact(row) for row in together] == [_compact(stats_struct._parse_one(text)) for text in texts]
 
 
-def _said(row):
+def _compact(row):
     """A struct without what it does not say: a missing struct, and one that says nothing, are the same."""
     if isinstance(row, dict):
-        return {key: said for key, value in row.items() if (said := _said(value)) not in (None, {})}
+        return {key: said for key, value in row.items() if (said := _compact(value)) not in (None, {})}
     return row
 
 
@@ -133,15 +133,15 @@ def partitions(kind, *rows):
 
 
 def test_partition_values_are_typed_with_keys_in_any_case():
-    found = partitions("date", [("p", "2026-01-01")], [("P", "2026-01-02")], [("p", "")], [("p", None)], [], None)
-    assert [row["p"] for row in found.to_pylist()] == [date(2026, 1, 1), date(2026, 1, 2), None, None, None, None]
+    typed = partitions("date", [("p", "2026-01-01")], [("P", "2026-01-02")], [("p", "")], [("p", None)], [], None)
+    assert [row["p"] for row in typed.to_pylist()] == [date(2026, 1, 1), date(2026, 1, 2), None, None, None, None]
 
 
 def test_a_partition_value_beyond_the_calendar_of_python_is_kept():
-    found = partitions("date", [("p", "+10000-01-01")])
-    assert found.cast(pa.struct([("p", pa.int32())])).to_pylist() == [{"p": 2_932_897}]
+    typed = partitions("date", [("p", "+10000-01-01")])
+    assert typed.cast(pa.struct([("p", pa.int32())])).to_pylist() == [{"p": 2_932_897}]
 
 
 def test_an_invalid_partition_value_is_null_and_the_others_are_kept():
-    found = partitions("date", [("p", "yesterday")], [("p", "2026-1-2")])
-    assert found.to_pylist() == [{"p": None}, {"p": date(2026, 1, 2)}]
+    typed = partitions("date", [("p", "yesterday")], [("p", "2026-1-2")])
+    assert typed.to_pylist() == [{"p": None}, {"p": date(2026, 1, 2)}]

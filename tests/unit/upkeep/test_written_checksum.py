@@ -39,7 +39,7 @@ VECTORS = Protocol(
 )
 
 
-def said(store, version):
+def checksum_of(store, version):
     return json.loads(store.files[checksum_name(version)][0])
 
 
@@ -47,7 +47,7 @@ def test_the_checksum_repeats_the_protocol_and_the_metadata_and_counts_the_files
     store = create(new_store(), add("a", size_bytes=3), add("b", size_bytes=4), configuration={"k": "v"})
     put(store, remove("a", size_bytes=3))
     assert write_checksum(load(store, 1))
-    body = said(store, 1)
+    body = checksum_of(store, 1)
     assert (body["numFiles"], body["tableSizeBytes"], body["numMetadata"], body["numProtocol"]) == (1, 4, 1, 1)
     assert body["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
     assert body["metadata"]["configuration"] == {"k": "v"}
@@ -61,7 +61,7 @@ def test_the_checksum_has_the_in_commit_timestamp_if_the_table_has_it():
     store = new_store()
     put_raw(store, 0, [info(inCommitTimestamp=NOON_MS), protocol, enabled])
     write_checksum(load(store))
-    assert said(store, 0)["inCommitTimestampOpt"] == NOON_MS
+    assert checksum_of(store, 0)["inCommitTimestampOpt"] == NOON_MS
 
 
 KEYS = [("a", None), ("b", None), ("c", "v"), ("d", "w"), ("e", None)]  # a commit adds a path once
@@ -79,8 +79,8 @@ def test_incremental_and_full_counts_are_equal(steps, data):
         actions = []
         for number in chosen:
             path, unique = KEYS[number]
-            given = {"size_bytes": number + 1, "deletion_vector": vector(unique, number) if unique else None}
-            actions.append(remove(path, **given) if number in there else add(path, **given))
+            fields = {"size_bytes": number + 1, "deletion_vector": vector(unique, number) if unique else None}
+            actions.append(remove(path, **fields) if number in there else add(path, **fields))
         version = put(store, *actions) if actions else put(store)
         there ^= chosen
         if data.draw(st.booleans(), label="checksum"):
@@ -88,7 +88,7 @@ def test_incremental_and_full_counts_are_equal(steps, data):
     last = load(store).version
     store.files.pop(checksum_name(last), None)
     write_checksum(load(store))
-    body = said(store, last)
+    body = checksum_of(store, last)
     marked = [number for number in there if KEYS[number][1]]
     assert body["numFiles"] == len(there)
     assert body["tableSizeBytes"] == sum(number + 1 for number in there)
@@ -98,15 +98,15 @@ def test_incremental_and_full_counts_are_equal(steps, data):
 @pytest.fixture
 def counted_in_full(monkeypatch):
     """The versions whose checkpoint was read to count the files."""
-    seen = []
+    replayed_versions = []
     whole = ReplayedLog.files
 
     def files(self, columns):
-        seen.append(self.segment.version)
+        replayed_versions.append(self.segment.version)
         return whole(self, columns)
 
     monkeypatch.setattr(ReplayedLog, "files", files)
-    return seen
+    return replayed_versions
 
 
 def test_an_earlier_checksum_avoids_a_full_count(counted_in_full):
@@ -115,7 +115,7 @@ def test_an_earlier_checksum_avoids_a_full_count(counted_in_full):
     appended(store, 3)
     counted_in_full.clear()
     write_checksum(load(store, 3))
-    assert not counted_in_full and said(store, 3)["numFiles"] == 4
+    assert not counted_in_full and checksum_of(store, 3)["numFiles"] == 4
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ def test_unreliable_commits_cause_a_full_count(foreign, counted_in_full):
     counted_in_full.clear()
     write_checksum(load(store, 1))
     assert counted_in_full == [1]
-    assert said(store, 1)["numFiles"] == load(store).files.num_rows
+    assert checksum_of(store, 1)["numFiles"] == load(store).files.num_rows
 
 
 def test_a_checkpoint_corrects_a_wrong_earlier_checksum(caplog):
     store = create(new_store(), add("a"), configuration={"delta.checkpointInterval": "2"})
     write_checksum(load(store, 0))
-    wrong = said(store, 0) | {"numFiles": 5}
+    wrong = checksum_of(store, 0) | {"numFiles": 5}
     store.files[checksum_name(0)] = (json.dumps(wrong).encode(), 0)
     for version in (1, 2):
         appended(store, 1)
         after_commit(store, version, clock_ms=lambda: NOON_MS)
-    assert said(store, 2)["numFiles"] == load(store, 2).files.num_rows == 3
+    assert checksum_of(store, 2)["numFiles"] == load(store, 2).files.num_rows == 3
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,9 @@ def test_a_checkpoint_corrects_a_wrong_earlier_checksum(caplog):
 def test_a_checksum_of_another_writer_causes_a_full_count(change, counted_in_full):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
-    wrong = {key: value for key, value in (said(store, 0) | {"numFiles": 5} | change).items() if value is not None}
+    wrong = {
+        key: value for key, value in (checksum_of(store, 0) | {"numFiles": 5} | change).items() if value is not None
+    }
     if "engineInfo" in change:
         put_raw(store, 0, [info(txnId=wrong["txnId"], **change), PROTOCOL, metadata(), add("a")])
     store.files[checksum_name(0)] = (json.dumps(wrong).encode(), 0)
@@ -164,7 +166,7 @@ def test_a_checksum_of_another_writer_causes_a_full_count(change, counted_in_ful
     for version in (1, 2):
         counted_in_full.clear()
         write_checksum(load(store, version))
-        assert said(store, version)["numFiles"] == version + 1
+        assert checksum_of(store, version)["numFiles"] == version + 1
     assert not counted_in_full  # ours is counted on again
 
 

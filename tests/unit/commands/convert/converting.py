@@ -34,15 +34,15 @@ def rows(folder, *columns):
 
 
 def in_order(table):
-    found = [tuple(row.values()) for row in table.to_pylist()]
-    return sorted(found, key=lambda row: [(value is not None, value) for value in row])
+    row_tuples = [tuple(row.values()) for row in table.to_pylist()]
+    return sorted(row_tuples, key=lambda row: [(value is not None, value) for value in row])
 
 
 def by_delta_rs(folder, *columns):
     table = deltalake.DeltaTable(str(folder))
     names = ", ".join(f'"{column}"' for column in columns)
-    found = pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t").read_all())
-    return in_order(found)
+    answer = pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t").read_all())
+    return in_order(answer)
 
 
 def stats(folder):

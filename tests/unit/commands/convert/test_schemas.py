@@ -83,8 +83,12 @@ def test_nested_columns_int96_and_times_without_a_zone_keep_their_values(folder)
     }  # fmt: skip
     assert all(f.nullable for f in schema)
     assert "timestampNtz" in supported_features(Snapshot.load(LocalLogStore(str(folder))).protocol)
-    found = DeltaTable(str(folder)).to_arrow().sort_by("t").to_pylist()
-    assert (found[0]["t"], found[0]["deep"], found[1]["n"]) == (noon, [{"at": noon, "x": [{"y": 1}]}], local)
+    read = DeltaTable(str(folder)).to_arrow().sort_by("t").to_pylist()
+    assert (read[0]["t"], read[0]["deep"], read[1]["n"]) == (
+        noon,
+        [{"at": noon, "x": [{"y": 1}]}],
+        local,
+    )
     assert by_delta_rs(folder, "day", "dec", "t", "n") == rows(folder, "day", "dec", "t", "n")
     assert verify(LocalLogStore(str(folder))).findings == ()
 

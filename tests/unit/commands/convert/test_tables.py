@@ -56,8 +56,8 @@ def test_a_second_run_commits_only_its_transaction_and_a_retry_commits_nothing(f
     put(folder, "late.parquet", {"id": [2]})
     again = converted(folder, identity=RUN)
     assert (again.skipped, again.version) == (True, 0)
-    other = converted(folder, identity=RunIdentity(app_id="other"))
-    assert (other.committed, other.version, other.metrics["numConvertedFiles"]) == (True, 1, 0)
+    second_run = converted(folder, identity=RunIdentity(app_id="other"))
+    assert (second_run.committed, second_run.version, second_run.metrics["numConvertedFiles"]) == (True, 1, 0)
     assert commit(folder, 1)["add"] == []
     nobody = converted(folder)
     assert (nobody.committed, nobody.version) == (False, 1)
@@ -80,10 +80,10 @@ def test_hidden_names_empty_files_and_files_without_rows_are_not_added(folder):
 def test_the_requested_properties_are_set_on_the_new_table(folder):
     put(folder, "1", {"a": [1], "b": [2]})
     put(folder, "2", {"a": [1], "b": [2], "with.dot": [3]})
-    asked = {"mine": "1", "delta.enableChangeDataFeed": "true", "delta.dataSkippingStatsColumns": "b, `with.dot`"}
-    converted(folder, properties=asked)
+    properties = {"mine": "1", "delta.enableChangeDataFeed": "true", "delta.dataSkippingStatsColumns": "b, `with.dot`"}
+    converted(folder, properties=properties)
     table = DeltaTable(str(folder))
-    assert dict(table.metadata.configuration) == asked
+    assert dict(table.metadata.configuration) == properties
     assert stats(folder)["1"]["minValues"] == {"b": 2}
     assert stats(folder)["2"]["minValues"] == {"b": 2, "with.dot": 3}
     assert sum(batch.num_rows for batch in table.changes(from_version=0)) == 2
@@ -136,9 +136,9 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
         read = footers.read_sized_footers
 
         def reading(*arguments, change=change, read=read):
-            found = read(*arguments)
+            footer = read(*arguments)
             change()
-            return found
+            return footer
 
         with monkeypatch.context() as patch:
             patch.setattr(footers, "read_sized_footers", reading)
@@ -193,8 +193,8 @@ def test_any_rows_are_the_same_from_the_table_and_from_its_files(tmp_path_factor
         put(folder, f"{number}", columns, use_deprecated_int96_timestamps=int96)
         expected += [{name: column[at] for name, column in file.items()} for at in range(3)]
     converted(folder)
-    found = DeltaTable(str(folder)).to_arrow().to_pylist()
+    rows_read = DeltaTable(str(folder)).to_arrow().to_pylist()
     names = DeltaTable(str(folder)).schema.names
-    assert sorted(map(repr, found)) == sorted(repr({name: row.get(name) for name in names}) for row in expected)
+    assert sorted(map(repr, rows_read)) == sorted(repr({name: row.get(name) for name in names}) for row in expected)
     assert verify(LocalLogStore(str(folder))).findings == ()
     assert newest(LocalLogStore(str(folder))) == 0

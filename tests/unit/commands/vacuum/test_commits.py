@@ -47,10 +47,10 @@ def test_history_shows_start_and_end_with_the_names_of_the_reference(history):
 
 
 def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
-    done = run(history, identity=RunIdentity(app_id="run"))
+    result = run(history, identity=RunIdentity(app_id="run"))
     put(history, "orphan")
     again = run(history, identity=RunIdentity(app_id="run"))
-    assert (again.skipped, again.version, again.metrics) == (True, done.version, done.metrics)
+    assert (again.skipped, again.version, again.metrics) == (True, result.version, result.metrics)
     assert "orphan" in history.files() and len(history.states) == 3
 
 
@@ -112,11 +112,11 @@ def test_a_file_that_a_rival_restores_before_the_start_stays(history, monkeypatc
 def test_two_concurrent_vacuums_delete_each_file_once(history):
     for number in range(300):
         put(history, f"a/{number}.parquet")
-    asked = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
+    requests = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
     with ThreadPoolExecutor() as pool:
-        done = list(pool.map(lambda one: vacuum(None, one, clock_ms=lambda: history.now_ms), asked))
-    assert sum(one.metrics["numDeletedFiles"] for one in done) == 300
-    assert sorted(one.committed for one in done) == [True, True] and history.files() == set()
+        results = list(pool.map(lambda request: vacuum(None, request, clock_ms=lambda: history.now_ms), requests))
+    assert sum(request.metrics["numDeletedFiles"] for request in results) == 300
+    assert sorted(request.committed for request in results) == [True, True] and history.files() == set()
 
 
 @pytest.mark.parametrize("kind", ["local", "fsspec"])

@@ -72,8 +72,8 @@ def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     (history.folder / "young").mkdir()
     os.utime(history.folder / "young", (history.now_ms / 1000, history.now_ms / 1000))
     result = run(history)
-    left = {entry.name for entry in history.folder.iterdir() if entry.is_dir()}
-    assert left == {LOG_DIR, "day=a b", "with hidden", "young"}
+    remaining_folders = {entry.name for entry in history.folder.iterdir() if entry.is_dir()}
+    assert remaining_folders == {LOG_DIR, "day=a b", "with hidden", "young"}
     assert result.metrics["numDeletedDirectories"] == 4
     assert result.metrics["numVacuumedDirectories"] == 8, "all that were looked into, and the root"
 
@@ -168,6 +168,6 @@ def test_tables_of_other_engines_read_the_same_after_a_vacuum(history):
     deltalake.write_deltalake(str(history.folder / "t"), pa.table({"id": [2]}), mode="overwrite")
     vacuum(None, VacuumRequest(table=str(history.folder / "t"), retention_hours=0, confirm_short_retention="t"))
     assert pa.table(deltalake.DeltaTable(str(history.folder / "t")).to_pyarrow_table())["id"].to_pylist() == [2]
-    assert [one["operation"] for one in DeltaTable(str(history.folder / "t")).history(limit=2)] == [
+    assert [entry["operation"] for entry in DeltaTable(str(history.folder / "t")).history(limit=2)] == [
         "VACUUM END", "VACUUM START",
     ]  # fmt: skip

@@ -29,9 +29,9 @@ def test_a_table_reads_the_same_after_a_vacuum_of_all_dead_files(golden, tmp_pat
     shutil.copytree(golden / "tables" / name, table)
     before, files = rows_of(DeltaTable(str(table)).to_arrow()), everything(table)
     try:
-        done = vacuum(None, VacuumRequest(table=str(table)), clock_ms=lambda: IN_TEN_YEARS)
+        result = vacuum(None, VacuumRequest(table=str(table)), clock_ms=lambda: IN_TEN_YEARS)
     except UnsupportedFeatureError:
         assert everything(table) == files
         return
     assert rows_of(DeltaTable(str(table)).to_arrow()) == before
-    assert done.operation == "VACUUM END"
+    assert result.operation == "VACUUM END"

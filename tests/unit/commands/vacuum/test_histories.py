@@ -42,30 +42,30 @@ def steps() -> st.SearchStrategy[Step]:
         st.builds(lambda lag: lambda h: h.change(lag_hours=lag), hours),
         st.builds(lambda back: lambda h: h.restore(max(0, len(h.states) - back)), st.integers(1, 8)),
     )
-    others = st.one_of(
+    other_steps = st.one_of(
         st.builds(lambda pause: lambda h: h.wait(pause), st.sampled_from([1, 12, 60, WEEK_H, 35 * 24])),
         st.builds(lambda age: lambda h: h.orphan(age_hours=age), hours),
         st.builds(lambda age: lambda h: h.staging(age_hours=age), hours),
         st.just(lambda h: h.checkpoint()),
         st.just(lambda h: h.clean()),
         st.builds(
-            lambda mode, hours: lambda h: vacuumed(h, mode, hours),
+            lambda mode, hours: lambda h: vacuum_history(h, mode, hours),
             st.sampled_from(VacuumMode), st.sampled_from([*RETENTIONS, None]),
         ),
     )  # fmt: skip
-    return st.one_of(changes, others)
+    return st.one_of(changes, other_steps)
 
 
-def vacuumed(history: TableHistory, mode: VacuumMode, hours: int | None) -> None:
+def vacuum_history(history: TableHistory, mode: VacuumMode, hours: int | None) -> None:
     """A vacuum at the history's time; a lite one that finds the log too short is followed by a full one."""
-    asked = VacuumRequest(
+    request = VacuumRequest(
         table=str(history.folder), mode=mode, retention_hours=hours, confirm_short_retention=history.folder.name,
         identity=RunIdentity(app_id=f"run {len(history.states)}"),
     )  # fmt: skip
     try:
-        vacuum(None, asked, clock_ms=lambda: history.now_ms)
+        vacuum(None, request, clock_ms=lambda: history.now_ms)
     except VersionNotFoundError:
-        vacuumed(history, VacuumMode.FULL, hours)
+        vacuum_history(history, VacuumMode.FULL, hours)
     history.record_library_commits()
 
 
@@ -86,12 +86,12 @@ def test_versions_within_the_retention_stay_complete(past, mode, hours):
         assert before[newest][0] == history.rows_of(newest)
         cutoff_ms = history.now_ms - (WEEK_H if hours is None else hours) * HOUR_MS
         first = history.current_at(cutoff_ms)
-        vacuumed(history, mode, hours)
+        vacuum_history(history, mode, hours)
         after = history.read()
         for version in (v for v in before if v >= first):
             rows, changes = before[version]
             assert after[version][0] == rows == history.rows_of(version), f"version {version} of {newest}"
             assert changes is None or version == first or after[version][1] == changes, f"changes of {version}"
-        found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(history.folder)))
-        theirs = pa.table(found.execute("SELECT id FROM t").read_all())["id"].to_pylist()
-        assert sorted(theirs) == history.rows_of(newest)
+        query_builder = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(history.folder)))
+        ids_by_delta_rs = pa.table(query_builder.execute("SELECT id FROM t").read_all())["id"].to_pylist()
+        assert sorted(ids_by_delta_rs) == history.rows_of(newest)
