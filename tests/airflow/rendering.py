@@ -17,6 +17,6 @@ def rendered(
 ) -> _Operator:
     """Render an operator on `/lake/orders`. `native` is the DAG's `render_template_as_native_obj`."""
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        made = kind(**{"task_id": "task", "table": "/lake/orders", **parameters})
-    made.render_template_fields(rendered_with or {})
-    return made
+        task = kind(**{"task_id": "task", "table": "/lake/orders", **parameters})
+    task.render_template_fields(rendered_with or {})
+    return task

@@ -28,6 +28,6 @@ def rendered_request(
 ) -> CommitRequest:
     """Render the templates of an operator in a DAG, and return its request."""
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        made = operator(**{"task_id": "change", "table": "/lake/t", **LEAST[operator], **parameters})
-    made.render_template_fields(rendered_with or {})
-    return made._request()
+        task = operator(**{"task_id": "change", "table": "/lake/t", **LEAST[operator], **parameters})
+    task.render_template_fields(rendered_with or {})
+    return task._request()

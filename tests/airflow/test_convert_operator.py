@@ -59,8 +59,8 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
 
 
 def test_a_cleared_conversion_keeps_the_table_and_never_replaces_it():
-    made = operator()
-    assert made.default_on_rerun(made._request()) is OnRerun.SKIP
+    task = operator()
+    assert task.default_on_rerun(task._request()) is OnRerun.SKIP
     with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
         ConvertRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 

@@ -1,4 +1,4 @@
-"""What a watcher keeps with its asset: a restart goes on there, may repeat an event, and loses none."""
+"""The position that a watcher stores with its asset: a restart continues there, may repeat an event, and loses none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
 
 
 class OldStore:
-    """As Airflow 3.3.0 has it: without asynchronous methods."""
+    """The asset state store of Airflow 3.3.0, which has no asynchronous methods."""
 
     def __init__(self):
         self.values = {}
@@ -27,7 +27,7 @@ class OldStore:
 
 
 class StoresOfTwo:
-    """What Airflow hands to a trigger that serves two assets: it has to say which."""
+    """The stores that Airflow passes to a trigger of two assets; the trigger must name the asset."""
 
     def __init__(self, **stores):
         self.stores = stores
@@ -124,9 +124,9 @@ async def test_a_watcher_without_a_usable_store_still_emits_events(table, capsys
 
 async def test_the_asset_of_the_table_stores_the_position_if_a_trigger_has_several(table):
     table.create()
-    own = Store()
-    async with Watching(trigger(table, StoresOfTwo(**{asset_uri(str(table)): own, "other": Store()}))) as watching:
-        await watching.sees(started(own))
+    store = Store()
+    async with Watching(trigger(table, StoresOfTwo(**{asset_uri(str(table)): store, "other": Store()}))) as watching:
+        await watching.sees(started(store))
 
 
 async def test_a_store_without_asynchronous_methods_is_used(table):
@@ -182,9 +182,9 @@ async def test_an_unreadable_position_is_ignored_and_the_log_names_the_commits_t
     store = Store({trigger(table, start=start)._cursor_key: kept})
     async with Watching(trigger(table, store, start=start)) as watching:
         await watching.sees(lambda: all(value != kept for value in store.values.values()))
-        said = capsys.readouterr().out
-        assert why in said and repr(kept) in said
-        assert f"start={start} at version {begins}: commits before it that no event has announced" in said
+        log = capsys.readouterr().out
+        assert why in log and repr(kept) in log
+        assert f"start={start} at version {begins}: commits before it that no event has announced" in log
         table.commit(3, table.add())
         events = [await watching.next()]
         while events[-1]["version"] < 3:
@@ -202,5 +202,5 @@ async def test_the_log_truncates_a_long_unreadable_position(table, capsys):
     store = Store({trigger(table)._cursor_key: "x" * 100_000})
     async with Watching(trigger(table, store)) as watching:
         await watching.sees(lambda: store.values[watching.trigger._cursor_key] != "x" * 100_000)
-    said = capsys.readouterr().out
-    assert "'xxx" in said and len(said) < 5_000
+    log = capsys.readouterr().out
+    assert "'xxx" in log and len(log) < 5_000

@@ -45,7 +45,7 @@ def until(condition):
         time.sleep(0.02)
 
 
-def ended(table, spark_submit, context, tmp_path, driver):
+def run_and_kill(table, spark_submit, context, tmp_path, driver):
     """Run a task with this driver, and kill it when the driver is ready. Return the processes and the task's error."""
     names = {name: str(tmp_path / name) for name in ("cleaned", "ready", "pids")}
     spark_submit.does(STARTS_A_DRIVER.format(driver=driver.format(**names), pids=names["pids"]))
@@ -66,25 +66,25 @@ def ended(table, spark_submit, context, tmp_path, driver):
         task.on_kill()
         thread.join(timeout=30)
         assert not thread.is_alive()
-        _, left = psutil.wait_procs(processes, timeout=10)
+        _, survivors = psutil.wait_procs(processes, timeout=10)
     finally:
         for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-    return left, raised
+    return survivors, raised
 
 
 def test_the_driver_gets_sigterm_and_removes_its_uncommitted_files(table, spark_submit, context, tmp_path):
-    left, raised = ended(table, spark_submit, context, tmp_path, CLEANS_UP)
+    survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, CLEANS_UP)
     assert (tmp_path / "cleaned").exists()
-    assert left == []
+    assert survivors == []
     assert "The job was terminated from outside (SIGTERM)." in str(raised[0])
 
 
 def test_a_driver_that_ignores_sigterm_is_killed_with_its_parents(table, spark_submit, context, tmp_path, monkeypatch):
     monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
-    left, raised = ended(table, spark_submit, context, tmp_path, HANGS)
-    assert left == []
+    survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, HANGS)
+    assert survivors == []
     assert len(raised) == 1
 
 
@@ -94,8 +94,8 @@ def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_subm
     app_id = f"airflow/sales/load/-1/{context['ti'].run_id}"
     text = json.dumps(table.txn(app_id)).replace("{", "{{").replace("}", "}}")
     commits = f"with open({str(commit)!r}, 'w') as file:\n    file.write({text!r})\n"
-    left, raised = ended(table, spark_submit, context, tmp_path, commits + CLEANS_UP)
-    assert (left, raised) == ([], []), "what is committed is done"
+    survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, commits + CLEANS_UP)
+    assert (survivors, raised) == ([], []), "what is committed is done"
     again = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
     spark_submit.calls.unlink()
     returned = again.execute(context)

@@ -31,7 +31,7 @@ from deltalite.storage.local import LocalLogStore
 
 
 def result(**changes) -> OperationResult:
-    given = {
+    fields = {
         "table": "/t",
         "operation": "ANY",
         "version": 4,
@@ -42,7 +42,7 @@ def result(**changes) -> OperationResult:
         "txn_version": 0,
         "timestamp": 5,
     }
-    return OperationResult(**{**given, **changes})
+    return OperationResult(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ INSERT = (MergeClause(insert="*"),)
     ids=lambda value: getattr(value, "kind", ""),
 )
 def test_only_the_committing_run_counts_the_written_rows(request_made, metrics, counted):
-    (made,) = edges_of(request_made, result(metrics=metrics)).outputs
+    (output,) = edges_of(request_made, result(metrics=metrics)).outputs
     (found_again,) = edges_of(request_made, result(metrics=metrics, committed=False, skipped=True)).outputs
-    assert (made.version, made.statistics) == (4, counted)
+    assert (output.version, output.statistics) == (4, counted)
     assert (found_again.version, found_again.statistics) == (4, None)
 
 
@@ -158,8 +158,8 @@ def test_only_the_committing_run_counts_the_written_rows(request_made, metrics, 
     ids=lambda one: one.kind,
 )
 def test_an_operation_without_a_new_version_has_the_table_as_input(request_made):
-    found = edges_of(request_made, result(committed=False))
-    assert [(e.name.name, e.version) for e in found.inputs] == [("/t", 4)] and found.outputs == ()
+    edges = edges_of(request_made, result(committed=False))
+    assert [(e.name.name, e.version) for e in edges.inputs] == [("/t", 4)] and edges.outputs == ()
 
 
 @pytest.mark.parametrize(
@@ -218,14 +218,14 @@ def collected(monkeypatch):
     """What hooks tell Airflow's collector of lineage."""
     from airflow.providers.common.compat.lineage import hook
 
-    found = []
+    assets = []
 
     class Collector:
         def add_input_asset(self, context, *, uri, asset_extra):
-            found.append((uri, asset_extra))
+            assets.append((uri, asset_extra))
 
     monkeypatch.setattr(hook, "get_hook_lineage_collector", Collector)
-    return found
+    return assets
 
 
 def test_a_table_that_a_task_reads_through_the_hook_is_collected_with_its_version(table, collected):
@@ -239,9 +239,9 @@ def test_a_table_that_a_task_reads_through_the_hook_is_collected_with_its_versio
 def test_the_version_that_a_sensor_found_is_collected_in_both_modes(table, collected, context):
     table.create(table.add())
     sensor = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1)
-    found = sensor.poke(context).xcom_value
-    other = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1, deferrable=True)
-    other.execute_complete(context, {"status": "success", "result": found})
+    version = sensor.poke(context).xcom_value
+    deferred_sensor = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1, deferrable=True)
+    deferred_sensor.execute_complete(context, {"status": "success", "result": version})
     assert collected == [(f"file://{table}", {"version": 0})] * 2
 
 

@@ -66,23 +66,23 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
         "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
         "TEST_LAKE": str(folder / "lake"),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(program), str(program)],
         env=os.environ | settings,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert events.exists() and calls.exists(), done.stdout + done.stderr
-    found: dict[tuple[str, str], list[dict]] = {}
+    assert events.exists() and calls.exists(), process.stdout + process.stderr
+    events_by_task: dict[tuple[str, str], list[dict]] = {}
     for line in events.read_text().splitlines():
         event = json.loads(line)
-        found.setdefault((event["eventType"], event["job"]["name"].removeprefix("lineage.")), []).append(event)
-    return folder / "lake", found, [json.loads(line) for line in calls.read_text().splitlines()]
+        events_by_task.setdefault((event["eventType"], event["job"]["name"].removeprefix("lineage.")), []).append(event)
+    return folder / "lake", events_by_task, [json.loads(line) for line in calls.read_text().splitlines()]
 
 
 def datasets(event, side):
-    return {(one["namespace"], one["name"]): one for one in event[side]}
+    return {(dataset["namespace"], dataset["name"]): dataset for dataset in event[side]}
 
 
 def facet(dataset, name):

@@ -77,8 +77,8 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
 
 
 def test_a_cleared_optimize_runs_again_and_never_replaces():
-    made = operator()
-    assert made.default_on_rerun(made._request()) is OnRerun.WRITE
+    task = operator()
+    assert task.default_on_rerun(task._request()) is OnRerun.WRITE
     with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
         OptimizeRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 

@@ -52,14 +52,14 @@ def stored(tmp_path_factory, make_stand_in, make_table):
         "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
         "TEST_LAKE": str(folder / "lake"),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder / "stored.json")],
         env=os.environ | settings,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (folder / "stored.json").exists(), done.stdout + done.stderr
+    assert (folder / "stored.json").exists(), process.stdout + process.stderr
     return json.loads((folder / "stored.json").read_text())
 
 
@@ -120,8 +120,8 @@ def test_the_log_reports_an_event_without_partitions(table, spark_submit, contex
     spark_submit.does(JOB.format(partitions=partitions))
     with caplog.at_level(logging.INFO):
         assert partition_keys_of(table, context, partition_events=True) == set()
-    shown = [record.levelname for record in caplog.records if "names no partition" in record.getMessage()]
-    assert shown == ["WARNING" if partitions is None else "INFO"]
+    levels = [record.levelname for record in caplog.records if "names no partition" in record.getMessage()]
+    assert levels == ["WARNING" if partitions is None else "INFO"]
 
 
 def test_an_airflow_without_partition_keys_gets_the_plain_event(table, spark_submit, context):

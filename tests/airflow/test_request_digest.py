@@ -49,9 +49,9 @@ def test_a_parameter_that_does_not_decide_the_rows_keeps_the_digest(changes):
     ],
 )
 def test_each_parameter_that_decides_the_rows_changes_both_digests(changes):
-    ours, other = request_digests(WRITE), request_digests(replace(WRITE, **changes))
-    assert ours.digest != other.digest
-    differing = ours.parameters.items() ^ other.parameters.items()
+    digests, changed_digests = request_digests(WRITE), request_digests(replace(WRITE, **changes))
+    assert digests.digest != changed_digests.digest
+    differing = digests.parameters.items() ^ changed_digests.parameters.items()
     assert {name for name, _ in differing} == set(changes)
 
 
@@ -65,8 +65,8 @@ def test_the_value_of_a_secret_option_is_not_in_the_digest():
 
 
 def test_sql_that_looks_like_a_secret_is_in_the_digest():
-    one, other = (DeleteRequest(table="/t", condition=f"token='{value}'") for value in ("aaaaaaa", "bbbbbbb"))
-    assert request_digests(one) != request_digests(other)
+    first, second = (DeleteRequest(table="/t", condition=f"token='{value}'") for value in ("aaaaaaa", "bbbbbbb"))
+    assert request_digests(first) != request_digests(second)
 
 
 def _write(**changes):

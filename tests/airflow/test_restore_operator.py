@@ -86,8 +86,8 @@ def test_a_template_that_renders_as_empty_restores_nothing(native):
 
 
 def test_a_cleared_restore_restores_again_and_never_replaces():
-    made = operator(version=1)
-    assert made.default_on_rerun(made._request()) is OnRerun.WRITE
+    task = operator(version=1)
+    assert task.default_on_rerun(task._request()) is OnRerun.WRITE
     with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
         RestoreRequest(table="/t", version=1, identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 

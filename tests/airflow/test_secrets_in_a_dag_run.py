@@ -44,15 +44,15 @@ def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
         "TEST_LAKE": str(folder / "lake"),
         "TEST_OPERATORS": " ".join(operators),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder / "stored.json")],
         env=os.environ | settings,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (folder / "stored.json").exists(), done.stdout + done.stderr
-    return json.loads((folder / "stored.json").read_text()), done.stdout + done.stderr
+    assert (folder / "stored.json").exists(), process.stdout + process.stderr
+    return json.loads((folder / "stored.json").read_text()), process.stdout + process.stderr
 
 
 def test_no_secret_is_in_the_rendered_fields_of_any_task_plain_or_mapped(dag_run, operators):

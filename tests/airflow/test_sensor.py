@@ -44,12 +44,12 @@ def test_the_sensor_waits_for_a_missing_table(table, context, deferrable):
     if deferrable:
         deferral = deferred(waits, context)
         table.create(table.add())
-        found = resumed(waits, deferral, context)
+        result = resumed(waits, deferral, context)
     else:
         assert not waits.poke(context)
         table.create(table.add())
-        found = waits.execute(context)
-    assert (found["version"], found["after_version"]) == (0, -1)
+        result = waits.execute(context)
+    assert (result["version"], result["after_version"]) == (0, -1)
 
 
 @pytest.mark.parametrize("native", [False, True])

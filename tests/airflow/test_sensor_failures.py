@@ -19,11 +19,11 @@ from tests.airflow.sensing import corrupt, deferred, resumed, sensor
 def test_a_storage_error_is_retried_at_the_next_poll(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
-    poll, asked = watch.poll, []
+    poll, versions = watch.poll, []
 
     def at_the_second_time(store, after, condition):
-        asked.append(after)
-        if len(asked) == 1:
+        versions.append(after)
+        if len(versions) == 1:
             raise StorageError("timed out", remedy="Wait.")
         return poll(store, after, condition)
 
@@ -34,11 +34,11 @@ def test_a_storage_error_is_retried_at_the_next_poll(table, monkeypatch):
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_storage_error_at_the_first_poll_is_retried_too(table, context, monkeypatch, deferrable):
     table.create()
-    get_conn, asked = DeltaHook.get_conn, []
+    get_conn, tables = DeltaHook.get_conn, []
 
     def at_the_second_time(hook):
-        asked.append(hook.table)
-        if len(asked) == 1:
+        tables.append(hook.table)
+        if len(tables) == 1:
             raise StorageError("timed out", remedy="Wait.")
         return get_conn(hook)
 

@@ -27,8 +27,8 @@ def test_the_starting_version_survives_into_the_next_task_attempt(table, context
     table.commit(1, table.add())
     table.commit(2, table.add())
     context["ti"].try_number = 2
-    found = sensor(table, deferrable=deferrable).execute(context)
-    assert (found["version"], found["after_version"]) == (1, 0)
+    result = sensor(table, deferrable=deferrable).execute(context)
+    assert (result["version"], result["after_version"]) == (1, 0)
 
 
 @since_3_3
@@ -42,12 +42,12 @@ def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, co
     if deferrable:
         deferral = deferred(waits, context)
         recreate(table, table.add(partition={"day": "new"}))
-        found = resumed(waits, deferral, context)
+        result = resumed(waits, deferral, context)
     else:
         assert not waits.poke(context)
         recreate(table, table.add(partition={"day": "new"}))
-        found = waits.execute(context)
-    assert (found["from_version"], found["version"], found["after_version"], found["reset"]) == (0, 0, 2, True)
+        result = waits.execute(context)
+    assert (result["from_version"], result["version"], result["after_version"], result["reset"]) == (0, 0, 2, True)
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
@@ -58,8 +58,8 @@ def test_versions_that_log_cleanup_deleted_are_skipped_and_part_of_the_range(tab
     table.commit(5, table.add())
     for version in (0, 1):
         (table.root / "_delta_log" / f"{version:020}.json").unlink(missing_ok=True)
-    found = resumed(waits, deferral, context) if deferrable else waits.execute(context)
-    assert (found["from_version"], found["version"], found["reset"]) == (1, 5, False)
+    result = resumed(waits, deferral, context) if deferrable else waits.execute(context)
+    assert (result["from_version"], result["version"], result["reset"]) == (1, 5, False)
     assert "Skipping versions 1 to 4" in caplog.text
 
 
@@ -69,14 +69,14 @@ def test_a_rescheduled_sensor_reads_a_commit_again_only_for_another_condition(ta
     for version in range(1, 4):
         table.commit(version, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
-    asked, poll = [], watch.poll
+    versions, poll = [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+        watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
     )
     for condition in ({}, {}, {"operations": ["MERGE"]}):
         with pytest.raises(AirflowRescheduleException):
             sensor(table, after_version=0, mode="reschedule", **condition).execute(context)
-    assert asked == [0, 3, 0]
+    assert versions == [0, 3, 0]
 
 
 def test_a_rescheduled_sensor_keeps_its_starting_version(table, context):
@@ -94,8 +94,8 @@ def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, co
     table.create()
     assert not sensor(table).poke(context)
     state = context["task_state_store"]
-    kept = state.get("deltalite_after_version")
-    state.set("deltalite_after_version", {**kept, "place": {"version": 0, "lag": 1}})
+    stored = state.get("deltalite_after_version")
+    state.set("deltalite_after_version", {**stored, "place": {"version": 0, "lag": 1}})
     with pytest.raises(AirflowFailException, match=r"(?s)unknown key 'lag'.*Give after_version"):
         sensor(table).execute(context)
 
@@ -105,15 +105,15 @@ def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, co
 def test_a_starting_version_belongs_to_its_table(table, context, caplog, deferrable):
     table.create()
     assert not sensor(table).poke(context)
-    other = other_table(table)
-    waits = sensor(other, deferrable=deferrable)
+    second_table = other_table(table)
+    waits = sensor(second_table, deferrable=deferrable)
     if deferrable:
         assert deferred(waits, context).trigger.wait.after_version == 3
     else:
         assert not waits.poke(context)
     assert f"belongs to another request (table file://{table})" in caplog.text
-    other.commit(4, other.add())
-    assert sensor(other).execute(context)["version"] == 4
+    second_table.commit(4, second_table.add())
+    assert sensor(second_table).execute(context)["version"] == 4
 
 
 @since_3_3
@@ -141,10 +141,10 @@ def test_an_event_belongs_to_the_request_that_was_deferred(table, context):
     deferral = deferred(waits, context)
     table.commit(1, table.add())
     event = {"event": event_of(deferral.trigger)}
-    other = other_table(table)
-    moved = sensor(other, after_version=1, deferrable=True)
-    found = moved.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
-    assert (found["table"], found["version"]) == (str(other), 2)
+    second_table = other_table(table)
+    moved = sensor(second_table, after_version=1, deferrable=True)
+    result = moved.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
+    assert (result["table"], result["version"]) == (str(second_table), 2)
 
 
 def test_a_sensor_object_rendered_for_another_table_polls_that_table_from_its_start(table, context):
@@ -170,15 +170,15 @@ def test_an_unreadable_log_position_restarts_at_the_starting_version(table, cont
     table.create()
     table.commit(1, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
-    state, asked, poll = context["task_state_store"], [], watch.poll
+    state, versions, poll = context["task_state_store"], [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+        watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
     )
     for _ in range(2):
         with pytest.raises(AirflowRescheduleException):
             sensor(table, after_version=0, mode="reschedule").execute(context)
         state.set("deltalite_place", broken(state.get("deltalite_place")))
-    assert asked == [0, 0]
+    assert versions == [0, 0]
 
 
 @since_3_3
@@ -198,8 +198,8 @@ def test_without_a_task_state_store_the_starting_version_is_that_at_the_start_of
         os.utime(path, (seconds, seconds))
     context.pop("task_state_store", None)
     context["dag_run"] = SimpleNamespace(start_date=datetime.fromtimestamp(2.5, tz=UTC))
-    found = sensor(table).execute(context)
-    assert (found["version"], found["after_version"]) == (2, 1)
+    result = sensor(table).execute(context)
+    assert (result["version"], result["after_version"]) == (2, 1)
 
 
 def test_after_version_needs_no_task_state_store(table):
@@ -210,13 +210,13 @@ def test_after_version_needs_no_task_state_store(table):
 def test_a_poke_continues_where_the_last_one_ended(table, context, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
-    asked, poll = [], watch.poll
+    versions, poll = [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: asked.append(after.version) or poll(store, after, condition)
+        watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
     )
     waits = sensor(table, after_version=0)
     assert [bool(waits.poke(context)) for _ in range(3)] == [False, False, False]
-    assert asked == [0, 1, 1]
+    assert versions == [0, 1, 1]
 
 
 def test_the_trigger_continues_where_the_first_poll_ended(table, context):

@@ -70,10 +70,10 @@ def test_an_existing_zip_is_not_written_again_and_no_partial_file_remains(packag
     monkeypatch.setattr(shipping, "installed_library", lambda: package)
     cache = tmp_path / "cache"
     cache.mkdir()
-    made = shipping.pack_library(cache)
-    inode = made.stat().st_ino
+    library = shipping.pack_library(cache)
+    inode = library.stat().st_ino
     assert shipping.pack_library(cache).stat().st_ino == inode
-    assert [p.name for p in cache.iterdir()] == [made.name]
+    assert [p.name for p in cache.iterdir()] == [library.name]
 
 
 def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
@@ -137,12 +137,12 @@ def a_folder_of_all(name):
 
 @pytest.mark.parametrize("something", [a_file, a_dangling_link, a_link_to_a_folder, a_folder_of_all])
 def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(temporary, something):
-    taken = temporary / f"airflow-provider-deltalite-{os.getuid()}"
-    something(taken)
+    foreign = temporary / f"airflow-provider-deltalite-{os.getuid()}"
+    something(foreign)
     before = sorted(temporary.rglob("*"))
     with shipping.ship_job("write", plain) as job:
         folder = Path(job.library).parent
-        assert folder.parent == temporary and folder != taken and not folder.is_symlink()
+        assert folder.parent == temporary and folder != foreign and not folder.is_symlink()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert sorted(temporary.rglob("*")) == before, "each task would leave a zip behind"
 
@@ -165,11 +165,11 @@ def test_an_unused_zip_is_removed_after_a_week_and_a_partial_file_after_an_hour(
 
 
 def test_a_use_of_a_zip_restarts_its_week(tmp_path):
-    made = shipping.pack_library(tmp_path)
-    os.utime(made, (1, 1))
+    library = shipping.pack_library(tmp_path)
+    os.utime(library, (1, 1))
     shipping.pack_library(tmp_path)
     shipping.remove_unused_files(tmp_path, now=time.time())
-    assert made.exists()
+    assert library.exists()
 
 
 def test_a_failed_write_leaves_no_partial_zip(tmp_path, monkeypatch):

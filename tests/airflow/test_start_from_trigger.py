@@ -24,8 +24,14 @@ since_3_3 = pytest.mark.skipif(
 
 
 def sensor(**parameters) -> DeltaVersionSensor:
-    given = {"task_id": "wait", "table": "/lake/orders", "after_version": -1, "deferrable": True, "poke_interval": 0.01}
-    return DeltaVersionSensor(**{**given, "start_from_trigger": True, **parameters})
+    base = {
+        "task_id": "wait",
+        "table": "/lake/orders",
+        "after_version": -1,
+        "deferrable": True,
+        "poke_interval": 0.01,
+    }
+    return DeltaVersionSensor(**{**base, "start_from_trigger": True, **parameters})
 
 
 def trigger_of(parameters, context) -> DeltaVersionStartTrigger:

@@ -73,8 +73,8 @@ def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_
     assert argv[:2] == ["--master", "local[*]"]
     assert argv[argv.index("--conf") + 1] == "spark.x=1"
     assert argv[argv.index("--driver-memory") + 1] == "2G"
-    library, mine = argv[argv.index("--py-files") + 1].split(",")
-    assert mine == "/mine.py" and "deltalite/requests/__init__.py" in zipfile.ZipFile(library).namelist()
+    library, file_of_author = argv[argv.index("--py-files") + 1].split(",")
+    assert file_of_author == "/mine.py" and "deltalite/requests/__init__.py" in zipfile.ZipFile(library).namelist()
     assert argv[-2].endswith("/deltalite/jobs/write.py")
     assert spark_submit.env["PYSPARK_PYTHON"] == sys.executable
     request = WriteRequest.from_json((table.root.parent.parent / "kept").read_text())
@@ -141,9 +141,9 @@ def test_a_name_of_the_author_takes_precedence_also_from_default_args(table, spa
 def test_a_mapped_task_shows_its_name_too():
     with DAG("sales", schedule=None):
         mapped = DeltaCheckpointOperator.partial(task_id="keep").expand(table=["/a"])
-    one = mapped.unmap({"table": "/a"})
-    one._do_render_template_fields(one, mapped.template_fields, {}, mapped.get_template_env(), set())
-    assert one.name == "sales.keep (deltalite checkpoint)"
+    task = mapped.unmap({"table": "/a"})
+    task._do_render_template_fields(task, mapped.template_fields, {}, mapped.get_template_env(), set())
+    assert task.name == "sales.keep (deltalite checkpoint)"
 
 
 def test_invalid_bytes_in_the_output_do_not_fail_the_task(table, spark_submit, context, capsys):
@@ -268,8 +268,8 @@ def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log
     spark_submit.does(commits_with(table))
     assert operator(table, files="/mine.txt").execute(context)["version"] == 1
     argv = spark_submit.argv
-    mine, request = argv[argv.index("--files") + 1].split(",")
-    assert mine == "/mine.txt"
+    file_of_author, request = argv[argv.index("--files") + 1].split(",")
+    assert file_of_author == "/mine.txt"
     assert argv[-1] == Path(request).name
     assert "PYSPARK_DRIVER_PYTHON" not in spark_submit.env
 
@@ -327,12 +327,12 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook(table, spark_subm
     }
     load = operator(table, **values)
     load._shipped_job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
-    ours, theirs = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
+    hook, expected = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
     changed = {"_py_files", "_application_args"}
-    assert {name: value for name, value in vars(ours).items() if name in vars(theirs) and name not in changed} == {
-        name: value for name, value in vars(theirs).items() if name not in changed
+    assert {name: value for name, value in vars(hook).items() if name in vars(expected) and name not in changed} == {
+        name: value for name, value in vars(expected).items() if name not in changed
     }
-    assert ours._py_files == "l.zip,p"
+    assert hook._py_files == "l.zip,p"
 
 
 SAYS_NOTHING = "sys.exit({code})"

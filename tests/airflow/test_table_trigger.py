@@ -1,4 +1,4 @@
-"""The trigger of a watcher: ranges of versions, once for each that counts, whatever happens between two looks."""
+"""The trigger of a watcher: one event for each range of matching versions, whatever happens between two polls."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_a_recreated_table_is_announced_from_its_first_version(table):
     store = Store()
     async with Watching(trigger(table, store)) as watching:
         await watching.sees(started(store))
-        table.root.rename(table.root.parent / "dropped")  # at once, as nothing is to be seen of a half
+        table.root.rename(table.root.parent / "dropped")  # atomic, so that no poll sees half of a deletion
         table.create(table.add())
         event = await watching.next()
         assert (event["from_version"], event["version"], event["reset"], event["table_id"]) == (0, 0, True, TABLE_ID)
@@ -153,13 +153,13 @@ async def test_commits_that_were_cleaned_up_before_a_poll_are_announced(table):
 
 async def test_a_storage_failure_is_retried_without_limit(table, monkeypatch):
     table.create()
-    store, follow, asked = Store(), watch.follow, []
+    store, follow, versions = Store(), watch.follow, []
 
     def failing(log, place):
-        asked.append(place.version)
-        if len(asked) in (1, 2):
+        versions.append(place.version)
+        if len(versions) in (1, 2):
             raise StorageError("timed out", remedy="Wait.")
-        if len(asked) == 3:
+        if len(versions) == 3:
             raise OSError("something else")
         return follow(log, place)
 
@@ -168,7 +168,7 @@ async def test_a_storage_failure_is_retried_without_limit(table, monkeypatch):
         await watching.sees(started(store))
         table.commit(1, table.add())
         assert (await watching.next())["version"] == 1
-        assert len(asked) > 3
+        assert len(versions) > 3
 
 
 async def test_the_watcher_survives_a_corrupt_commit_and_continues_when_it_is_repaired(table):
@@ -196,20 +196,20 @@ async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
 
 async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_provider(table, monkeypatch):
     table.create()
-    latest, seen = watch.latest_version, []
+    latest, polls = watch.latest_version, []
 
     async def loop():
         return asyncio.get_running_loop()
 
-    def noted(store):  # Airflow 3.1 asks for a connection by `async_to_sync`
-        seen.append((async_to_sync(loop)(), threading.current_thread().name))
+    def recorded(store):  # Airflow 3.1 asks for a connection by `async_to_sync`
+        polls.append((async_to_sync(loop)(), threading.current_thread().name))
         return latest(store)
 
-    monkeypatch.setattr(watch, "latest_version", noted)
+    monkeypatch.setattr(watch, "latest_version", recorded)
     async with Watching(trigger(table, Store())) as watching:
-        await watching.sees(lambda: bool(seen))
-    asked_in, thread = seen[0]
-    assert asked_in is asyncio.get_running_loop()
+        await watching.sees(lambda: bool(polls))
+    loop_of_poll, thread = polls[0]
+    assert loop_of_poll is asyncio.get_running_loop()
     assert thread.startswith("deltalite")
 
 
@@ -226,7 +226,7 @@ async def test_many_new_commits_are_read_in_parts_and_each_part_is_an_event(tabl
         assert ranges == [(0, 1), (2, 3), (4, 5)]
 
 
-# --- one look for many ---
+# --- one poll for several triggers ---
 
 
 def test_triggers_of_one_table_share_a_poll_and_other_triggers_do_not(table):
@@ -239,16 +239,16 @@ def test_triggers_of_one_table_share_a_poll_and_other_triggers_do_not(table):
 async def test_one_shared_poll_serves_all_triggers_and_each_gets_its_events(table, monkeypatch):
     shared_stream = pytest.importorskip("airflow.triggers.shared_stream")  # since Airflow 3.3
     table.create()
-    looks, follow = [], watch.follow
-    monkeypatch.setattr(watch, "follow", lambda log, place: looks.append(place.version) or follow(log, place))
+    polls, follow = [], watch.follow
+    monkeypatch.setattr(watch, "follow", lambda log, place: polls.append(place.version) or follow(log, place))
     manager = shared_stream.SharedStreamManager(log=structlog.get_logger())
-    got = {}
+    ranges = {}
 
     async def consume(name, made):
         key = made.shared_stream_key()
         stream = manager.subscribe(trigger_id=hash(name), trigger=made, key=key)
         async for event in made.filter_shared_stream(stream):
-            got.setdefault(name, []).append((event.payload["from_version"], event.payload["version"]))
+            ranges.setdefault(name, []).append((event.payload["from_version"], event.payload["version"]))
 
     async def until(condition):
         async with asyncio.timeout(20):
@@ -261,18 +261,18 @@ async def test_one_shared_poll_serves_all_triggers_and_each_gets_its_events(tabl
         asyncio.create_task(consume("merges", trigger(table, stores["merges"], operations=["MERGE"]))),
     ]
     try:
-        await until(lambda: stores["all"].values and stores["merges"].values and len(looks) > 3)
+        await until(lambda: stores["all"].values and stores["merges"].values and len(polls) > 3)
         table.commit(1, table.add())
         table.commit(2, table.add(), operation="MERGE")
-        await until(lambda: got.keys() >= {"all", "merges"} and got["merges"][-1][1] == 2 == got["all"][-1][1])
-        assert got["merges"] == [(1, 2)] and got["all"][0][0] == 1
+        await until(lambda: ranges.keys() >= {"all", "merges"} and ranges["merges"][-1][1] == 2 == ranges["all"][-1][1])
+        assert ranges["merges"] == [(1, 2)] and ranges["all"][0][0] == 1
         tasks.append(asyncio.create_task(consume("late", trigger(table, stores["late"], start=1))))
-        await until(lambda: "late" in got)
-        assert got["late"] == [(1, 2)]
-        before = len(got["all"])
+        await until(lambda: "late" in ranges)
+        assert ranges["late"] == [(1, 2)]
+        before = len(ranges["all"])
         table.commit(3, table.add())
-        await until(lambda: len(got["all"]) > before and len(got["late"]) > 1)
-        assert got["late"][-1] == got["all"][-1] == (3, 3)
+        await until(lambda: len(ranges["all"]) > before and len(ranges["late"]) > 1)
+        assert ranges["late"][-1] == ranges["all"][-1] == (3, 3)
         assert len(manager._groups) == 1
     finally:
         for task in tasks:
@@ -281,11 +281,11 @@ async def test_one_shared_poll_serves_all_triggers_and_each_gets_its_events(tabl
         await manager.stop_all()
 
 
-# --- what Airflow stores of it ---
+# --- serialization ---
 
 
 def test_a_deserialized_event_trigger_equals_the_original(table):
-    made = trigger(
+    original = trigger(
         table,
         start=3,
         data_change_only=False,
@@ -295,12 +295,12 @@ def test_a_deserialized_event_trigger_equals_the_original(table):
         poke_interval=30,
         storage_conn_id=None,
     )
-    assert isinstance(made, BaseEventTrigger)
-    path, kwargs = made.serialize()
+    assert isinstance(original, BaseEventTrigger)
+    path, kwargs = original.serialize()
     module, name = path.rsplit(".", 1)
-    again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
-    assert again.serialize() == (path, kwargs)
-    assert (again.condition.as_dict(), again.start) == (made.condition.as_dict(), 3)
+    deserialized = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    assert deserialized.serialize() == (path, kwargs)
+    assert (deserialized.condition.as_dict(), deserialized.start) == (original.condition.as_dict(), 3)
 
 
 def test_the_hash_is_the_same_for_every_parse_and_spelling_and_after_json(table):

@@ -47,11 +47,9 @@ def folder(tmp_path):
 
 
 def dag_in(folder, *, native: bool = False) -> DAG:
-    made = DAG(
-        "sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
-    )
-    made.fileloc = str(folder / "sales.py")
-    return made
+    dag = DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native)
+    dag.fileloc = str(folder / "sales.py")
+    return dag
 
 
 def rendered(folder, kind, *, native=False, read_by_airflow=True, **parameters):

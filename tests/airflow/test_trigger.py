@@ -1,4 +1,4 @@
-"""The trigger: one event, from a loop that storage never blocks."""
+"""The trigger of the sensor: it emits one event, and storage never blocks its event loop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from deltalite.errors import StorageError, StoragePermissionError
 
 
 def trigger(table, **changes) -> DeltaVersionTrigger:
-    given = {"after_version": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01, **changes}
-    place = LogPosition(version=given["after_version"]).as_dict()
-    return DeltaVersionTrigger(table=str(table), **{"place": place, **given})
+    arguments = {"after_version": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01, **changes}
+    place = LogPosition(version=arguments["after_version"]).as_dict()
+    return DeltaVersionTrigger(table=str(table), **{"place": place, **arguments})
 
 
 async def events(trigger) -> list[dict]:
@@ -38,12 +38,12 @@ def test_a_deserialized_trigger_equals_the_original(table, data_change_only):
         data_change_only=data_change_only, operations=["WRITE"], partition={"day": None}, app_id="a"
     )
     place = LogPosition(version=3, commit_digest="m", recreated=True)
-    made = trigger(table, condition=condition.as_dict(), place=place.as_dict(), storage_conn_id="lake")
-    path, kwargs = made.serialize()
+    original = trigger(table, condition=condition.as_dict(), place=place.as_dict(), storage_conn_id="lake")
+    path, kwargs = original.serialize()
     module, name = path.rsplit(".", 1)
-    again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
-    assert again.serialize() == (path, kwargs)
-    assert again.wait.condition == condition and again.position == place
+    deserialized = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    assert deserialized.serialize() == (path, kwargs)
+    assert deserialized.wait.condition == condition and deserialized.position == place
 
 
 async def test_an_existing_commit_is_one_event(table):
@@ -86,20 +86,20 @@ async def test_the_trigger_waits_for_a_missing_table(table):
 async def test_a_commit_that_does_not_match_is_read_once(table, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
-    asked, asked_often, poll = [], threading.Event(), watch.poll
+    versions, polled_often, poll = [], threading.Event(), watch.poll
 
-    def noted(store, after, condition):
-        asked.append(after.version)
-        if len(asked) >= 3:
-            asked_often.set()
+    def recorded(store, after, condition):
+        versions.append(after.version)
+        if len(versions) >= 3:
+            polled_often.set()
         return poll(store, after, condition)
 
-    monkeypatch.setattr(watch, "poll", noted)
+    monkeypatch.setattr(watch, "poll", recorded)
     waiting_for_it = asyncio.create_task(events(trigger(table)))
-    await asyncio.to_thread(asked_often.wait, 5)
+    await asyncio.to_thread(polled_often.wait, 5)
     table.commit(2, table.add())
     await waiting_for_it
-    assert asked[0] == 0 and set(asked[1:]) == {1}
+    assert versions[0] == 0 and set(versions[1:]) == {1}
 
 
 async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
@@ -122,54 +122,54 @@ async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
 async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_provider(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
-    poll, seen = watch.poll, []
+    poll, polls = watch.poll, []
 
     async def loop():
         return asyncio.get_running_loop()
 
-    def noted(*asked):  # Airflow 3.1 asks for a connection by `async_to_sync`
-        seen.append((async_to_sync(loop)(), threading.current_thread().name))
-        return poll(*asked)
+    def recorded(*arguments):  # Airflow 3.1 asks for a connection by `async_to_sync`
+        polls.append((async_to_sync(loop)(), threading.current_thread().name))
+        return poll(*arguments)
 
-    monkeypatch.setattr(watch, "poll", noted)
+    monkeypatch.setattr(watch, "poll", recorded)
     await events(trigger(table))
-    ((asked_in, thread),) = seen
-    assert asked_in is asyncio.get_running_loop()
+    ((loop_of_poll, thread),) = polls
+    assert loop_of_poll is asyncio.get_running_loop()
     assert thread.startswith("deltalite")
 
 
 async def test_a_storage_failure_is_retried_from_the_same_log_position(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
-    poll, asked = watch.poll, []
+    poll, versions = watch.poll, []
 
     def at_the_third_time(store, after, condition):
-        asked.append(after.version)
-        if len(asked) < 3:
+        versions.append(after.version)
+        if len(versions) < 3:
             raise StorageError("timed out", remedy="Wait.")
         return poll(store, after, condition)
 
     monkeypatch.setattr(watch, "poll", at_the_third_time)
     (event,) = await events(trigger(table))
-    assert event["status"] == "success" and asked == [0, 0, 0]
+    assert event["status"] == "success" and versions == [0, 0, 0]
 
 
 async def test_a_connection_that_is_missing_for_a_while_does_not_end_the_wait(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
-    get_conn, asked = DeltaHook.get_conn, []
+    get_conn, tables = DeltaHook.get_conn, []
 
     def at_the_third_time(hook):
-        asked.append(hook.table)
-        if len(asked) == 1:
+        tables.append(hook.table)
+        if len(tables) == 1:
             raise AirflowNotFoundException("There is no Airflow connection 'lake'")
-        if len(asked) == 2:
+        if len(tables) == 2:
             raise StorageError("no token", remedy="Wait.")
         return get_conn(hook)
 
     monkeypatch.setattr(DeltaHook, "get_conn", at_the_third_time)
     (event,) = await events(trigger(table))
-    assert event["status"] == "success" and len(asked) == 3
+    assert event["status"] == "success" and len(tables) == 3
 
 
 async def test_a_permanent_error_is_one_typed_event(table, monkeypatch):
@@ -196,16 +196,16 @@ def test_pauses_grow_during_storage_failures_up_to_a_limit_and_never_below_the_i
 async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, line):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text(line + "\n")
-    settled, asked = asyncio.Event(), []
+    settled, pauses = asyncio.Event(), []
     sleep = asyncio.sleep
 
     async def settling(seconds):
-        asked.append(seconds)
+        pauses.append(seconds)
         await (settled.wait() if seconds == 77.0 else sleep(seconds))
 
     monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 77.0)
     monkeypatch.setattr(asyncio, "sleep", settling)
-    made = trigger(table, condition=CommitCondition(data_change_only=False).as_dict())
+    waiting_trigger = trigger(table, condition=CommitCondition(data_change_only=False).as_dict())
     poll, polled = _version._event_of, asyncio.Event()
 
     async def signalled(*arguments):
@@ -214,9 +214,9 @@ async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table,
         return event
 
     monkeypatch.setattr(_version, "_event_of", signalled)
-    waiting = asyncio.create_task(events(made))
+    waiting = asyncio.create_task(events(waiting_trigger))
     await polled.wait()
     await sleep(0)
-    assert asked == [77.0] and not waiting.done()
+    assert pauses == [77.0] and not waiting.done()
     settled.set()
     assert len(await waiting) == 1

@@ -80,25 +80,25 @@ def test_the_confirmation_for_one_table_does_not_confirm_another():
 
 
 def test_a_cleared_vacuum_runs_again_and_never_replaces():
-    made = operator()
-    assert made.default_on_rerun(made._request()) is OnRerun.WRITE
+    task = operator()
+    assert task.default_on_rerun(task._request()) is OnRerun.WRITE
     with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
         VacuumRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
 def test_a_dry_run_ignores_earlier_commits_and_logs_its_metrics(capsys):
-    made = operator(dry_run=True)
-    assert made.find_finished_run(None, made._request()) is None
+    task = operator(dry_run=True)
+    assert task.find_finished_run(None, task._request()) is None
     result = OperationResult(table="/lake/orders", operation="VACUUM DRY RUN", version=3, read_version=3,
                              committed=False, skipped=False, app_id=None, txn_version=None, timestamp=None,
                              metrics={"numFilesToDelete": 7})  # fmt: skip
-    made.log_result(result)
+    task.log_result(result)
     log = capsys.readouterr().out
     assert "dry run" in log and "7" in log
 
 
 def test_the_method_dry_run_of_airflow_works_and_a_dag_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
-        made = DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True)
-    made.dry_run()
+        task = DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True)
+    task.dry_run()
     stored(dag)

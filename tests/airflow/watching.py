@@ -10,7 +10,7 @@ from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger
 
 
 class Store:
-    """The state store of a trigger's one asset, as Airflow 3.3.2 has it; `values` outlives a triggerer."""
+    """The state store of a trigger with one asset, as in Airflow 3.3.2; `values` outlives a triggerer."""
 
     def __init__(self, values=None):
         self.values = {} if values is None else values
@@ -31,13 +31,13 @@ class Store:
 
 
 def trigger(table, store=None, **changes) -> DeltaTableTrigger:
-    made = DeltaTableTrigger(table=str(table), **{"poke_interval": 0.01, **changes})
-    made.asset_state_store = store
-    return made
+    table_trigger = DeltaTableTrigger(table=str(table), **{"poke_interval": 0.01, **changes})
+    table_trigger.asset_state_store = store
+    return table_trigger
 
 
 class Watching:
-    """A trigger that runs; `next` is its next event."""
+    """A running trigger; `next` returns its next event."""
 
     def __init__(self, trigger):
         self.trigger = trigger
@@ -66,5 +66,5 @@ class Watching:
 
 
 def started(store):
-    """Whether a trigger has kept where it began."""
+    """Whether a trigger has stored its first position."""
     return lambda: bool(store.values)

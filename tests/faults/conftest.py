@@ -1,4 +1,4 @@
-"""What crash trials share: the process that does what is to be killed, one for each file of tests."""
+"""Fixtures of the crash trials: the process that forks the killed programs, one for each test file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.faults.crash_site import CrashSite
 
 @pytest.fixture(scope="module")
 def site(pytestconfig):
-    """Runs what needs no Spark."""
+    """A crash site for programs that need no Spark."""
     site = CrashSite(is_campaign=pytestconfig.getoption("--campaign"))
     yield site
     site.close()
@@ -17,7 +17,7 @@ def site(pytestconfig):
 
 @pytest.fixture(scope="module")
 def spark_site(spark, pytestconfig):
-    """Runs what needs Spark, which is that of the tests."""
+    """A crash site for programs that use the Spark session of the tests."""
     site = CrashSite(spark, is_campaign=pytestconfig.getoption("--campaign"))
     yield site
     site.close()

@@ -1,10 +1,9 @@
-"""A place where programs are killed: each trial is a process of its own, which takes its life with a real SIGKILL.
+"""Run programs that are killed at a chosen step: each trial is a separate process, which sends itself SIGKILL.
 
-A step is an access to storage: before and behind each call of a `LogStore`, and ahead of whatever Python does to a file
-of the table (opening to write, syncing, linking, renaming, removing, making folders). Nothing lists the steps by hand:
-the seam is wrapped, and Python's own audit events tell of the rest. The trials are forked from one process that has
-imported everything and holds nothing; those that need Spark connect to a JVM that is there already, so that a driver's
-death costs no JVM's birth.
+A step is an access to storage: before and after each call of a `LogStore`, and before each operation of Python on a
+file of the table (opening to write, syncing, linking, renaming, removing, making folders). No list names the steps: a
+wrapper of `LogStore` and Python's audit events report them. One process that has imported everything forks the trials.
+Trials that need Spark connect to a running JVM, so that killing a driver does not cost the start of a JVM.
 
     python -m tests.faults.crash_site    reads trials as JSON lines, and answers each with a line
 """
@@ -34,7 +33,7 @@ _HANGS_AFTER_SECONDS = 120
 
 
 class Steps:
-    """Counts the steps of its kinds, and kills this process at the one that it is told."""
+    """Counts the steps of its kinds, and kills this process at step number `kill_at`."""
 
     def __init__(self, table: str, kinds, kill_at: int | None, told: int) -> None:
         self._table, self._kinds, self._kill_at, self._told = table, kinds, kill_at, told
@@ -81,7 +80,7 @@ class Steps:
 
 
 def attached_session():
-    """A new session on the JVM whose port and secret the environment tells."""
+    """A new session on the JVM whose port and secret are in the environment."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -101,11 +100,11 @@ def main() -> None:
         import pyspark.testing  # noqa: F401  a second of imports that PySpark makes when it first converts a value
 
     for line in sys.stdin:
-        print(json.dumps(_tried(programs, json.loads(line))), flush=True)
+        print(json.dumps(_run_trial(programs, json.loads(line))), flush=True)
 
 
-def _tried(programs, trial):
-    """Run a trial to its end: the step at which it was killed, or None and all its steps."""
+def _run_trial(programs, trial):
+    """Run a trial; returns the step at which it was killed, or None and all its steps."""
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -113,21 +112,21 @@ def _tried(programs, trial):
         os._exit(_child(programs, trial, tell))
     os.close(tell)
     with os.fdopen(told) as pipe:
-        said = pipe.read()
+        report = pipe.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-        return {"killed": said}
+        return {"killed": report}
     if status != 0:
-        return {"error": said or f"it ended with {status}"}
-    ended = json.loads(said)
-    for name in ended["imported"]:  # what the trial had to import, the next ones find here
+        return {"error": report or f"it ended with {status}"}
+    ended = json.loads(report)
+    for name in ended["imported"]:  # modules that this trial imported, for the next trials
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     return {"killed": None, "steps": ended["steps"]}
 
 
 def _child(programs, trial, tell):
-    os.dup2(2, 1)  # what is printed here is no answer
+    os.dup2(2, 1)  # printed text must not mix with the answers
     known = set(sys.modules)
     try:
         spark = attached_session() if trial["spark"] else None
@@ -145,7 +144,7 @@ def _child(programs, trial, tell):
 
 
 class CrashSite:
-    """The tests' side: a process that forks trials. `spark` is a session whose JVM they may use.
+    """The process that forks trials, as the tests use it. `spark` is a session whose JVM the trials may use.
 
     `is_campaign` says whether a program is killed at each of its steps, and not at a sample of them.
     """
@@ -167,7 +166,7 @@ class CrashSite:
         )  # fmt: skip
 
     def run(self, program, table, *, kill_at=None, kinds=EVERYTHING, **arguments):
-        """What the trial was doing when it was killed at its step number `kill_at`; None where it came to its end."""
+        """Run a trial; returns the step `kill_at` at which it was killed, or None if it ended normally."""
         trial = {"program": program, "table": str(table), "kinds": kinds, "kill_at": kill_at,
                  "arguments": arguments, "spark": self._has_spark}  # fmt: skip
         self._process.stdin.write(json.dumps(trial) + "\n")

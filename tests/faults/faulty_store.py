@@ -1,9 +1,15 @@
-"""One storage with several clients, on the production seam: a schedule says whose move it is and what befalls it.
+"""One storage with several clients behind the `LogStore` interface. A schedule names the next client and its fault.
 
-Each client is a thread that waits for its turn before every access, so one runs at a time and a schedule plays the same
-way twice. Faults are those of real storage: it is slow, it fails before or after it has done what was asked, it does
-not say which, it does later what it was asked before, it shows a file late, a listing lacks the newest files or a part
-of a checkpoint, the hint is old or torn; and the client's process dies. What a client saw is kept for the judge.
+Each client is a thread that waits for its turn before every access. One client runs at a time, so a schedule is
+reproducible. The faults are those of real storage:
+
+- it is slow, or fails before or after the operation, without saying which;
+- it performs an operation later, or shows a file late;
+- a listing lacks the newest files or a part of a checkpoint;
+- the hint is old or truncated;
+- the client's process dies.
+
+A journal records the accesses of each client for the test's verdict.
 """
 
 from __future__ import annotations
@@ -40,11 +46,11 @@ class Fault(StrEnum):
 
 
 class Killed(BaseException):
-    """The client's process is gone."""
+    """The client's process was killed."""
 
 
 class Storage:
-    """What all clients see, sooner or later."""
+    """The shared state that all clients see, sooner or later."""
 
     def __init__(self) -> None:
         self.now_ms = NOON_MS
@@ -70,8 +76,8 @@ class Storage:
         self._later.append((self.now_ms + LATE_MS, name, data))
 
 
-def failed(what):
-    return StorageError(f"{what} failed.", remedy="Try again.")
+def failure_of(operation):
+    return StorageError(f"{operation} failed.", remedy="Try again.")
 
 
 class FaultyLogStore:
@@ -90,7 +96,7 @@ class FaultyLogStore:
             raise Killed
         if fault is Fault.FAILS_BEFORE:
             self.journal.append((operation, name, fault, None))
-            raise failed(f"{operation} {name}")
+            raise failure_of(f"{operation} {name}")
         return fault
 
     def _visible(self, name):
@@ -98,14 +104,14 @@ class FaultyLogStore:
 
     def list_from(self, name):
         fault = self._begin("list", name)
-        found = [file for file in self._storage.memory.list_from(name) if self._storage.shows(file.name)]
+        files = [file for file in self._storage.memory.list_from(name) if self._storage.shows(file.name)]
         if fault is Fault.LACKS_NEWEST:
-            found = found[:-2]
+            files = files[:-2]
         if fault is Fault.LACKS_A_PART:
-            parts = [file for file in found if ".checkpoint." in file.name]
-            found = [file for file in found if file not in parts[-1:]]
-        self.journal.append(("list", name, fault, len(found)))
-        return iter(found)
+            parts = [file for file in files if ".checkpoint." in file.name]
+            files = [file for file in files if file not in parts[-1:]]
+        self.journal.append(("list", name, fault, len(files)))
+        return iter(files)
 
     def read(self, name):
         fault = self._begin("read", name)
@@ -144,7 +150,7 @@ class FaultyLogStore:
             created = False
         self.journal.append(("put", name, fault, created))
         if fault in (Fault.FAILS_AFTER, Fault.FAILS_AND_SHOWN_LATE):
-            raise failed(f"put {name}")
+            raise failure_of(f"put {name}")
         if fault in (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.LANDS_LATER):
             raise CommitStateUnknownError(f"put {name} was not answered.", remedy="Look.")
         return created
@@ -155,13 +161,13 @@ class FaultyLogStore:
             self._storage.old_hints.append(self._storage.memory.files[name][0])
         self._storage.memory.write(name, data)
         if fault is Fault.FAILS_AFTER:
-            raise failed(f"write {name}")
+            raise failure_of(f"write {name}")
 
     def delete(self, name):
         fault = self._begin("delete", name)
         self._storage.memory.delete(name)
         if fault is Fault.FAILS_AFTER:
-            raise failed(f"delete {name}")
+            raise failure_of(f"delete {name}")
 
 
 class Client(threading.Thread):
@@ -204,7 +210,7 @@ class Client(threading.Thread):
 
 
 def play(storage: Storage, programs, schedule) -> None:
-    """Run the programs to their ends: first by the schedule of (whose turn, fault), then unharmed."""
+    """Run the programs to their ends: first by the schedule of (client, fault), then without faults."""
     clients = [Client(storage, program) for program in programs]
     for client in clients:
         client.begin()

@@ -1,4 +1,4 @@
-"""A program is killed at its steps, and run again as Airflow would: what must hold after each of the two."""
+"""Kill a program at its steps, run it again as Airflow does, and check the table after both."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def rows_by_us(table):
 def rows_by_delta_rs(table):
     if not deltalake.DeltaTable.is_deltatable(str(table)):
         return None
-    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table))).execute("SELECT * FROM t")
+    answer = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table))).execute("SELECT * FROM t")
     names = [field.name for field in DeltaTable(str(table)).schema]
-    return ordered(tuple(row[name] for name in names) for row in pa.table(found.read_all()).to_pylist())
+    return ordered(tuple(row[name] for name in names) for row in pa.table(answer.read_all()).to_pylist())
 
 
 def commits(table):
@@ -42,10 +42,10 @@ def commits(table):
 
 
 def check_whole(table, *expected):
-    """The table is one of `expected`, by all readers, and nothing of a killed task can be seen."""
-    found = rows_by_us(table)
-    assert found in expected
-    assert rows_by_delta_rs(table) == found
+    """Assert that all readers see one of `expected`, and that no trace of a killed task is visible."""
+    actual = rows_by_us(table)
+    assert actual in expected
+    assert rows_by_delta_rs(table) == actual
     versions = [int(file.stem) for file in commits(table)]
     assert versions == list(range(versions[0], versions[-1] + 1)) if versions else True, "a version is missing"
     for folder, _, names in os.walk(Path(table) / LOG_DIR):
@@ -72,7 +72,7 @@ def kill_points(site, steps, program):
     return sorted(always | set(Random(program).sample(numbers, len(steps) // 4)))
 
 
-def killed_everywhere(site, folder, template, program, *, before, after, kinds=EVERYTHING, **arguments):
+def kill_at_steps(site, folder, template, program, *, before, after, kinds=EVERYTHING, **arguments):
     """Kill the program at its `kill_points`, each time on a copy of `template`, and run it again. Returns its steps."""
 
     def fresh(name):
@@ -96,8 +96,8 @@ def killed_everywhere(site, folder, template, program, *, before, after, kinds=E
     return steps
 
 
-def aged(table, versions, *, seconds=_LONG_AGO_S):
-    """The commits of a table, and what belongs to them, as if they had been made so long ago."""
+def make_old(table, versions, *, seconds=_LONG_AGO_S):
+    """Change the times of a table's commits and of their files, as if they were `seconds` old."""
     then = time.time() - seconds
     for file in (table / LOG_DIR).iterdir():
         if file.name[:20].isdigit() and int(file.name[:20]) < versions:

@@ -1,7 +1,7 @@
-"""What is killed: tasks as Airflow runs them. Each takes a session (None without Spark), a table and its arguments.
+"""The programs of the crash trials. Each takes a session (None without Spark), a table and its arguments.
 
-`plain` is a task down to its rows, without Spark: it looks whether its run is done, writes a file, commits, and does
-what follows a commit. The others are the product's own commands. One that comes later is one more function here.
+`plain` is a minimal task without Spark: it checks whether its run is done, writes a file, commits, and does the
+post-commit work. The other programs are the commands of the library. Add a function here for a new command.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def now_ms():
 
 
 def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=None):
-    """The rows `ids`, beside those that are there or in their place; `identity` says more of the run than its id."""
+    """Append the rows `ids`, or replace all rows by them. `identity` has more details of the run than its app id."""
     identity = identity or RunIdentity(app_id=run)
     store = LocalLogStore(table)
     try:
@@ -49,25 +49,25 @@ def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=
         base = None
     if base is not None and earlier_result(base, store.root, identity) is not None:
         return
-    made = metadata(properties, struct(id="long"))
+    table_metadata = metadata(properties, struct(id="long"))
     removes = base.files if base is not None and replaces else None
     proposal = Proposal(
         base=BaseState.of(base),
         operation=Operation(name="WRITE", user_metadata=user_metadata(identity, None)),
-        protocol=None if base else protocol_for(made),
-        metadata=None if base else made,
+        protocol=None if base else protocol_for(table_metadata),
+        metadata=None if base else table_metadata,
         adds=(data_file(store, ids),),
         removes=() if removes is None else tuple(removes_of(removes, deletion_timestamp_ms=now_ms(), data_change=True)),
         reads=ReadSet(whole_table=replaces),
         txn=transaction(identity, base, now_ms=now_ms()),
     )
-    done = commit(store, proposal)
-    if isinstance(done, Committed):
-        after_commit(store, done.version)
+    outcome = commit(store, proposal)
+    if isinstance(outcome, Committed):
+        after_commit(store, outcome.version)
 
 
 def data_file(store, ids):
-    """A file of these rows in the table's folder, and its `add`."""
+    """Write a file of these rows to the table's folder; returns its `add`."""
     sink, name = pa.BufferOutputStream(), f"{uuid.uuid4()}.parquet"
     pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
     content = sink.getvalue().to_pybytes()
@@ -80,7 +80,7 @@ def data_file(store, ids):
 
 
 def checkpoint(_spark, table):
-    """A checkpoint of the table as it is."""
+    """Write a checkpoint of the newest version."""
     write_checkpoint(Snapshot.load(LocalLogStore(table)), now_ms=now_ms())
 
 

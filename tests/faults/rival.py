@@ -1,8 +1,8 @@
-"""One of several writers of a table: a process that runs random operations and prints what it believes it committed.
+"""One of several writers of a table: a process that runs random operations and prints the commits that it believes in.
 
-The table's rows are the numbers in the tag `rows` of its files, so that an operation costs a commit and nothing else.
-Everything below the rows is the product's own: snapshots, read sets, commits, conflict rules, planning again,
-checkpoints. Each commit says in `userMetadata` what it did and what it saw, for `history.check` to judge.
+The table's rows are the numbers in the tag `rows` of its files, so that an operation costs only a commit. All other
+parts are those of the library: snapshots, read sets, commits, conflict rules, replanning, checkpoints. Each commit
+records its operation and the rows that it read in `userMetadata`, for `history.check`.
 
     python -m tests.faults.rival <table> <number of the writer> <operations>
 """
@@ -40,7 +40,7 @@ def now_ms():
 
 
 def file(day, rows, *, data_change=True):
-    """A file of these rows; nobody reads more of it than the log says."""
+    """The add of a file with these rows, which exist only in the log."""
     stats = {"numRecords": len(rows), "minValues": {"id": min(rows)}, "maxValues": {"id": max(rows)},
              "nullCount": {"id": 0}}  # fmt: skip
     return AddFile(
@@ -70,14 +70,14 @@ def all_rows(files):
 
 
 class Rival:
-    """A writer with a number of its own, which begins the numbers of its rows."""
+    """A writer with a unique number, which is the prefix of the numbers of its rows."""
 
     def __init__(self, table, number) -> None:
         self.store, self.number, self.random = LocalLogStore(table), number, Random(number)
         self.last_row = number * ROWS_OF_A_WRITER
 
     def run(self):
-        """One random operation: (its app id, the version or None), or None where nothing was to do."""
+        """Run one random operation; returns (app id, version or None), or None if there was nothing to do."""
         operation = self.random.choice(
             [self.append, self.append, self.append, self.replace, self.delete, self.delete, self.upsert, self.upsert,
              self.compact, self.count, self.describe, self.evolve, self.checkpoint]
@@ -101,17 +101,17 @@ class Rival:
         tree = And(tuple(Comparison(column=(c,), operator=Operator(o), literal=v) for c, o, v in comparisons))
         return FileTest(tree, snapshot.table_schema)
 
-    def commit(self, app_id, snapshot, said, *, adds=(), removed=None, reads=None, metadata=None, data_change=True):
+    def commit(self, app_id, snapshot, report, *, adds=(), removed=None, reads=None, metadata=None, data_change=True):
         gone = [] if removed is None else removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=data_change)
         proposal = Proposal(
             base=BaseState.of(snapshot),
-            operation=Operation(name=said["did"].upper(), user_metadata=json.dumps(said)), adds=tuple(adds),
+            operation=Operation(name=report["did"].upper(), user_metadata=json.dumps(report)), adds=tuple(adds),
             removes=tuple(gone), reads=reads or ReadSet(), metadata=metadata,
             txn=SetTransaction(app_id=app_id, version=0, last_updated_ms=now_ms()),
         )  # fmt: skip
-        done = commit(self.store, proposal)
-        assert isinstance(done, Committed)
-        return done.version
+        outcome = commit(self.store, proposal)
+        assert isinstance(outcome, Committed)
+        return outcome.version
 
     def append(self, app_id):
         snapshot = Snapshot.load(self.store)
@@ -119,17 +119,19 @@ class Rival:
         return self.commit(app_id, snapshot, {"did": "append"}, adds=adds)
 
     def replace(self, app_id):
-        """All rows of a day by others, or by none."""
+        """Replace all rows of a day by other rows, or by none."""
         snapshot, files = self.files()
         day = self.random.choice(DAYS)
         new = [file(day, self.new_rows())] if self.random.random() < 0.5 else []
-        found = chosen(files, lambda row: day_of(row) == day)
-        said = {"did": "replace", "day": day, "saw": all_rows(found)}
-        reads = ReadSet(keys=frozenset(key_column(found).to_pylist()), rows=(self.test(snapshot, ("day", "=", day)),))
-        return self.commit(app_id, snapshot, said, adds=new, removed=found, reads=reads)
+        replaced = chosen(files, lambda row: day_of(row) == day)
+        report = {"did": "replace", "day": day, "saw": all_rows(replaced)}
+        reads = ReadSet(
+            keys=frozenset(key_column(replaced).to_pylist()), rows=(self.test(snapshot, ("day", "=", day)),)
+        )
+        return self.commit(app_id, snapshot, report, adds=new, removed=replaced, reads=reads)
 
     def delete(self, app_id):
-        """The rows in a range of numbers, in whatever files they are."""
+        """Delete the rows in a range of numbers, in any file."""
         snapshot, files = self.files()
         everything = all_rows(files)
         if not everything:
@@ -139,25 +141,25 @@ class Rival:
         return self.rewrite(app_id, "delete", snapshot, files, low, high, [])
 
     def upsert(self, app_id):
-        """Rows of keys that all writers share, as a merge has them: those that are there move, the others come."""
+        """Upsert rows with keys that all writers share, as a merge does: existing rows move, new rows are inserted."""
         snapshot, files = self.files()
         low = self.random.randint(1, SHARED_KEYS)
         new = file(self.random.choice(DAYS), [low, low + 1])
         return self.rewrite(app_id, "upsert", snapshot, files, low, low + 1, [new])
 
     def rewrite(self, app_id, did, snapshot, files, low, high, new):
-        """Take the rows of a range out of the files that hold them, and add `new` files."""
+        """Remove the rows of a range from their files, and add `new` files."""
         touched = chosen(files, lambda row: any(low <= r <= high for r in rows_of(row)))
-        left = [
+        remaining = [
             (day_of(row), rest)
             for row in touched.to_pylist()
             if (rest := [r for r in rows_of(row) if not low <= r <= high])
         ]
-        said = {"did": did, "low": low, "high": high, "saw": [r for r in all_rows(files) if low <= r <= high]}
+        report = {"did": did, "low": low, "high": high, "saw": [r for r in all_rows(files) if low <= r <= high]}
         test = self.test(snapshot, ("id", ">=", low), ("id", "<=", high))
         reads = ReadSet(keys=frozenset(key_column(touched).to_pylist()), rows=(test,))
-        adds = [*(file(*each) for each in left), *new]
-        return self.commit(app_id, snapshot, said, adds=adds, removed=touched, reads=reads)
+        adds = [*(file(*file_rows) for file_rows in remaining), *new]
+        return self.commit(app_id, snapshot, report, adds=adds, removed=touched, reads=reads)
 
     def compact(self, app_id):
         """Some files of a day into one."""
@@ -175,22 +177,22 @@ class Rival:
     def count(self, app_id):
         """A row that is inserted because of all the others."""
         snapshot, files = self.files()
-        said = {"did": "count", "saw": all_rows(files)}
-        return self.commit(app_id, snapshot, said, adds=[file("a", self.new_rows())], reads=ReadSet(whole_table=True))
+        report = {"did": "count", "saw": all_rows(files)}
+        return self.commit(app_id, snapshot, report, adds=[file("a", self.new_rows())], reads=ReadSet(whole_table=True))
 
     def describe(self, app_id):
-        """A change of the metadata that nobody has to know of."""
+        """Change the metadata in a way that is compatible with concurrent commits."""
         snapshot = Snapshot.load(self.store)
         described = dataclasses.replace(snapshot.metadata, description=app_id)
         return self.commit(app_id, snapshot, {"did": "describe"}, metadata=described)
 
     def evolve(self, app_id):
-        """A change of the metadata that everybody has to know of: a counter which nobody may overtake."""
+        """Change the metadata in a way that conflicts with concurrent commits: increment a counter."""
         snapshot = Snapshot.load(self.store)
-        seen = int(snapshot.configuration.get("delta.counter", "0"))
-        configuration = {**snapshot.configuration, "delta.counter": str(seen + 1)}
+        counter = int(snapshot.configuration.get("delta.counter", "0"))
+        configuration = {**snapshot.configuration, "delta.counter": str(counter + 1)}
         changed = dataclasses.replace(snapshot.metadata, configuration=configuration)
-        return self.commit(app_id, snapshot, {"did": "evolve", "saw": seen}, metadata=changed)
+        return self.commit(app_id, snapshot, {"did": "evolve", "saw": counter}, metadata=changed)
 
     def checkpoint(self, _app_id):
         write_checkpoint(Snapshot.load(self.store), now_ms=now_ms())

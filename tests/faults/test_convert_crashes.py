@@ -1,4 +1,4 @@
-"""A conversion is killed at each of its steps: the folder is what it was or a table, and a second try makes it once."""
+"""A conversion is killed at each step: the folder is unchanged or a table, and a second attempt converts it once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.faults.killing import killed_everywhere
+from tests.faults.killing import kill_at_steps
 
 RUN = "airflow/dag/convert/-1/manual"
 
@@ -19,7 +19,7 @@ def test_a_conversion_survives_a_kill_at_every_step(site, tmp_path):
     for number in range(3):
         (template / f"n={number}").mkdir(parents=True)
         pq.write_table(pa.table({"id": [number]}), template / f"n={number}" / "a.parquet")
-    steps = killed_everywhere(
+    steps = kill_at_steps(
         site, tmp_path, template, "convert", before=None, after=[(0, 0), (1, 1), (2, 2)], run=RUN,
         partition_schema="n INT",
     )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Tasks without Spark are killed at each access to storage: before and after each call, between file, sync and link."""
+"""Tasks without Spark are killed at each access to storage: before and after each call, and between file operations."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.faults.crash_site import CHANGES, EVERYTHING
-from tests.faults.killing import aged, killed_everywhere
+from tests.faults.killing import kill_at_steps, make_old
 
 RUN = "airflow/dag/task/-1/manual"
 PROPERTIES = {
@@ -22,18 +22,18 @@ def test_a_task_survives_a_kill_at_every_step(site, tmp_path, properties, replac
     template = tmp_path / "template"
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number], properties=PROPERTIES[properties])
-    aged(template, 3)
+    make_old(template, 3)
     before = [(0,), (1,), (2,), (3,)]
     after = [(7,), (8,)] if replaces else [*before, (7,), (8,)]
     task = {"run": RUN, "ids": [7, 8], "replaces": replaces}
-    steps = killed_everywhere(site, tmp_path, template, "plain", before=before, after=after, kinds=kinds, **task)
+    steps = kill_at_steps(site, tmp_path, template, "plain", before=before, after=after, kinds=kinds, **task)
     assert {kind.split()[0] for kind in kinds} - {step.split()[0] for step in steps} <= {"os.rmdir", "shutil.rmtree"}
     assert sum(step.startswith("os.remove") and not step.endswith(".tmp") for step in steps) > 2, "no log was cleaned"
 
 
 def test_a_first_write_survives_a_kill_at_every_step(site, tmp_path):
     task = {"run": RUN, "ids": [7, 8], "properties": {"delta.checkpointInterval": "1"}}
-    killed_everywhere(site, tmp_path, None, "plain", before=None, after=[(7,), (8,)], **task)
+    kill_at_steps(site, tmp_path, None, "plain", before=None, after=[(7,), (8,)], **task)
 
 
 def test_a_checkpoint_survives_a_kill_at_every_step(site, tmp_path):
@@ -41,5 +41,5 @@ def test_a_checkpoint_survives_a_kill_at_every_step(site, tmp_path):
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number])
     before = [(0,), (1,), (2,), (3,)]
-    steps = killed_everywhere(site, tmp_path, template, "checkpoint", before=before, after=before)
+    steps = kill_at_steps(site, tmp_path, template, "checkpoint", before=before, after=before)
     assert any(step.startswith("os.rename") for step in steps), "the hint was never written"

@@ -1,4 +1,4 @@
-"""Many writers, one table: whatever they do at once, the order of the versions explains every commit."""
+"""Many concurrent writers of one table: the order of the versions explains every commit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.unit.builders import create
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def committed(table, writers, operations):
-    """What the processes say they have committed: the version by the app id, None where they gave up."""
+def reported_commits(table, writers, operations):
+    """The commits that the processes report: the version by app id, or None if they gave up."""
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
     processes = [
         subprocess.Popen(
@@ -30,16 +30,16 @@ def committed(table, writers, operations):
         )
         for number in range(1, writers + 1)
     ]  # fmt: skip
-    said = {}
+    versions = {}
     try:
         for process in processes:
             out, err = process.communicate(timeout=600)
             assert process.returncode == 0, err[-3000:]
-            said |= dict(json.loads(line) for line in out.splitlines())
+            versions |= dict(json.loads(line) for line in out.splitlines())
     finally:
         for process in processes:
             process.kill()
-    return said
+    return versions
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def committed(table, writers, operations):
 def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, operations):
     table = tmp_path / "t"
     create(LocalLogStore(str(table)), configuration={"delta.isolationLevel": level}, partition_columns=("day",))
-    said = committed(table, writers, operations)
+    reported = reported_commits(table, writers, operations)
     runs, files = check(table, level)
     # No commit was lost, none is there twice, and none is there that nobody knows of.
-    assert runs == {version: app_id for app_id, version in said.items() if version is not None}
+    assert runs == {version: app_id for app_id, version in reported.items() if version is not None}
     kinds = Counter(c["operation"] for c in deltalake.DeltaTable(str(table)).history())
     assert {"APPEND", "REPLACE", "DELETE", "UPSERT", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(kinds)
     # Whatever checkpoints were written between, a reader gets what the commits say; so does delta-rs.

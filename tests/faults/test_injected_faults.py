@@ -1,4 +1,4 @@
-"""Whatever storage does, and whoever writes at the same time: what a writer was told is what the log says."""
+"""Under storage faults and concurrent writers, the result that a writer got agrees with the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PUT_FAULTS = (
 
 
 class Writer:
-    """A task: its run is tried until it is told that it is in the table, each try with a file of its own."""
+    """A task: it repeats its run until it learns that its rows are in the table. Each attempt writes another file."""
 
     def __init__(self, storage, app_id, kind):
         self.storage, self.app_id, self.kind = storage, app_id, kind
@@ -42,7 +42,7 @@ class Writer:
 
     def __call__(self, store):
         for number in range(TRIES):
-            path, seen = f"{self.app_id}-{number}", len(store.journal)
+            path, journal_start = f"{self.app_id}-{number}", len(store.journal)
             try:
                 answer = self.attempt(store, path)
             except CommitStateUnknownError:
@@ -51,7 +51,7 @@ class Writer:
                 answer = "failed"
             except Killed:
                 answer = "killed"
-            self.told.append((path, answer, store.journal[seen:]))
+            self.told.append((path, answer, store.journal[journal_start:]))
             if isinstance(answer, int):
                 return
 
@@ -61,25 +61,25 @@ class Writer:
         except TableNotFoundError:
             base = None
         if base is None:
-            mine = proposal(-1, PROTOCOL, metadata({"delta.checkpointInterval": "3"}), add(path), txn(self.app_id))
+            current = proposal(-1, PROTOCOL, metadata({"delta.checkpointInterval": "3"}), add(path), txn(self.app_id))
         else:
-            done = earlier_result(base, store.root, RunIdentity(app_id=self.app_id))
-            if done is not None:
-                return -1 if done.version is None else done.version
-            rules, gone, reads = (base.protocol, base.metadata), [], None
+            outcome = earlier_result(base, store.root, RunIdentity(app_id=self.app_id))
+            if outcome is not None:
+                return -1 if outcome.version is None else outcome.version
+            rules, removes, reads = (base.protocol, base.metadata), [], None
             if self.kind == "replace":
-                gone = list(removes_of(base.files, deletion_timestamp_ms=self.storage.now_ms, data_change=True))
+                removes = list(removes_of(base.files, deletion_timestamp_ms=self.storage.now_ms, data_change=True))
                 reads = ReadSet(whole_table=True)
-            mine = proposal(base.version, add(path), *gone, txn(self.app_id), rules=rules, reads=reads)
+            current = proposal(base.version, add(path), *removes, txn(self.app_id), rules=rules, reads=reads)
         wait = lambda seconds: self.storage.pass_time(int(seconds * 1000))
-        done = commit(store, mine, clock_ms=lambda: self.storage.now_ms, pause=wait)
-        if isinstance(done, Committed):
-            after_commit(store, done.version, clock_ms=lambda: self.storage.now_ms)
-        return done.version
+        outcome = commit(store, current, clock_ms=lambda: self.storage.now_ms, pause=wait)
+        if isinstance(outcome, Committed):
+            after_commit(store, outcome.version, clock_ms=lambda: self.storage.now_ms)
+        return outcome.version
 
 
 class Reader:
-    """Looks at the table again and again; a typed error is an answer too."""
+    """A reader that loads the table repeatedly; a typed error is a valid answer."""
 
     def __init__(self):
         self.saw = []
@@ -94,7 +94,7 @@ class Reader:
 
 
 class Log:
-    """What the commits say at last. `begun` is the number of the first one and the files that it left."""
+    """The final state of the log. `begun` is the number of the first commit, and the files at its end."""
 
     def __init__(self, memory, begun):
         self.files, self.homes, self.runs = {}, {}, {}
@@ -114,8 +114,8 @@ class Log:
         assert sum(name.endswith(".json") for name in memory.files) == len(self.files), "a version is missing"
 
 
-def judged(storage, begun, writers, readers):
-    """Hold what everybody was told against the log as it is at last."""
+def check_results(storage, begun, writers, readers):
+    """Compare the results of all clients with the final log."""
     storage.pass_time(10_000_000)
     log = Log(storage.memory, begun)
     for writer in writers:
@@ -137,7 +137,7 @@ def judged(storage, begun, writers, readers):
 
 
 def is_ambiguous(journal):
-    """Whether what a writer saw leaves open if its last put is in the log, or will be."""
+    """Whether a writer cannot know from its journal if its last put is or will be in the log."""
     last = next(name for operation, name, _, _ in reversed(journal) if operation == "put")
     about = [(operation, fault, answer) for operation, name, fault, answer in journal if name == last]
     puts = [(fault, answer) for operation, fault, answer in about if operation == "put"]
@@ -151,7 +151,7 @@ def is_ambiguous(journal):
 
 
 def fresh(kind):
-    """Storage with a table (none, a small one, one whose older commits are gone), and where its log begins."""
+    """A storage with a table (none, a small one, or one with cleaned-up commits), and the start of its log."""
     storage = Storage()
     if kind == "none":
         return storage, (0, set())
@@ -185,4 +185,4 @@ def test_the_result_of_a_writer_agrees_with_the_log(kind, kinds, schedule):
         play(storage, [*writers, *readers], schedule)
     finally:
         logging.disable(logging.NOTSET)
-    judged(storage, begun, writers, readers)
+    check_results(storage, begun, writers, readers)

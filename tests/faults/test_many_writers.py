@@ -1,4 +1,4 @@
-"""Sixteen processes append to one table: none of their commits is lost and none is there twice."""
+"""Sixteen processes append to one table: no commit is lost or doubled."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.unit.builders import add, create, proposal, txn
 WRITERS = 16
 
 
-def append(table, number, commits, gate, said):
-    """A writer: each of its commits is a run of its own, on top of the table as it is then."""
-    store, mine = LocalLogStore(table), {}
+def append(table, number, commits, gate, queue):
+    """Append repeatedly to the newest version; each commit is a separate run."""
+    store, runs_by_version = LocalLogStore(table), {}
     gate.wait()
     for turn in range(commits):
         run, path = f"run {number}/{turn}", f"{uuid.uuid4()}.parquet"
-        done = commit(store, proposal(Snapshot.load(store).version, add(path), txn(run)))
-        after_commit(store, done.version)
-        mine[done.version] = (run, path)
-    said.put(mine)
+        outcome = commit(store, proposal(Snapshot.load(store).version, add(path), txn(run)))
+        after_commit(store, outcome.version)
+        runs_by_version[outcome.version] = (run, path)
+    queue.put(runs_by_version)
 
 
 @pytest.mark.parametrize("commits", [5, pytest.param(25, marks=pytest.mark.campaign)])
@@ -38,18 +38,18 @@ def test_no_commit_of_many_processes_is_lost_or_doubled(tmp_path, commits):
     store = create(LocalLogStore(str(table)))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pandas", "deltalake", "deltalite.upkeep.post_commit"])
-    gate, said = context.Barrier(WRITERS), context.Queue()
+    gate, queue = context.Barrier(WRITERS), context.Queue()
     writers = [
-        context.Process(target=append, args=(str(table), number, commits, gate, said)) for number in range(WRITERS)
+        context.Process(target=append, args=(str(table), number, commits, gate, queue)) for number in range(WRITERS)
     ]
     for writer in writers:
         writer.start()
-    told = [said.get(timeout=120) for _ in writers]
+    reports = [queue.get(timeout=120) for _ in writers]
     for writer in writers:
         writer.join(30)
         assert writer.exitcode == 0
-    everything = {version: commit for mine in told for version, commit in mine.items()}
-    assert sum(map(len, told)) == len(everything) == WRITERS * commits
+    everything = {version: commit for runs_by_version in reports for version, commit in runs_by_version.items()}
+    assert sum(map(len, reports)) == len(everything) == WRITERS * commits
     assert sorted(everything) == list(range(1, WRITERS * commits + 1))
     for version, (run, path) in everything.items():
         actions = parse_commit(store.read(commit_name(version)), "x")

@@ -1,11 +1,11 @@
-"""The merge command is killed wherever it changes a file, and run again: what it changes is changed once."""
+"""The merge command is killed at every file change, and run again: it changes the rows once."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.faults.crash_site import MOVES
-from tests.faults.killing import killed_everywhere
+from tests.faults.killing import kill_at_steps
 from tests.support.tables import ordered, put, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
@@ -28,6 +28,6 @@ def test_a_merge_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path,
     query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
     put(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})
     kinds = MOVES if properties == FEED else (*MOVES, "open to write")  # vectors are written where they stay
-    steps = killed_everywhere(spark_site, tmp_path, template, "merge", before=OLD, after=AFTER, kinds=kinds, **TASK)
+    steps = kill_at_steps(spark_site, tmp_path, template, "merge", before=OLD, after=AFTER, kinds=kinds, **TASK)
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     assert any("/_change_data/" in step for step in steps) and any("day=" in step for step in steps)

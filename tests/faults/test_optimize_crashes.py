@@ -1,4 +1,4 @@
-"""An optimize of two commits is killed wherever it moves a file: no row is lost, and no file is written again twice."""
+"""An optimize of two commits is killed at every file move: no row is lost, and no file is rewritten twice."""
 
 from __future__ import annotations
 

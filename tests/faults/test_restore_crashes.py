@@ -1,4 +1,4 @@
-"""A restore is killed at each of its steps: the table is as it was or restored, and a second try restores it once."""
+"""A restore is killed at each step: the table is unchanged or restored, and a second attempt restores it once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.faults.killing import killed_everywhere
+from tests.faults.killing import kill_at_steps
 
 RUN = "airflow/dag/restore/-1/manual"
 PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": "false"}
@@ -17,9 +17,7 @@ def test_a_restore_survives_a_kill_at_every_step(site, tmp_path):
     template = tmp_path / "template"
     for number in range(3):
         site.run("plain", template, run=f"run {number}", ids=[number], replaces=number == 2, properties=PROPERTIES)
-    steps = killed_everywhere(
-        site, tmp_path, template, "restore", before=[(2,)], after=[(0,), (1,)], run=RUN, version=1
-    )
+    steps = kill_at_steps(site, tmp_path, template, "restore", before=[(2,)], after=[(0,), (1,)], run=RUN, version=1)
     assert any(step.startswith("os.link") for step in steps), "nothing was committed"
     assert any("checkpoint" in step for step in steps), "nothing followed the commit"
     table = tmp_path / f"killed {len(steps)}"

@@ -1,4 +1,4 @@
-"""Commands are killed wherever they change a file, in every mode, and run again: what they do is done once."""
+"""Commands are killed at every file change, in every mode, and run again: they change the rows once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.faults.crash_site import CHANGES, MOVES
-from tests.faults.killing import check_whole, killed_everywhere, times_in_log
+from tests.faults.killing import check_whole, kill_at_steps, times_in_log
 from tests.support.loops import sampled
 from tests.support.submitting import submission
 from tests.support.tables import ordered, put, request, values
@@ -51,7 +51,7 @@ def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_pat
     template = tmp_path / "template"
     put(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
     task = {"query": literals(NEW), "run": RUN, **options}
-    steps = killed_everywhere(
+    steps = kill_at_steps(
         spark_site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=kinds, **task
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
@@ -72,7 +72,7 @@ def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, t
     put(spark, template, literals(OLD), partition_by=("day",), properties=properties)
     # Each change of a file where vectors are written, which are not moved into place.
     kinds = CHANGES if VECTORS.items() <= properties.items() and command == "delete" else MOVES
-    steps = killed_everywhere(
+    steps = kill_at_steps(
         spark_site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=kinds, run=RUN, **task
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
@@ -82,9 +82,7 @@ def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, t
 
 def test_the_first_write_of_a_table_survives_a_kill_at_every_file_change(spark_site, tmp_path):
     task = {"query": literals(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
-    steps = killed_everywhere(
-        spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task
-    )
+    steps = kill_at_steps(spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task)
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
 
 

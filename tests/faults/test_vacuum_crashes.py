@@ -1,5 +1,5 @@
-"""A vacuum is killed at each of its steps: nothing that a version inside the retention needs is lost, and a second
-vacuum completes what the first one left.
+"""A vacuum is killed at each step: no file that a version within the retention needs is lost, and a second vacuum
+completes the work of the first one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from deltalite import DeltaTable
 from tests.faults.crash_site import CHANGES, EVERYTHING
-from tests.faults.killing import aged, check_whole, kill_points, rows_by_us, times_in_log
+from tests.faults.killing import check_whole, kill_points, make_old, rows_by_us, times_in_log
 from tests.support.tables import commit, data_files
 
 RUN = "airflow/dag/vacuum/-1/manual"
@@ -27,7 +27,7 @@ def template(site, tmp_path):
     for number in range(5):
         site.run("plain", table, run=f"run {number}", ids=[number], replaces=True, properties=PROPERTIES)
     undated(table, 4)
-    aged(table, 4, seconds=OLD_S)
+    make_old(table, 4, seconds=OLD_S)
     for name in ("a/b/orphan.parquet", "a/orphan.parquet", "_deltalite_staging/x/0/part.parquet"):
         (table / name).parent.mkdir(parents=True, exist_ok=True)
         (table / name).write_bytes(b"x")

@@ -1,4 +1,4 @@
-"""Several writers of one table on S3, each a thread: a JVM that is not the test's own.
+"""Several writers of one table on S3, each a thread, in a JVM other than that of the test.
 
 python -m tests.storage.appender <table> <S3A's options as JSON> <name of the first writer> <writers> <appends>
 """
@@ -30,24 +30,24 @@ def append(spark, table, number, appends, each):
     """The versions of one writer's appends, in order. Each has a file of its own name and no rows to read."""
     store = writable_store(spark, table, single_writer=False)
     base = Snapshot.load(store)
-    version, made = base.version, []
+    version, versions = base.version, []
     for count in range(appends):
         add = AddFile(
             path=f"{number}-{count}-{uuid.uuid4()}.parquet", partition_values={}, size_bytes=1,
             modification_time_ms=0, data_change=True,
         )  # fmt: skip
-        done = commit(
+        outcome = commit(
             store,
             Proposal(
                 operation=Operation(name="WRITE", user_metadata=f"{number}-{count}"), adds=(add,),
                 base=dataclasses.replace(BaseState.of(base), version=version),
             ),
         )  # fmt: skip
-        assert isinstance(done, Committed)
-        version = done.version
-        made.append(version)
+        assert isinstance(outcome, Committed)
+        version = outcome.version
+        versions.append(version)
         each()
-    return made
+    return versions
 
 
 if __name__ == "__main__":

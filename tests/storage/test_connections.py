@@ -1,4 +1,4 @@
-"""Tables on S3 that a connection of Airflow opens: real requests, with keys that the endpoint knows or refuses."""
+"""Tables on S3 that an Airflow connection opens: real requests, with keys that the endpoint accepts or denies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAY_ALL = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": 
 
 
 class Keys:
-    """An S3 endpoint that asks for keys, and those of a user who may do all."""
+    """An S3 endpoint that checks keys, and the keys of a user with all permissions."""
 
     def __init__(self, s3) -> None:
         self.s3 = s3
@@ -37,8 +37,8 @@ class Keys:
         self.admin = self.of("admin")
         self._iam = self._client(*self.admin)
         # moto: from the request after so many on, keys are looked at.
-        asked = Request(f"{s3.endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
-        urlopen(asked).close()
+        request = Request(f"{s3.endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
+        urlopen(request).close()
 
     @property
     def delta_rs_options(self) -> dict[str, str]:
@@ -59,8 +59,8 @@ class Keys:
         """A key of a new user."""
         self._iam.create_user(UserName=user)
         self._iam.put_user_policy(UserName=user, PolicyName="all", PolicyDocument=json.dumps(MAY_ALL))
-        made = self._iam.create_access_key(UserName=user)["AccessKey"]
-        return made["AccessKeyId"], made["SecretAccessKey"]
+        access_key = self._iam.create_access_key(UserName=user)["AccessKey"]
+        return access_key["AccessKeyId"], access_key["SecretAccessKey"]
 
     def end(self, user: str, key: str) -> None:
         self._iam.delete_access_key(UserName=user, AccessKeyId=key)
@@ -87,8 +87,8 @@ class Connection:
     def _use(self) -> None:
         self.user = f"{self.conn_id}-{self._number}"
         self.key, secret = self._keys.of(self.user)
-        said = self._keys.s3.airflow_connection(self.key, secret)
-        self._monkeypatch.setenv(f"AIRFLOW_CONN_{self.conn_id.upper()}", json.dumps(said))
+        definition = self._keys.s3.airflow_connection(self.key, secret)
+        self._monkeypatch.setenv(f"AIRFLOW_CONN_{self.conn_id.upper()}", json.dumps(definition))
 
     def end(self) -> None:
         self._keys.end(self.user, self.key)

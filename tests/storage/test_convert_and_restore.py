@@ -1,4 +1,4 @@
-"""A folder on real storage becomes a table, loses rows and gets them back; what a vacuum took is missed."""
+"""A folder on real storage becomes a table, loses rows and is restored; a restore reports files that vacuum deleted."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, folder):
     frame.write.partitionBy("p").parquet(folder)
     expected = ordered(tuple(row) for row in frame.collect())
     identity = RunIdentity(app_id="convert")
-    done = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
-    assert (done.version, done.metrics["numConvertedFiles"], rows(spark, folder)) == (0, 3, expected)
+    result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
+    assert (result.version, result.metrics["numConvertedFiles"], rows(spark, folder)) == (0, 3, expected)
     again = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
     assert (again.skipped, again.version) == (True, 0)
     delete_rows(spark, folder, "id = 1")

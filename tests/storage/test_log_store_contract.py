@@ -1,4 +1,4 @@
-"""What every log store must give, asked of each: what the protocol rests on does not depend on the storage.
+"""The contract of a log store, tested on each storage: the protocol relies on it everywhere.
 
 The store of workers only reads; here a client of S3 writes for it.
 """
@@ -119,9 +119,9 @@ def test_write_replaces_a_file_and_delete_removes_it(store):
 def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/a b%20ü=+", "2"):
         store.write(name, b"xy")
-    found = list(store.list_from("_delta_log/10"))
-    assert [f.name for f in found] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
-    assert all(f.size_bytes == 2 and f.modified_ms > 1_700_000_000_000 for f in found)
+    listed = list(store.list_from("_delta_log/10"))
+    assert [f.name for f in listed] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
+    assert all(f.size_bytes == 2 and f.modified_ms > 1_700_000_000_000 for f in listed)
     assert next(store.list_from("_delta_log/")).name == "_delta_log/1"
     assert store.read("_delta_log/a b%20ü=+") == b"xy"
 

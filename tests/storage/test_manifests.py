@@ -26,13 +26,13 @@ def table(request):
 
 def ids_by_manifest(spark, table):
     """What Spark reads by each file below the manifests' folder."""
-    store, found = readable_store(spark, table), {}
+    store, ids_by_name = readable_store(spark, table), {}
     for file in folder_of(spark, table).files_below(MANIFEST_DIR, but_not_in="nothing"):
         lines = store.read(file.name).decode().splitlines()
         assert all(line.startswith(f"{table}/") for line in lines)
         ids = [row.id for row in spark.read.parquet(*map(glob_escaped, lines)).collect()]
-        found[file.name.removeprefix(f"{MANIFEST_DIR}/")] = sorted(ids)
-    return found
+        ids_by_name[file.name.removeprefix(f"{MANIFEST_DIR}/")] = sorted(ids)
+    return ids_by_name
 
 
 def test_manifests_follow_the_commits_of_a_table(spark, table):

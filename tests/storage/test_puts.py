@@ -1,4 +1,4 @@
-"""Put-if-absent on Hadoop's file systems: who offers it, who is refused, and what an answer that was lost means."""
+"""Put-if-absent on Hadoop's file systems: which storage supports it, and the meaning of a lost answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME = commit_name(0)
 
 
 def storage(scheme, *capabilities):
-    """A file system as it presents itself."""
+    """A file system with this scheme and these capabilities."""
     fs = SimpleNamespace(
         getClass=lambda: SimpleNamespace(getName=lambda: "org.example.FileSystem"),
         getConf=lambda: {"fs.s3a.endpoint": "s3.eu-west-1.amazonaws.com"},

@@ -1,4 +1,4 @@
-"""Tables on real storage, through the write command: every step as on a disk, and nothing left behind."""
+"""Tables on real storage, through the write command: the same behaviour as on a local disk, and no files left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees on real storage: listed as they are, cleared of what is named and of nothing else; and a vacuum there."""
+"""Trees on real storage: list them, delete exactly the named files, and vacuum a table."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def table(request):
 
 
 def listed(tree):
-    found = {}
+    folders = {}
 
     def visit(folder):
-        found[folder.name] = folder
+        folders[folder.name] = folder
         return [name for name, _ in folder.folders]
 
     walk(tree, visit)
-    return found
+    return folders
 
 
 def files_in(found):
@@ -49,12 +49,12 @@ def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
         stream.close()
     files.fs.mkdirs(files.path("hollow"))
     tree = tree_of(spark, table)
-    found = listed(tree)
-    assert files_in(found) == {*ODD, "empty/kept"}
-    assert {size for folder in found.values() for size in folder.sizes} == {5}
-    assert set(found) == {"", "a", "a/b c", "empty", "hollow"}
-    done = tree.delete_files([*ODD, "a/never there"])
-    assert (done.failed, done.error) == (0, None) and done.deleted in (4, 5)
+    folders = listed(tree)
+    assert files_in(folders) == {*ODD, "empty/kept"}
+    assert {size for folder in folders.values() for size in folder.sizes} == {5}
+    assert set(folders) == {"", "a", "a/b c", "empty", "hollow"}
+    deleted = tree.delete_files([*ODD, "a/never there"])
+    assert (deleted.failed, deleted.error) == (0, None) and deleted.deleted in (4, 5)
     assert not tree.remove_folder("empty") and tree.remove_folder("hollow")
     assert files_in(listed(tree)) == {"empty/kept"}
 

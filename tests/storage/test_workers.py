@@ -1,4 +1,4 @@
-"""Tables on S3 from a worker, without Spark: what another engine wrote there is listed, read and waited for."""
+"""Tables on S3 from a worker, without Spark: it lists, reads and polls a table that another engine wrote."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow(
 
 
 def test_a_process_that_has_read_exits_with_0(s3, table):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", READ, table, json.dumps(s3.fsspec_options)], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "20", "")
+    assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "20", "")
 
 
 @pytest.mark.airflow

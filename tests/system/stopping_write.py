@@ -51,10 +51,10 @@ def stopping(put):
         if not COMMIT.fullmatch(name):
             return put(store, name, data)
         stop("before")
-        made = put(store, name, data)
-        if made:  # a lost race has made no commit
+        committed = put(store, name, data)
+        if committed:  # a lost race has made no commit
             stop("after")
-        return made
+        return committed
 
     return stopped
 

@@ -48,14 +48,14 @@ def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfi
     runs = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
     runs = {day: run for day, run in runs.items() if day.startswith("2026-03-0")}
 
-    def returned(day, index):
+    def result_of(day, index):
         return whole_airflow.xcom("days", runs[day], "load", map_index=index)
 
-    first = {(day, index): returned(day, index) for day in runs for index in (0, 1)}
+    first = {(day, index): result_of(day, index) for day in runs for index in (0, 1)}
     assert len({result["app_id"] for result in first.values()}) == 6
     assert {result["committed"] for result in first.values()} == {True}
     assert first["2026-03-03", 0]["version"] < first["2026-03-01", 0]["version"], "the days did not run backwards"
     whole_airflow.backfill("days", at("2026-03-01"), at("2026-03-03"), reprocess_behavior="completed", **backwards)
     assert ids(table) == expected
     for (day, index), before in first.items():
-        assert returned(day, index) == {**before, "committed": False, "skipped": True}
+        assert result_of(day, index) == {**before, "committed": False, "skipped": True}

@@ -150,10 +150,10 @@ def run(whole_airflow, lake):
     doomed = processes("killed").started
     staged = list(lake.joinpath("runs").rglob("*.parquet"))
     airflow.ask("PATCH", f"dags/runs_once/dagRuns/{run_id}/taskInstances/killed", {"new_state": "failed"})
-    _, left = psutil.wait_procs(doomed, timeout=30)
-    observed["left by the kill"] = left
+    _, survivors = psutil.wait_procs(doomed, timeout=30)
+    observed["left by the kill"] = survivors
     observed["files taken back"] = len(set(staged) - set(lake.joinpath("runs").rglob("*.parquet")))
-    kill(left)
+    kill(survivors)
     observed["rows after the kill"] = rows_of(lake)["killed"]
     airflow.wait_for_run("runs_once", run_id, state="failed", timeout=300)
     return observed

@@ -1,7 +1,7 @@
-"""A commit from outside of Airflow starts a DAG run, maintenance starts none, a triggerer that is away loses nothing.
+"""A commit from outside Airflow starts a DAG run, maintenance starts none, and a stopped triggerer loses no commit.
 
-One table goes through all of it, since each step needs the one before: the watcher has begun, a commit of another
-engine, maintenance, a commit while there is no triggerer, the table made again.
+One table goes through all steps, since each step needs the previous one: the watcher starts, another engine commits,
+maintenance commits, a commit without a triggerer, and the recreation of the table.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def append(table):
 
 
 def position(airflow, table):
-    """What the watcher has kept with its asset, None before it began."""
+    """The position that the watcher has stored with its asset; None before it started."""
     assets = [asset for asset in airflow.ask("GET", "assets")["assets"] if asset["uri"] == asset_uri(str(table))]
     if not assets:
         return None
-    kept = airflow.ask("GET", f"assets/{assets[0]['id']}/state-store")["asset_state_store"]
-    value = kept[0]["value"] if kept else None
+    entries = airflow.ask("GET", f"assets/{assets[0]['id']}/state-store")["asset_state_store"]
+    value = entries[0]["value"] if entries else None
     return json.loads(value) if isinstance(value, str) else value
 
 
 def result_of_run(airflow, number):
-    """What the run with this number, counted from 1, has returned; there is none after it."""
+    """The result of the run with this number, counted from 1; the function asserts that it is the last run."""
     runs = airflow.wait_for_runs(DAG_ID, number)
     assert len(runs) == number
     airflow.wait_for_run(DAG_ID, runs[-1]["dag_run_id"])
@@ -46,25 +46,25 @@ def result_of_run(airflow, number):
 
 def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_airflow):
     airflow, table = whole_airflow, whole_airflow.home / "lake" / "orders"
-    looked_at = lambda version: (kept := position(airflow, table)) is not None and kept["place"]["version"] == version
+    has_polled = lambda version: (kept := position(airflow, table)) is not None and kept["place"]["version"] == version
     append(table)
     source = (EXAMPLES / f"{DAG_ID}.py").read_text()
     airflow.add_dag(DAG_ID, source.replace("poke_interval=30", "poke_interval=1"))
     airflow.parse_again(DAG_ID)
-    airflow.until("the table is watched", lambda: looked_at(0), timeout=90)
+    airflow.until("the table is watched", lambda: has_polled(0), timeout=90)
 
     append(table)
     assert result_of_run(airflow, 1) == {"from_version": 1, "version": 1, "operations": ["WRITE"], "rows": 20}
 
     RustTable(str(table)).optimize.compact()
-    airflow.until("the optimize was looked at", lambda: looked_at(2))
+    airflow.until("the optimize was looked at", lambda: has_polled(2))
     airflow.kill("triggerer")
     append(table)
     append(table)
     airflow.start("triggerer")
     assert result_of_run(airflow, 2) == {"from_version": 2, "version": 4, "operations": ["WRITE"], "rows": 40}
 
-    table.rename(table.parent / "dropped")  # at once, as nothing is to be seen of a half
+    table.rename(table.parent / "dropped")  # atomic, so that no poll sees half of a deletion
     append(table)
     assert result_of_run(airflow, 3) == {"from_version": 0, "version": 0, "operations": ["WRITE"], "rows": 10}
     airflow.pause(DAG_ID)
