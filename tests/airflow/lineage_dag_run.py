@@ -1,4 +1,4 @@
-"""A DAG whose runs a test looks at through OpenLineage, and the program that runs it, in a process of its own.
+"""A DAG whose OpenLineage events a test reads, and the program that runs it in a separate process.
 
 OpenLineage's listener reads its settings once, when Airflow loads its plugins, so the process is told before it starts
 where its events go. `dag.test()` runs each task as a worker does, listeners included.

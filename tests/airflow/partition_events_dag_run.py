@@ -1,4 +1,4 @@
-"""DAGs that produce and consume partitions of a table, and the program that runs the producers in a process of its own.
+"""DAGs that produce and consume partitions of a table, and the program that runs the producers in a separate process.
 
 The program writes to a file which events Airflow has stored, and for which partitions it will start a DAG run.
 """

@@ -87,7 +87,7 @@ def test_there_are_operators():
 
 # --- triggers ---
 
-# How a trigger is made, by the names of its parameters; whoever adds a parameter without a default adds it here.
+# The arguments of a trigger by the names of its parameters. Add each new parameter without a default here.
 GIVEN = {
     "table": "s3://lake/orders",
     "after_version": 3,

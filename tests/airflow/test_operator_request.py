@@ -142,14 +142,14 @@ def test_texts_that_look_like_other_values_stay_texts(native):
 
 
 def test_one_template_may_render_a_parameter_under_native_rendering():
-    given = {"rows": {"format": "orc"}, "columns": ["a", "b"], "flag": "true"}
+    rendered_values = {"rows": {"format": "orc"}, "columns": ["a", "b"], "flag": "true"}
     request = write(
         native=True,
         source="{{ rows }}",
         partition_by="{{ columns }}",
         merge_schema="{{ flag }}",
         max_records_per_file="{{ 1000 }}",
-        rendered_with=given,
+        rendered_with=rendered_values,
     )
     assert request.sources == {"source": Source(format="orc")}
     assert request.partition_by == ("a", "b")

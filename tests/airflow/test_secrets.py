@@ -242,11 +242,11 @@ def test_harmless_texts_are_shown(text):
 
 
 def test_options_of_the_driver_jvm_are_in_a_file_that_java_reads(tmp_path):
-    given = {
+    settings = {
         "spark.driver.extraJavaOptions": r"-Dmy.password='planted \"x\" \\y' -Dother=1",
         "spark.x.secret": "planted",
     }
-    moved = move_java_options_to_files(given, tmp_path)
+    moved = move_java_options_to_files(settings, tmp_path)
     file = tmp_path / "spark.driver.extraJavaOptions.args"
     assert moved == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
     assert file.stat().st_mode & 0o777 == 0o600

@@ -140,8 +140,8 @@ def test_no_file_that_a_query_names_leads_out_of_the_folder(name, query):
 def test_options_and_queries_without_a_folder_are_accepted():
     options = {"sep": "..", "dateFormat": "yyyy/MM/dd", "query": "SELECT '/../'", "path": "/in/a..b", "x": "a..b/c"}
     table = {"dbtable": "(SELECT 'a/../b') t"}
-    for given in (options, table):
-        source = {"format": "csv", "options": given}
+    for options_of_source in (options, table):
+        source = {"format": "csv", "options": options_of_source}
         query = "SELECT `a..b`, `..`, '/../' FROM source"
         assert rendered(DeltaWriteOperator, source=source, query=query)._request().query == query
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
 
 @pytest.fixture
 def metrics(monkeypatch):
-    """What was reported: the metric, its value and the asset."""
+    """The reported metrics: the name, the value and the asset."""
     reported = []
 
     def metric(method):

@@ -1,4 +1,4 @@
-"""A watcher that runs in a test, and the store in which Airflow keeps how far it has come."""
+"""A watcher that runs in a test, and the store in which Airflow keeps its log position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No exception is raised from itself: whoever walks the causes of such an exception never ends."""
+"""No exception is raised from itself: a program that follows the causes of such an exception never ends."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def check(table, level):
         }
         _explain(version, report, before, files, later)
         if report["did"] == "append":
-            blind[version] = set(rows) - {row for _, own in before.values() for row in own}
+            blind[version] = set(rows) - {row for _, rows_of_file in before.values() for row in rows_of_file}
         if report["did"] == "evolve":
             assert report["saw"] == counter, f"version {version} overtook a change of the metadata"
             counter += 1

@@ -32,13 +32,13 @@ MODES = {
     ),
     "ignore": ({"mode": "ignore"}, OLD, CHANGES),
 }
-"""What is asked for, the rows that come of it, and the steps at which it is killed."""
+"""The request of each case, the resulting rows, and the steps at which the command is killed."""
 FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
 CHANGED = {
     "delete": ({"condition": "id IN (1, 50)"}, [(2, "a")]),
     "update": ({"condition": "id IN (1, 50)", "values": {"id": "id + 10"}}, [(2, "a"), (11, "a"), (60, "b")]),
 }
-"""What is asked of each command that changes rows, and the rows that come of it."""
+"""The arguments of each command that changes rows, and the resulting rows."""
 
 
 def literals(rows):

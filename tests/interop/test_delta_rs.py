@@ -67,19 +67,19 @@ def test_a_table_of_every_mode(spark, tmp_path):
         through_spark = delta.read(spark, str(table), version_as_of=version)
         assert sorted(r.id for r in through_spark.collect()) == sorted(r[0] for r in rows(table, version=version))
     assert sorted(r[0] for r in theirs(table)) == [1, 5, 6, 7, 8, 9]
-    own = DeltaTable(str(table)).schema
-    assert pa.schema(other.schema().to_arrow()).names == own.names
+    schema = DeltaTable(str(table)).schema
+    assert pa.schema(other.schema().to_arrow()).names == schema.names
     assert json.loads(other.schema().to_json()) == json.loads(DeltaTable(str(table)).metadata.schema_string)
     assert other.metadata().partition_columns == ["day"] and other.metadata().configuration["mine"] == "yes"
     assert other.transaction_version("first") == other.transaction_version("ignored") == 0
 
-    found = {entry["version"]: entry for entry in other.history()}
-    assert sorted(found) == list(range(8)) and {entry["operation"] for entry in found.values()} == {"WRITE"}
-    for version, entry in found.items():
+    entries = {entry["version"]: entry for entry in other.history()}
+    assert sorted(entries) == list(range(8)) and {entry["operation"] for entry in entries.values()} == {"WRITE"}
+    for version, entry in entries.items():
         info = commit(table, version)["commitInfo"]
         assert entry["operationParameters"] == info["operationParameters"]
         assert entry["operationMetrics"] == info["operationMetrics"]
-    assert json.loads(found[7]["userMetadata"])["user_metadata"] == "note"
+    assert json.loads(entries[7]["userMetadata"])["user_metadata"] == "note"
     report = verify(LocalLogStore(str(table)))
     assert (report.findings, report.readable) == ((), ((0, 7),))
 
@@ -169,8 +169,8 @@ def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
         assert [comparable(r) for r in others] == [comparable(r) for r in expected]
         sparks = delta.read(spark, str(their_table)).orderBy("id")
         simple = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
-        for found, row in zip(sparks.collect(), expected, strict=True):
-            seen = found.asDict(recursive=True)
+        for spark_row, row in zip(sparks.collect(), expected, strict=True):
+            seen = spark_row.asDict(recursive=True)
             assert {n: seen[n] for n in simple} == {n: row[n] for n in simple}
             assert seen["counts"] == dict(row["counts"])
         micros = [r[0] for r in sparks.selectExpr("unix_micros(at)").collect()]

@@ -133,9 +133,9 @@ def compare(origin, variants, tmp_path, ours, theirs):
 
 def check_feed(path, first, before, expected):
     """The change feed, as delta-rs reads it, leads from the rows before to the rows after."""
-    found = pa.table(OtherTable(path).load_cdf(starting_version=first).read_all())
-    kinds = found["_change_type"].to_pylist()
-    rows = found.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]).to_pylist()
+    feed_rows = pa.table(OtherTable(path).load_cdf(starting_version=first).read_all())
+    kinds = feed_rows["_change_type"].to_pylist()
+    rows = feed_rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]).to_pylist()
     of = lambda *wanted: counted(row for kind, row in zip(kinds, rows, strict=True) if kind in wanted)
     gone, come = of("delete", "update_preimage"), of("insert", "update_postimage")
     assert not gone - before and before - gone + come == expected

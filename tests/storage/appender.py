@@ -27,7 +27,7 @@ def append_from_threads(spark, table, first, writers, appends, *, each=lambda: N
 
 
 def append(spark, table, number, appends, each):
-    """The versions of one writer's appends, in order. Each has a file of its own name and no rows to read."""
+    """Append repeatedly; returns the versions in order. Each commit adds a file with a unique name and no rows."""
     store = writable_store(spark, table, single_writer=False)
     base = Snapshot.load(store)
     version, versions = base.version, []

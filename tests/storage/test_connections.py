@@ -36,7 +36,7 @@ class Keys:
         self._iam = self._client("key", "secret")
         self.admin = self.of("admin")
         self._iam = self._client(*self.admin)
-        # moto: from the request after so many on, keys are looked at.
+        # moto checks keys after this number of requests.
         request = Request(f"{s3.endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
         urlopen(request).close()
 
@@ -166,11 +166,11 @@ async def test_a_trigger_asks_airflow_for_the_connection_once_however_often_it_l
     counting = staticmethod(lambda conn_id: asked.append(conn_id) or get_connection(conn_id))
     monkeypatch.setattr(DeltaHook, "get_connection", counting)
 
-    def at_the_fifth_look(*given):
-        looks.append(given)
+    def at_the_fifth_look(*arguments):
+        looks.append(arguments)
         if len(looks) == 5:
             write_deltalake(address, table, mode="append", storage_options=keys.delta_rs_options)
-        return follow(*given)
+        return follow(*arguments)
 
     monkeypatch.setattr(watch, "follow", at_the_fifth_look)
     common = {"table": address, "poke_interval": 0.05, "storage_conn_id": connection.conn_id}

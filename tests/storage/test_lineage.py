@@ -32,12 +32,12 @@ def in_a_fork(function) -> str:
             os._exit(0)
     os.close(writing)
     answered = select.select([reading], [], [], 60)[0]
-    said = os.read(reading, 10_000).decode() if answered else "no answer"
+    answer_text = os.read(reading, 10_000).decode() if answered else "no answer"
     os.close(reading)
     if not answered:
         os.kill(pid, 9)
     os.waitpid(pid, 0)
-    return said
+    return answer_text
 
 
 @pytest.mark.parametrize("conn_id", ["lake_of_lineage", None])

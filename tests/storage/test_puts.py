@@ -131,10 +131,10 @@ def test_a_create_that_the_storage_rejects_has_lost(files, monkeypatch):
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
     assert files.read(NAME) == b"ours"
 
-    def refused(said):
+    def refused(error_text):
         def pour(_data, stream):
             stream.close()
-            raise ConnectionError(said)
+            raise ConnectionError(error_text)
 
         return pour
 

@@ -118,8 +118,8 @@ def test_on_s3_workers_and_other_engines_read_it_and_spark_reads_theirs(spark, s
     address = table.replace("s3a:", "s3:")
     ours = DeltaTable(address, storage_options=s3.fsspec_options)
     theirs = deltalake.DeltaTable(address, storage_options=s3.delta_rs_options)
-    for found in (ours.to_arrow(), pa.table(theirs.to_pyarrow_table())):
-        assert ordered(zip(*(found[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
+    for rows_read in (ours.to_arrow(), pa.table(theirs.to_pyarrow_table())):
+        assert ordered(zip(*(rows_read[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
     assert theirs.transaction_version("r") == 0
     more = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
     deltalake.write_deltalake(theirs, more, mode="append")

@@ -37,8 +37,8 @@ def listed(tree):
     return folders
 
 
-def files_in(found):
-    return {f"{folder.name}/{base}".lstrip("/") for folder in found.values() for base in folder.bases}
+def files_in(listing):
+    return {f"{folder.name}/{base}".lstrip("/") for folder in listing.values() for base in folder.bases}
 
 
 def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):

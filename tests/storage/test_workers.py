@@ -39,11 +39,11 @@ def table(s3):
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_a_table_is_read_as_from_a_local_disk(s3, table, scheme):
-    found = DeltaTable(table.replace("s3:", f"{scheme}:"), storage_options=s3.fsspec_options)
-    assert found.version == 1
-    assert found.to_arrow().sort_by("id").equals(ROWS.cast(found.schema))
-    assert found.to_arrow(columns=["id"], filter=[("day", "=", "ü%")]).num_rows == 10
-    assert [entry["version"] for entry in found.history()] == [1, 0]
+    s3_table = DeltaTable(table.replace("s3:", f"{scheme}:"), storage_options=s3.fsspec_options)
+    assert s3_table.version == 1
+    assert s3_table.to_arrow().sort_by("id").equals(ROWS.cast(s3_table.schema))
+    assert s3_table.to_arrow(columns=["id"], filter=[("day", "=", "ü%")]).num_rows == 10
+    assert [entry["version"] for entry in s3_table.history()] == [1, 0]
     assert DeltaTable(table, version=0, storage_options=s3.fsspec_options).to_arrow().num_rows == 10
 
 
@@ -68,8 +68,8 @@ def test_an_empty_poll_sends_two_requests(s3, table, monkeypatch):
     assert watch.poll(store, place, CommitCondition()) == watch.PollResult(position=place, match=None)
     assert asked == [("get_object", "2.json"), ("get_object", "1.json")]
     asked.clear()
-    found = watch.poll(store, watch.position_at(store, 0), CommitCondition())
-    assert found.match.version == 1 and found.position == place
+    result = watch.poll(store, watch.position_at(store, 0), CommitCondition())
+    assert result.match.version == 1 and result.position == place
     assert [method for method, _ in asked] == ["get_object"] * 3
 
 

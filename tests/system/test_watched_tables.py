@@ -57,7 +57,7 @@ def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_air
     assert result_of_run(airflow, 1) == {"from_version": 1, "version": 1, "operations": ["WRITE"], "rows": 20}
 
     RustTable(str(table)).optimize.compact()
-    airflow.until("the optimize was looked at", lambda: has_polled(2))
+    airflow.until("the watcher has read the optimize", lambda: has_polled(2))
     airflow.kill("triggerer")
     append(table)
     append(table)

@@ -1,4 +1,4 @@
-"""A poll asks for the next commit by its name, and a condition looks at one commit alone."""
+"""A poll requests the next commit by its name, and a condition tests a single commit."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def test_every_reader_sees_the_same_rows(spark, table, tmp_path):
     # Times as text: Python's datetime has no zone in a Spark row, and no year 1 in most zones.
     texts = {"at": "unix_micros(at)", "local": "CAST(local AS STRING)", "map": "map_entries(map)"}
     quick = [name for name in COLUMNS if name != "list_of"]
-    found = delta.read(spark, str(table)).selectExpr(*(f"{texts.get(n, n)} AS {n}" for n in quick)).collect()
-    for row, original in zip(found, ROWS, strict=True):
+    rows_read = delta.read(spark, str(table)).selectExpr(*(f"{texts.get(n, n)} AS {n}" for n in quick)).collect()
+    for row, original in zip(rows_read, ROWS, strict=True):
         seen = row.asDict(recursive=True)
         at = original["at"]
         assert seen.pop("at") == (

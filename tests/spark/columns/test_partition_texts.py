@@ -47,8 +47,8 @@ def test_a_text_has_the_value_of_sparks_cast(spark, name):
     maps = pa.array([[("p", text)] for text in TEXTS], pa.map_(pa.string(), pa.string()))
     frame = spark.createDataFrame(pa.table({"text": TEXTS, "values": maps}))
     in_checkpoint = typed_partition_value(F.col("values"), "p", kind)
-    found = frame.select("text", F.col("text").try_cast(name).alias("cast"), in_checkpoint.alias("parsed")).toArrow()
-    columns = [found["text"], *(found[column].cast(type_to_arrow(kind)) for column in ("cast", "parsed"))]
+    table = frame.select("text", F.col("text").try_cast(name).alias("cast"), in_checkpoint.alias("parsed")).toArrow()
+    columns = [table["text"], *(table[column].cast(type_to_arrow(kind)) for column in ("cast", "parsed"))]
     differences = []
     for text, by_cast, parsed in zip(*columns, strict=True):
         try:

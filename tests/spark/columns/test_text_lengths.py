@@ -126,9 +126,9 @@ def unpadded(spark, tmp_path):
 
 def read_ids(spark, table, where):
     """The ids of the rows, read in two ways that must agree: with `where` of `read`, and with Spark's filter."""
-    found = sorted(row.id for row in delta.read(spark, str(table), where=where).collect())
-    assert found == sorted(row.id for row in delta.read(spark, str(table)).where(where).collect())
-    return found
+    ids_read = sorted(row.id for row in delta.read(spark, str(table), where=where).collect())
+    assert ids_read == sorted(row.id for row in delta.read(spark, str(table)).where(where).collect())
+    return ids_read
 
 
 def test_a_shorter_char_is_filled_with_blanks_on_read(spark, unpadded):

@@ -49,9 +49,9 @@ def test_a_folder_of_spark_is_read_the_same_before_and_after(spark, tmp_path):
     assert table.where("isnan(x)").count() == 10
     assert table.where("p IS NULL AND old < DATE'1300-01-01'").count() == 2
     by_delta_rs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder))
-    found = pa.table(by_delta_rs.execute("SELECT id, text, p, tiny FROM t").read_all()).to_pylist()
+    rows_read = pa.table(by_delta_rs.execute("SELECT id, text, p, tiny FROM t").read_all()).to_pylist()
     key = lambda row: str(sorted(row.items()))
-    assert sorted(found, key=key) == sorted(
+    assert sorted(rows_read, key=key) == sorted(
         (row.asDict() for row in table.select("id", "text", "p", "tiny").collect()), key=key
     )
     assert verify(LocalLogStore(folder)).findings == ()

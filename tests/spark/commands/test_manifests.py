@@ -22,22 +22,22 @@ ASCII = "".join(map(chr, range(1, 128)))
 
 def by_manifests(spark, table):
     """The ids that Spark reads by each manifest, by the partition that its folder names."""
-    found = {}
+    lines_by_file = {}
     for manifest in (table / MANIFEST_DIR).rglob("manifest"):
         lines = manifest.read_text(encoding="utf-8").splitlines()
         assert all(line.startswith(f"file:{table}/") for line in lines)
         rows = spark.read.schema("id BIGINT").parquet(*map(glob_escaped, lines)).collect() if lines else []
         value = unquote(manifest.parent.name.partition("=")[2])
-        found[None if value == "__HIVE_DEFAULT_PARTITION__" else value] = sorted(row.id for row in rows)
-    return found
+        lines_by_file[None if value == "__HIVE_DEFAULT_PARTITION__" else value] = sorted(row.id for row in rows)
+    return lines_by_file
 
 
 def by_partitions(table):
     """The ids of each partition, as the table has them."""
-    found = {}
+    rows_by_file = {}
     for row in DeltaTable(str(table)).to_arrow().to_pylist():
-        found.setdefault(row["name"], []).append(row["id"])
-    return {name: sorted(ids) for name, ids in found.items()}
+        rows_by_file.setdefault(row["name"], []).append(row["id"])
+    return {name: sorted(ids) for name, ids in rows_by_file.items()}
 
 
 def rows_of(*pairs):

@@ -13,10 +13,10 @@ def spark_ms(spark, text: str) -> int | None:
     jvm = spark._jvm
     written = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text)
     try:
-        found = jvm.org.apache.spark.sql.catalyst.util.IntervalUtils.stringToInterval(written)
+        interval = jvm.org.apache.spark.sql.catalyst.util.IntervalUtils.stringToInterval(written)
     except IllegalArgumentException:
         return None
-    months, days, micros = (get_field(found, name) for name in ("months", "days", "microseconds"))
+    months, days, micros = (get_field(interval, name) for name in ("months", "days", "microseconds"))
     total_ms = (days * DAY * 1000 + micros) // 1000
     return None if months or total_ms < 0 else total_ms
 

@@ -103,7 +103,7 @@ def some(tree):
         ("CAST(NULL AS BOOLEAN)", Constant(False)),
         ("name = 'today'", compare("name", "=", "today")),
         ("day = 'epoch'", compare("day", "=", dt.date(1970, 1, 1))),
-        # What is not said exactly claims nothing.
+        # An inexact predicate makes no claim.
         ("abs(id) = 1", unknown("id")),
         ("id = small", unknown("id", "small")),
         ("lower(name) = 'a' AND id = 1", And((unknown("name"), compare("id", "=", 1)))),

@@ -55,8 +55,8 @@ def as_counted(rows):
 def test_a_log_replayed_by_spark_has_the_same_files_and_tombstones(spark, golden, name):
     snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
     for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):
-        found = replay(spark, snapshot.store, snapshot.segment).collect()
-        assert as_counted(row.asDict(recursive=True) for row in found) == as_counted(
+        replayed = replay(spark, snapshot.store, snapshot.segment).collect()
+        assert as_counted(row.asDict(recursive=True) for row in replayed) == as_counted(
             columnar.to_pylist(maps_as_pydicts="lossy")
         )
 
@@ -70,9 +70,9 @@ def test_bounds_that_a_checkpoint_has_only_as_a_struct_keep_all_their_digits(spa
     write_checkpoint(load(store), now_ms=NOON_MS)
     snapshot = load(store)
     with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-        (found,) = replayed_files(spark, store, snapshot.segment).collect()
+        (replayed,) = replayed_files(spark, store, snapshot.segment).collect()
     assert snapshot.segment.checkpoint is not None
-    assert json.loads(found["stats"])["maxValues"] == bounds
+    assert json.loads(replayed["stats"])["maxValues"] == bounds
     assert json.loads(snapshot.files["stats"][0].as_py())["maxValues"] == bounds
 
 

@@ -69,18 +69,18 @@ def table(path, policy):
 
 
 def rows(data, kind):
-    found = pq.read_table(pa.BufferReader(data))
-    if kind not in found.column_names:
+    checkpoint_rows = pq.read_table(pa.BufferReader(data))
+    if kind not in checkpoint_rows.column_names:
         return []
-    column = found[kind].combine_chunks()
+    column = checkpoint_rows[kind].combine_chunks()
     # Years beyond Python's calendar are compared as numbers.
-    return sorted(repr(_said(row)) for row in column.drop_null().cast(_numbers(column.type)).to_pylist())
+    return sorted(repr(_without_nulls(row)) for row in column.drop_null().cast(_numbers(column.type)).to_pylist())
 
 
-def _said(value):
+def _without_nulls(value):
     """A row without what it does not say: a struct that is null, and one of nulls, say the same."""
     if isinstance(value, dict):
-        return {key: said for key, member in value.items() if (said := _said(member)) not in (None, {})}
+        return {key: compact for key, member in value.items() if (compact := _without_nulls(member)) not in (None, {})}
     return value
 
 

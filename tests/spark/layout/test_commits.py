@@ -1,4 +1,4 @@
-"""An optimize takes several commits, and others commit in between: tries of its own run, and rivals."""
+"""An optimize takes several commits, and other writers commit in between: attempts of the same run, and rivals."""
 
 from __future__ import annotations
 

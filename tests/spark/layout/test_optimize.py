@@ -171,8 +171,8 @@ def test_keys_go_to_the_partitions_that_spark_gives_them(spark):
     for count in (1, 7, 200):
         keys = rearranging.keys_of_partitions(count)
         frame = spark.createDataFrame(list(enumerate(keys)), "number INT, key INT").repartition(count, "key")
-        found = frame.selectExpr("number", "spark_partition_id() AS part").collect()
-        assert sorted(number for number, part in found if number == part) == list(range(count))
+        placed = frame.selectExpr("number", "spark_partition_id() AS part").collect()
+        assert sorted(number for number, part in placed if number == part) == list(range(count))
 
 
 def test_large_and_small_bins_are_other_jobs():

@@ -53,8 +53,10 @@ def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
     files = result.metrics["numAddedFiles"]
     assert 14 <= files <= 18
     for column in ("x", "y"):
-        found = [kept(table, column, value)[0] for value in range(5, 1000, 90)]
-        assert sum(found) <= 0.4 * files * len(found), f"of {files} files so many may hold a value of {column}: {found}"
+        counts = [kept(table, column, value)[0] for value in range(5, 1000, 90)]
+        assert sum(counts) <= 0.4 * files * len(counts), (
+            f"of {files} files so many may hold a value of {column}: {counts}"
+        )
     assert result.metrics["maxFileSize"] < 1.5 * result.metrics["minFileSize"]
     check(spark, table, before)
     made = commit(table, 2)

@@ -88,13 +88,13 @@ STEPS = {
 key that come."""
 
 
-def literals(found):
-    return values(NAMES, *[str(row)[1:-1].replace("None", "NULL") for row in found])
+def literals(table_rows):
+    return values(NAMES, *[str(row)[1:-1].replace("None", "NULL") for row in table_rows])
 
 
 def by_other(table):
-    found = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
-    return ordered(tuple(row.values()) for row in pa.table(found.read_all()).to_pylist())
+    answer = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
+    return ordered(tuple(row.values()) for row in pa.table(answer.read_all()).to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_rows_become_what_the_clauses_make_of_them(spark, tmp_path, kind, partit
         if "delta.columnMapping.mode" not in KINDS[kind]:
             assert by_other(table) == ordered(now), step
         inserted = [(key, *row) for key, row in new.items() if key not in had] + come
-        told = [done.metrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated", "Deleted")]
-        assert told == [len(inserted), len(had), len(gone_rows)], step
+        counts = [done.metrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated", "Deleted")]
+        assert counts == [len(inserted), len(had), len(gone_rows)], step
         assert done.metrics["numSourceRows"] == len(source)
         assert "vectors" not in kind or done.metrics["numTargetRowsCopied"] == 0
         if "feed" in kind:
@@ -169,11 +169,11 @@ def test_rows_match_where_on_is_true(spark, tmp_path):
         )
         matched, inserts = [{"update": {"note": "'hit'"}}], [{"insert": {"id": "key", "note": "'new'"}}]
         done = merge_into(spark, table, query, on, matched=matched, inserts=inserts)
-        found = rows(table)
-        assert [key for key, note in found if note == "hit"] == expected, on
+        rows_read = rows(table)
+        assert [key for key, note in rows_read if note == "hit"] == expected, on
         new = len(keys.split(", ")) - bool(expected) if keys else 0
         new = 0 if on == "target.id <=> source.key" else new
-        assert sum(note == "new" for _, note in found) == new == done.metrics.get("numTargetRowsInserted", 0), on
+        assert sum(note == "new" for _, note in rows_read) == new == done.metrics.get("numTargetRowsInserted", 0), on
         assert done.committed is bool(expected or new)
 
 
@@ -249,13 +249,13 @@ def test_names_mean_what_they_say_whatever_they_are(spark, tmp_path, mode):
 def test_a_table_is_merged_into_itself_as_it_was(spark, tmp_path):
     table = tmp_path / "t"
     put(spark, table, values("id, boss, pay", "1, NULL, 10", "2, 1, 20", "3, 2, 30"), properties=FEED)
-    own = {"source": Source(format="delta", path=str(table))}
+    sources = {"source": Source(format="delta", path=str(table))}
     boss = "SELECT a.id, b.pay FROM source AS a JOIN source AS b ON a.boss = b.id"
     matched = [{"update": {"pay": "source.pay"}}]
-    merge_into(spark, table, boss, ON, sources=own, matched=matched, inserts=[])
+    merge_into(spark, table, boss, ON, sources=sources, matched=matched, inserts=[])
     assert rows(table) == ordered([(1, None, 10), (2, 1, 10), (3, 2, 20)])
-    merge_into(spark, table, None, ON, sources=own, matched=[{"delete": True, "condition": "source.pay = 20"}])
-    merge_into(spark, table, None, "target.id = source.id + 100", sources=own, inserts=[{"insert": "*"}])
+    merge_into(spark, table, None, ON, sources=sources, matched=[{"delete": True, "condition": "source.pay = 20"}])
+    merge_into(spark, table, None, "target.id = source.id + 100", sources=sources, inserts=[{"insert": "*"}])
     assert rows(table) == ordered([(1, None, 10), (2, 1, 10)] * 2)
     changed = {"source": Source(format="delta", path=str(table), changes_from_version=1)}
     query = "SELECT id, max_by(pay, _commit_version) AS pay FROM source WHERE _change_type IN {} GROUP BY id".format(
@@ -280,7 +280,7 @@ def test_values_that_are_others_each_time_are_computed_once(spark, tmp_path, pro
         "at": "current_timestamp()",
         "day": "current_date()",
     }
-    update = {name: own for name, own in values_.items() if name != "id"}
+    update = {name: value for name, value in values_.items() if name != "id"}
     stale = {"random": "rand()", "at": "current_timestamp()"}
     done = merge_into(
         spark,
@@ -291,8 +291,8 @@ def test_values_that_are_others_each_time_are_computed_once(spark, tmp_path, pro
         inserts=[{"insert": values_}],
         by_source=[{"update": stale, "condition": "id < 5"}],
     )
-    told = {row[1:] for row in feed(table, done.version) if row[0] in ("insert", "update_postimage")}
+    changed = {row[1:] for row in feed(table, done.version) if row[0] in ("insert", "update_postimage")}
     new = {row for row in rows(table) if row[3].year > 2000}
-    assert told == new and len(new) == done.metrics["numTargetRowsUpdated"] + done.metrics["numTargetRowsInserted"]
-    assert len(told) == done.metrics["numSourceRows"] + 5 == len({row[1] for row in told})
+    assert changed == new and len(new) == done.metrics["numTargetRowsUpdated"] + done.metrics["numTargetRowsInserted"]
+    assert len(changed) == done.metrics["numSourceRows"] + 5 == len({row[1] for row in changed})
     assert len(rows(table)) == 40 + done.metrics["numTargetRowsInserted"]

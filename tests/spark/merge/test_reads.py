@@ -24,8 +24,8 @@ OLD = [(number, day, "old") for day in "abc" for number in (5, 105, 1005)]
 NEWS = "5, 'a', 'new'", "1005, 'a', 'new'", "1006, 'a', 'new'"
 
 
-def literals(found):
-    return values(NAMES, *[str(row)[1:-1] for row in found])
+def literals(table_rows):
+    return values(NAMES, *[str(row)[1:-1] for row in table_rows])
 
 
 @pytest.fixture

@@ -32,13 +32,13 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 ALL = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
-def refused(spark, table, error, *said, query=None, on=ON, **merge):
+def refused(spark, table, error, *texts, query=None, on=ON, **merge):
     """The merge is refused, saying so, and nothing has changed."""
     before = everything(table)
     with pytest.raises(error) as caught:
         merge_into(spark, table, query, on, **merge)
     text = f"{caught.value.problem} {caught.value.remedy}"
-    assert all(own in text for own in said), text
+    assert all(expected_text in text for expected_text in texts), text
     assert caught.value.remedy and everything(table) == before
 
 
@@ -75,7 +75,7 @@ def test_values_are_those_of_the_column_or_the_merge_is_refused(spark, tmp_path)
         for query, update in ((f"SELECT 1L AS id, {from_source}", of_source), ("SELECT 1L AS id", of_clause)):
             merge_into(spark, table, query, ON, matched=[{"update": update}])
             (row,) = DeltaTable(str(table)).to_arrow().to_pylist()
-            assert {column: row[column] for column in taken} == {column: own for column, (_, own) in taken.items()}
+            assert {column: row[column] for column in taken} == {column: new for column, (_, new) in taken.items()}
             merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"update": dict.fromkeys(taken, "NULL")}])
     bad = {
         "n": ["3000000000L", "1.5BD", "CAST(2.5 AS DOUBLE)"],
@@ -86,10 +86,10 @@ def test_values_are_those_of_the_column_or_the_merge_is_refused(spark, tmp_path)
     for column, late in bad.items():
         for number, value in enumerate(late):
             query = f"SELECT 1L AS id, {value} AS v"
-            said = (f"'{column}' is", "3000000000" if value.startswith("3") else "without loss")
+            texts = (f"'{column}' is", "3000000000" if value.startswith("3") else "without loss")
             updates = {"matched": [{"update": {column: "source.v"}}]}
             inserts = {"on": "false", "inserts": [{"insert": {"id": "id", column: "v"}}]}
-            refused(spark, table, SourceError, *said, query=query, **(inserts if number % 2 else updates))
+            refused(spark, table, SourceError, *texts, query=query, **(inserts if number % 2 else updates))
     never = {"day": "7", "x": "true", "id": "DATE'2026-01-01'", "name": "array(1)"}
     for column, value in never.items():
         refused(
@@ -164,11 +164,11 @@ REFUSED = [
 def test_what_makes_no_sense_is_refused_where_it_stands(spark, tmp_path):
     table = tmp_path / "t"
     put(spark, table, TYPED)
-    for asked, error, *said in REFUSED:
-        merge = {"query": "SELECT 1L AS id, 1 AS other"} | asked
+    for overrides, error, *texts in REFUSED:
+        merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
         if not {"matched", "inserts", "by_source"} & merge.keys():
             merge["matched"] = [{"delete": True}]
-        refused(spark, table, error, *said, **merge)
+        refused(spark, table, error, *texts, **merge)
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     refused(spark, nothing, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
@@ -212,8 +212,8 @@ def test_rules_hold_for_rows_that_change_or_come(spark, tmp_path):
     done = merge_into(
         spark, table, source.format(moved), ON, matched=star["matched"], inserts=inserts, by_source=by_source
     )
-    found = {row[1]: (row[0], row[2], str(row[4]), row[5]) for row in rows(table)}
-    assert found == {
+    rows_by_id = {row[1]: (row[0], row[2], str(row[4]), row[5]) for row in rows(table)}
+    assert rows_by_id == {
         1: (first[1][0], 7, "2026-01-02", "new"),
         2: (first[2][0], -2, "2026-01-02", "debt"),
         3: (70, 3, "None", "given"),
@@ -237,8 +237,8 @@ def test_rules_hold_for_rows_that_change_or_come(spark, tmp_path):
         ({"on": "false", "inserts": [{"insert": {"x": "1"}}]}, ConstraintViolationError, "'id' is NOT NULL"),
         ({"on": "false", "inserts": [{"insert": {"id": "9", "x": "0"}}]}, ConstraintViolationError, "positive"),
     ]
-    for merge, error, *said in bad:
-        refused(spark, table, error, *said, query=source.format("(1L, 1, TIMESTAMP'2026-01-01 10:00:00')"), **merge)
+    for merge, error, *texts in bad:
+        refused(spark, table, error, *texts, query=source.format("(1L, 1, TIMESTAMP'2026-01-01 10:00:00')"), **merge)
     kept = [row for row in rows(table) if row[1] != 1]
     merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=inserts[:0])
     assert rows(table) == kept and "metaData" not in commit(table, 3)
@@ -272,9 +272,9 @@ def test_a_schema_grows_by_what_the_source_has(spark, tmp_path, mode):
     less = merge_into(
         spark, table, "SELECT 1L AS id, 'only' AS extra UNION ALL SELECT 4L, 'new'", ON, merge_schema=True, **ALL
     )
-    found = {row[0]: row for row in rows(table)}
-    assert found[1] == (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "only")
-    assert found[4] == (4, None, None, "new") and "metaData" not in commit(table, less.version)
+    rows_by_id = {row[0]: row for row in rows(table)}
+    assert rows_by_id[1] == (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "only")
+    assert rows_by_id[4] == (4, None, None, "new") and "metaData" not in commit(table, less.version)
 
 
 def test_only_the_columns_that_are_asked_for_are_added(spark, tmp_path):

@@ -74,8 +74,8 @@ def test_deleted_rows_of_files_that_have_their_partition_values_by_name(spark, t
     for n, add in enumerate(adds):
         add["deletionVector"] = inline([n % 3])
     hand_made(table, schema_json(("p", "date"), ("id", "long")), adds, ("p",), **DELETED)
-    found = delta.read(spark, str(table)).selectExpr("id", "CAST(p AS STRING)").collect()
-    assert ordered(found) == ordered(
+    rows_read = delta.read(spark, str(table)).selectExpr("id", "CAST(p AS STRING)").collect()
+    assert ordered(rows_read) == ordered(
         (10 * n + row, day)
         for n, day in enumerate(["-9999-12-31", None, "2026-01-01", "+10000-01-01"])
         for row in range(3)
@@ -95,21 +95,21 @@ def test_a_caller_says_which_rows_of_which_file(spark, tmp_path, way, only):
         1: RowSelection(positions=pa.array([2, 64], pa.int64()), only=only),
     }
     by_file = {"version": pa.array([5, 6, 7], pa.int64())}
-    found = scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=chosen, by_file=by_file).collect()
+    read = scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=chosen, by_file=by_file).collect()
     expected = [
         (n, version)
         for version, positions in ((5, {1, 64, 199}), (6, {2, 64}))
         for n in range(200)
         if (n in positions) is only
     ]
-    assert ordered(found) == ordered([*expected, *((n, 7) for n in range(200))])
+    assert ordered(read) == ordered([*expected, *((n, 7) for n in range(200))])
 
 
 def test_words_hold_every_position(spark):
     positions = pa.array([0, 1, 63, 64, 127, 4_294_967_296, 2**40 + 63], pa.int64())
     words = row_selection.words_of([("a", positions), ("b", pa.array([], pa.int64()))]).to_pylist()
-    found = [64 * row["word"] + bit for row in words for bit in range(64) if row["bits"] >> bit & 1]
-    assert found == positions.to_pylist() and {row["file"] for row in words} == {"a"}
+    positions_found = [64 * row["word"] + bit for row in words for bit in range(64) if row["bits"] >> bit & 1]
+    assert positions_found == positions.to_pylist() and {row["file"] for row in words} == {"a"}
 
 
 def test_a_vector_that_is_not_there_is_an_error(spark, tmp_path):

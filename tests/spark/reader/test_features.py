@@ -178,15 +178,15 @@ def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
             },
         ]
         kind, values = NARROW[old]
-        for columns, own, content, rows in (
+        for columns, properties_, content, rows in (
             (old_columns, kind, values, expected[0]),
             (new_columns, arrow_type(new), [widened(value, new) for value in values], expected[1]),
         ):
             columns |= {
-                f"c{n}": pa.array(content, own),
-                f"s{n}": pa.array([{"f": value} for value in content], pa.struct([("f", own)])),
-                f"a{n}": pa.array([[value] for value in content], pa.list_(own)),
-                f"m{n}": pa.array([[("k", value)] for value in content], pa.map_(pa.string(), own)),
+                f"c{n}": pa.array(content, properties_),
+                f"s{n}": pa.array([{"f": value} for value in content], pa.struct([("f", properties_)])),
+                f"a{n}": pa.array([[value] for value in content], pa.list_(properties_)),
+                f"m{n}": pa.array([[("k", value)] for value in content], pa.map_(pa.string(), properties_)),
             }
             rows.append([widened(value, new) for value in values])
     adds = []
@@ -198,14 +198,14 @@ def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
     types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
     spelled = {"short": "smallint", "integer": "int", "long": "bigint"}
     assert [types[f"c{n}"] for n in range(len(PAIRS))] == [spelled.get(new, new) for _, new in PAIRS]
-    found = [row.asDict(recursive=True) for row in frame.collect()]
-    assert len(found) == 6
+    rows_read = [row.asDict(recursive=True) for row in frame.collect()]
+    assert len(rows_read) == 6
     for n, pair in enumerate(PAIRS):
         values = Counter(expected[0][n] * 2)
-        assert Counter(row[f"c{n}"] for row in found) == values, pair
-        assert Counter(row[f"s{n}"]["f"] for row in found) == values, pair
-        assert Counter(row[f"a{n}"][0] for row in found) == values, pair
-        assert Counter(row[f"m{n}"]["k"] for row in found) == values, pair
+        assert Counter(row[f"c{n}"] for row in rows_read) == values, pair
+        assert Counter(row[f"s{n}"]["f"] for row in rows_read) == values, pair
+        assert Counter(row[f"a{n}"][0] for row in rows_read) == values, pair
+        assert Counter(row[f"m{n}"]["k"] for row in rows_read) == values, pair
     second = [f"c{n} = CAST('{expected[0][n][1]}' AS {types[f'c{n}']})" for n in range(len(PAIRS))]
     assert frame.where(" AND ".join(second)).count() == 2
 
@@ -274,8 +274,8 @@ def test_files_in_the_old_calendar_show_the_days_that_were_meant(spark, tmp_path
     plain = data_file(table, "plain/1.parquet", d=[dt.date(1000, 1, 5)], t=pa.array([None], pa.timestamp("us", "UTC")))
     adds = [{"path": file.name, "size": file.stat().st_size}, plain]
     hand_made(table, schema_json(("d", "date"), ("t", "timestamp")), adds)
-    found = delta.read(spark, str(table)).selectExpr("CAST(d AS STRING)", "CAST(t AS STRING)").collect()
-    assert ordered(found) == ordered([("1000-01-05", "1000-01-05 01:02:03.000004"), ("1000-01-05", None)])
+    rows_read = delta.read(spark, str(table)).selectExpr("CAST(d AS STRING)", "CAST(t AS STRING)").collect()
+    assert ordered(rows_read) == ordered([("1000-01-05", "1000-01-05 01:02:03.000004"), ("1000-01-05", None)])
 
 
 def test_the_end_of_a_file_is_read_whatever_size_the_log_says(spark, tmp_path, way):

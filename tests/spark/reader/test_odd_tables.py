@@ -94,8 +94,8 @@ def test_bytes_that_are_no_text_are_refused_as_a_partition_value(put, tmp_path):
     put("SELECT 2L AS id, X'C3BC' AS p")
     with pytest.raises(ConstraintViolationError, match="not UTF-8"):
         put("SELECT 3L AS id, X'FF' AS p")
-    found = DeltaTable(str(tmp_path / "table")).to_arrow().sort_by("id").to_pydict()
-    assert (found["id"], found["p"][1]) == ([1, 2], b"\xc3\xbc")
+    columns_read = DeltaTable(str(tmp_path / "table")).to_arrow().sort_by("id").to_pydict()
+    assert (columns_read["id"], columns_read["p"][1]) == ([1, 2], b"\xc3\xbc")
 
 
 def test_files_of_task_attempts_are_no_part_of_a_write(spark, put, tmp_path):
@@ -139,7 +139,7 @@ def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, 
     put("SELECT 1 AS id")
     (tmp_path / "link").symlink_to(tmp_path / "table")
     table = str(tmp_path / "table")
-    own = {"source": Source(format="delta", path=str(tmp_path / "link"))}
+    sources = {"source": Source(format="delta", path=str(tmp_path / "link"))}
     real = LocalLogStore.write_if_absent
 
     def after_a_rival(self, name, data):
@@ -150,7 +150,7 @@ def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", after_a_rival)
     query = "SELECT max(id) + 1 AS id FROM source"
     with pytest.raises(ConcurrentAppendException):
-        write(spark, WriteRequest(table=table, sources=own, query=query, conflict_retries=0))
+        write(spark, WriteRequest(table=table, sources=sources, query=query, conflict_retries=0))
     assert rows(tmp_path) == ["{'id': 1}", "{'id': 5}"]
 
 

@@ -76,9 +76,9 @@ class Stage:
             event("refused")
             return relation
         result = COMMANDS[type(request)](self.spark, request)
-        found = read(self.path)
-        assert counted(found.rows) == counted(expected.table.rows)
-        assert list(found.columns) == list(expected.table.columns)
+        actual = read(self.path)
+        assert counted(actual.rows) == counted(expected.table.rows)
+        assert list(actual.columns) == list(expected.table.columns)
         after = DeltaTable(self.path).version
         assert result.version in (after, None) and after - before in (0, 1)
         if after > before and self.table.features.feed:
@@ -93,8 +93,8 @@ class Stage:
         return expected.table
 
 
-def as_counted(found):
-    return Counter((kind, frozen(row)) for kind, row in found)
+def as_counted(changes_read):
+    return Counter((kind, frozen(row)) for kind, row in changes_read)
 
 
 def check(spark, drawn):

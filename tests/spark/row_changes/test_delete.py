@@ -39,8 +39,8 @@ OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (
 
 
 def theirs(table):
-    found = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
-    return ordered(tuple(row.values()) for row in pa.table(found.read_all()).to_pylist())
+    answer = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
+    return ordered(tuple(row.values()) for row in pa.table(answer.read_all()).to_pylist())
 
 
 def made(spark, table, properties=None, **options):
@@ -50,8 +50,8 @@ def made(spark, table, properties=None, **options):
 
 
 def feed(table, version):
-    found = DeltaTable(str(table)).changes(from_version=version, to_version=version)
-    return ordered((r["_change_type"], r["id"], r["x"], r["day"]) for batch in found for r in batch.to_pylist())
+    batches = DeltaTable(str(table)).changes(from_version=version, to_version=version)
+    return ordered((r["_change_type"], r["id"], r["x"], r["day"]) for batch in batches for r in batch.to_pylist())
 
 
 STEPS = [
@@ -237,14 +237,14 @@ def ids(table):
 def test_files_of_other_engines_keep_all_that_is_said_of_them(spark, odd, way):
     done = delete_rows(spark, odd, "id IN (1, 11, 20, 30)")
     assert ids(odd) == [2, 3, 10, 12, 21, 31]
-    found = {add["path"].rpartition("/")[2]: add for add in adds(odd, 1)}
-    assert found["1.parquet"]["stats"].count(NINES) == 2 and '"extra":[1, 2]' in found["1.parquet"]["stats"]
-    assert json.loads(found["1.parquet"]["stats"])["numRecords"] == 4
-    assert found["2.parquet"]["tags"] == {"INSERTION_TIME": "5", "own": "é"}
-    assert json.loads(found["2.parquet"]["stats"]) == {"numRecords": 3, "tightBounds": False}
-    assert json.loads(found["a%20b%252F.parquet"]["stats"])["numRecords"] == 3
-    assert found["4.parquet"]["path"].startswith("file:///")
-    assert {name: add["deletionVector"]["cardinality"] for name, add in found.items()} == {
+    by_name = {add["path"].rpartition("/")[2]: add for add in adds(odd, 1)}
+    assert by_name["1.parquet"]["stats"].count(NINES) == 2 and '"extra":[1, 2]' in by_name["1.parquet"]["stats"]
+    assert json.loads(by_name["1.parquet"]["stats"])["numRecords"] == 4
+    assert by_name["2.parquet"]["tags"] == {"INSERTION_TIME": "5", "own": "é"}
+    assert json.loads(by_name["2.parquet"]["stats"]) == {"numRecords": 3, "tightBounds": False}
+    assert json.loads(by_name["a%20b%252F.parquet"]["stats"])["numRecords"] == 3
+    assert by_name["4.parquet"]["path"].startswith("file:///")
+    assert {name: add["deletionVector"]["cardinality"] for name, add in by_name.items()} == {
         "1.parquet": 2, "2.parquet": 1, "a%20b%252F.parquet": 2, "4.parquet": 1,
     }  # fmt: skip
     gone = {a["remove"]["path"]: a["remove"].get("deletionVector") for a in actions(odd, 1) if "remove" in a}

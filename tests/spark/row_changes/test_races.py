@@ -1,4 +1,4 @@
-"""Deletes and updates that lose a race: rows of their own stand beside the winner's, not of the same row."""
+"""Deletes and updates that lose a race: changes of different rows both commit, changes of the same row conflict."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def update_of(condition):
 
 def state(table):
     """The ids whose `x` is 0, and those whose `x` has grown to 1."""
-    found = sorted(rows(table))
-    return [i for i, x in found if x == 0], [i for i, x in found if x == 1]
+    rows_read = sorted(rows(table))
+    return [i for i, x in rows_read if x == 0], [i for i, x in rows_read if x == 1]
 
 
 @pytest.mark.parametrize(

@@ -51,16 +51,16 @@ def plain(value):
     """A value without the types of the library that gave it."""
     if isinstance(value, Row):
         value = value.asDict()
-    return {name: plain(own) for name, own in value.items()} if isinstance(value, dict) else value
+    return {name: plain(member) for name, member in value.items()} if isinstance(value, dict) else value
 
 
-def table_of(found):
-    return {row[0]: tuple(map(plain, row[1:])) for row in found}
+def table_of(table_rows):
+    return {row[0]: tuple(map(plain, row[1:])) for row in table_rows}
 
 
 def theirs(table):
-    found = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
-    return table_of(tuple(row.values()) for row in pa.table(found.read_all()).to_pylist())
+    answer = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
+    return table_of(tuple(row.values()) for row in pa.table(answer.read_all()).to_pylist())
 
 
 def struct(p, r=None, *, q=True):
@@ -135,18 +135,18 @@ def test_rows_get_the_values_that_were_asked_for(spark, tmp_path, kind, partitio
     assert not any(table.glob("_deltalite_staging*"))
 
 
-def all_of(found):
-    return {number: (x, "2026-01-02", None, d) for number, (x, _, _, d) in found.items()}
+def all_of(table_rows):
+    return {number: (x, "2026-01-02", None, d) for number, (x, _, _, d) in table_rows.items()}
 
 
 def feed(table, version):
-    found = {}
+    actions_by_kind = {}
     for batch in DeltaTable(str(table)).changes(from_version=version, to_version=version):
         for row in batch.to_pylist():
-            kind = found.setdefault(row["_change_type"], {})
+            kind = actions_by_kind.setdefault(row["_change_type"], {})
             assert row["id"] not in kind
             kind[row["id"]] = (row["x"], row["day"], row["s"], row["d"])
-    return found
+    return actions_by_kind
 
 
 REFUSED = {
@@ -260,9 +260,9 @@ def test_the_rules_of_columns_hold_for_rows_that_change(spark, tmp_path, vectors
             update_rows(spark, table, assignments, "x = 1")
         assert everything(table) == before
     update_rows(spark, table, {"at": "at + INTERVAL 1 DAY"}, "x = 1")
-    found = {row[1]: (row[0], row[3], row[4]) for row in rows(table)}
+    rows_by_id = {row[1]: (row[0], row[3], row[4]) for row in rows(table)}
     ids = {row[1]: row[0] for row in start}
-    assert found == {1: (ids[1], dt.date(2026, 1, 2), "none"), 2: (ids[2], dt.date(2026, 1, 1), "none")}
+    assert rows_by_id == {1: (ids[1], dt.date(2026, 1, 2), "none"), 2: (ids[2], dt.date(2026, 1, 1), "none")}
     update_rows(spark, table, {"day": "DATE'2026-01-01'", "at": "TIMESTAMP'2026-01-01 00:00:00'"}, "x = 1")
     assert {row[3] for row in rows(table)} == {dt.date(2026, 1, 1)}
     put(spark, table, "SELECT 3 AS x, TIMESTAMP'2026-01-03 05:00:00' AS at")

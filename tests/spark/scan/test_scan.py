@@ -69,9 +69,9 @@ def test_strange_values_names_and_addresses(spark, strange_table, way):
 
 def test_each_row_says_in_which_file_of_the_log_it_stands_and_where(spark, strange_table, way):
     snapshot = Snapshot.load(open_store(str(strange_table)))
-    found = addresses(spark, strange_table)
-    assert {file for file, _ in found} == set(snapshot.files["path"].to_pylist())
-    assert len(set(found)) == len(found) == len(STRANGE) + 2
+    row_addresses = addresses(spark, strange_table)
+    assert {file for file, _ in row_addresses} == set(snapshot.files["path"].to_pylist())
+    assert len(set(row_addresses)) == len(row_addresses) == len(STRANGE) + 2
 
 
 def test_only_files_of_the_log_are_read(spark, tmp_path, way):
@@ -186,9 +186,9 @@ def test_timestamp_partitions_do_not_depend_on_the_sessions_clock(spark, tmp_pat
     with settings(spark, {"spark.sql.session.timeZone": zone}):
         query = f"SELECT *, TIMESTAMP_NTZ'{local}' AS local FROM ({values('id, at', *lines)})"
         put(spark, table, query, partition_by=("at", "local"))
-        found = delta.read(spark, str(table)).selectExpr("id", "unix_micros(at)", "CAST(local AS STRING)").collect()
+        rows_read = delta.read(spark, str(table)).selectExpr("id", "unix_micros(at)", "CAST(local AS STRING)").collect()
         one = delta.read(spark, str(table)).where("at = TIMESTAMP'2026-11-01 06:30:00Z'").collect()
-    assert ordered(found) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
+    assert ordered(rows_read) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
     assert [row.id for row in one] == [3]
     assert [row[1] for row in rows(table)] == moments
     spelled = {add["partitionValues"]["at"] for add in commit(table, 0)["add"]}

@@ -63,7 +63,7 @@ def test_every_value_is_the_one_that_spark_reads(spark, tmp_path, variants, name
         add = {"path": file.name, "size": file.stat().st_size}
         hand_made(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantShredding",))
         expected = {row.id: row.v and row.v.toJson() for row in delta.read(spark, str(table)).collect()}
-    found = DeltaTable(str(table)).to_arrow().to_pylist()
-    ours = {row["id"]: row["v"] and VariantVal(row["v"]["value"], row["v"]["metadata"]).toJson() for row in found}
+    rows_read = DeltaTable(str(table)).to_arrow().to_pylist()
+    ours = {row["id"]: row["v"] and VariantVal(row["v"]["value"], row["v"]["metadata"]).toJson() for row in rows_read}
     assert ours == expected
     assert b"typed_value" in file.read_bytes()

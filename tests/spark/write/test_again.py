@@ -1,4 +1,4 @@
-"""A write that a winner contradicted is planned again, and what is still right of it is not written again."""
+"""A write that conflicts with a winning commit is replanned, and does not write files again that are still valid."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def test_rows_are_written_again_for_another_schema(race):
 
 
 def test_rows_that_come_from_the_table_itself_are_written_again(race):
-    own = {"sources": {"t": Source(format="delta", path=str(race.table))}}
-    race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **own}, {"query": values("id, day", "60, 'b'")})
+    self_read = {"sources": {"t": Source(format="delta", path=str(race.table))}}
+    race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **self_read}, {"query": values("id, day", "60, 'b'")})
     assert not added(race.table, 2) & race.staged[0]
     assert rows(race.table)[-1] == (61, "a") and data_files(race.table) == in_the_log(race.table)
 

@@ -27,28 +27,28 @@ ROWS = """SELECT * FROM VALUES
 def fields(table):
     """For each column: its id, its physical name and its type as JSON."""
     schema = json.loads(DeltaTable(str(table)).metadata.schema_string)
-    found = {f["name"]: (f["metadata"], f["type"]) for f in schema["fields"]}
+    fields_by_name = {f["name"]: (f["metadata"], f["type"]) for f in schema["fields"]}
     prefix = "delta.columnMapping."
-    return {n: (m.get(f"{prefix}id"), m.get(f"{prefix}physicalName"), kind) for n, (m, kind) in found.items()}
+    return {n: (m.get(f"{prefix}id"), m.get(f"{prefix}physicalName"), kind) for n, (m, kind) in fields_by_name.items()}
 
 
 def file_ids(table, add):
     """Name and field id of each group and leaf of the data file's own schema, at every depth."""
-    found = {}
+    ids = {}
 
     def walk(field):
         number = (field.metadata or {}).get(b"PARQUET:field_id")
         if number is not None:
-            found[field.name] = int(number)
+            ids[field.name] = int(number)
         for inner in range(field.type.num_fields):
             walk(field.type.field(inner))
 
     for field in pq.read_schema(table / add["path"]):
         walk(field)
-    return found
+    return ids
 
 
-def own(table):
+def self_source(table):
     return {"source": Source(format="delta", path=str(table))}
 
 
@@ -86,8 +86,8 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
     )
     grown = fields(table)
     assert commit(table, 1)["metaData"]["configuration"][HIGHEST] == "10" and "protocol" not in commit(table, 1)
-    assert {name: grown[name][:2] for name in known} == {name: found[:2] for name, found in known.items()}
-    assert grown["added"][0] in (9, 10) and grown["added"][1] not in {found[1] for found in known.values()}
+    assert {name: grown[name][:2] for name in known} == {name: field[:2] for name, field in known.items()}
+    assert grown["added"][0] in (9, 10) and grown["added"][1] not in {field[1] for field in known.values()}
     got = theirs(table, '"the id", day, added')
     assert got == sorted([(1, "a", None), (2, "b", None), (3, None, None), (4, "b", 9)], key=lambda r: r[0])
 
@@ -97,7 +97,7 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
     assert [r[:2] for r in sorted(rows(table))] == [(1, "a"), (3, None), (5, "c"), (6, "b"), (7, "c")]
     assert [tuple(r)[:2] for r in sorted(spark_rows(spark, table))] == [r[:2] for r in sorted(rows(table))]
 
-    put(spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=own(table))
+    put(spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=self_source(table))
     assert "metaData" not in commit(table, 5) and len(rows(table)) == 5  # the same columns keep their ids
     anew = "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh"
     put(spark, table, anew, mode="overwrite", overwrite_schema=True, partition_by=())
@@ -125,7 +125,7 @@ def test_mapping_may_begin_with_a_new_schema_and_does_not_end(spark, tmp_path):
 
 def test_ids_do_not_follow_rows_into_a_table_that_does_not_map(spark, tmp_path):
     put(spark, tmp_path / "mapped", ROWS, properties={MODE: "id"})
-    put(spark, tmp_path / "plain", None, sources=own(tmp_path / "mapped"))
-    assert {found[:2] for found in fields(tmp_path / "plain").values()} == {(None, None)}
+    put(spark, tmp_path / "plain", None, sources=self_source(tmp_path / "mapped"))
+    assert {field[:2] for field in fields(tmp_path / "plain").values()} == {(None, None)}
     assert file_ids(tmp_path / "plain", commit(tmp_path / "plain", 0)["add"][0]) == {}
     assert rows(tmp_path / "plain") == rows(tmp_path / "mapped")

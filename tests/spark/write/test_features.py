@@ -106,8 +106,8 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
         1,
         2,
     ]
-    found = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(table)).history()}
-    assert found == {0: moment(made.timestamp), 1: moment(later.timestamp)}
+    times_by_version = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(table)).history()}
+    assert times_by_version == {0: moment(made.timestamp), 1: moment(later.timestamp)}
 
 
 def test_times_may_begin_with_a_new_schema(spark, tmp_path):
@@ -117,12 +117,12 @@ def test_times_may_begin_with_a_new_schema(spark, tmp_path):
     put(spark, table, values("id", "2"), properties=on)  # an append does not change the table's properties
     assert "inCommitTimestamp" not in commit(table, 1)["commitInfo"]
     done = put(spark, table, values("id", "3"), mode="overwrite", overwrite_schema=True, properties=on)
-    said = commit(table, 2)["metaData"]["configuration"]
-    assert said["delta.inCommitTimestampEnablementVersion"] == "2"
-    assert said["delta.inCommitTimestampEnablementTimestamp"] == str(done.timestamp)
+    configuration = commit(table, 2)["metaData"]["configuration"]
+    assert configuration["delta.inCommitTimestampEnablementVersion"] == "2"
+    assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(done.timestamp)
     assert commit(table, 2)["protocol"]["writerFeatures"] == ["appendOnly", "inCommitTimestamp", "invariants"]
     put(spark, table, values("id, x", "4, 5"), mode="overwrite", overwrite_schema=True)
-    assert commit(table, 3)["metaData"]["configuration"] == said
+    assert commit(table, 3)["metaData"]["configuration"] == configuration
     assert ids(table, timestamp=moment(done.timestamp)) == [3] and (
         ids(table, timestamp=moment(done.timestamp - 1))
     ) == [1, 2]
@@ -150,10 +150,10 @@ def test_a_change_feed_sees_every_row_that_came_and_went(spark, tmp_path, mode):
         5: False,
     }
     feed = DeltaTable(str(table)).changes(from_version=0, to_version=5)
-    found = sorted(
+    actual_rows = sorted(
         (r["_commit_version"], r["_change_type"], r["id"], r["day"]) for batch in feed for r in batch.to_pylist()
     )
-    assert found == [
+    assert actual_rows == [
         (0, "insert", 1, "a"), (0, "insert", 2, "a"), (0, "insert", 3, "b"),
         (1, "insert", 4, "a"),
         (2, "delete", 2, "a"), (2, "delete", 4, "a"), (2, "insert", 2, "c"), (2, "insert", 30, "a"),
@@ -164,14 +164,14 @@ def test_a_change_feed_sees_every_row_that_came_and_went(spark, tmp_path, mode):
     ]  # fmt: skip
     if mode == "none":
         theirs = pa.table(OtherTable(str(table)).load_cdf(starting_version=0, ending_version=5).read_all()).to_pylist()
-        assert sorted((r["_commit_version"], r["_change_type"], r["id"], r["day"]) for r in theirs) == found
+        assert sorted((r["_commit_version"], r["_change_type"], r["id"], r["day"]) for r in theirs) == actual_rows
 
 
 def changes_in(table, version):
     text = (table / "_delta_log" / f"{version:020}.json").read_text()
-    found = [json.loads(line)["cdc"] for line in text.splitlines() if line.startswith('{"cdc"')]
-    assert all(c["path"].startswith("_change_data/") and c["dataChange"] is False for c in found)
-    return found
+    change_files = [json.loads(line)["cdc"] for line in text.splitlines() if line.startswith('{"cdc"')]
+    assert all(c["path"].startswith("_change_data/") and c["dataChange"] is False for c in change_files)
+    return change_files
 
 
 def test_the_feed_s_own_columns_are_no_columns_of_a_table_with_a_feed(spark, tmp_path):

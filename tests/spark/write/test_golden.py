@@ -31,12 +31,12 @@ def test_a_table_of_another_engine_is_written(spark, golden, tmp_path, name):
     shutil.copytree(golden / "tables" / name, table)
     before = DeltaTable(str(table))
     held, counted = rows_of(before.to_arrow()), before.to_arrow().num_rows
-    own = {"source": Source(format="delta", path=str(table), version_as_of=before.version)}
-    put(spark, table, sources=own)
+    sources = {"source": Source(format="delta", path=str(table), version_as_of=before.version)}
+    put(spark, table, sources=sources)
     after = DeltaTable(str(table))
     assert rows_of(after.to_arrow()) == held + held and after.version == before.version + 1
     query = QueryBuilder().register("t", OtherTable(str(table)))
     assert pa.table(query.execute("SELECT * FROM t").read_all()).num_rows == 2 * counted
-    put(spark, table, mode="overwrite", sources=own)
+    put(spark, table, mode="overwrite", sources=sources)
     assert rows_of(DeltaTable(str(table)).to_arrow()) == held
     assert rows_of(DeltaTable(str(table), version=before.version).to_arrow()) == held

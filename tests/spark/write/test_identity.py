@@ -1,4 +1,4 @@
-"""Identity columns: values without gaps or repetition, whoever else writes."""
+"""Identity columns: values without gaps or repetition, also with concurrent writers."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_values_go_on_where_they_ended_in_every_mode(spark, tmp_path):
     assert sorted(r[0] for r in rows(table)) == [113, 114, 115] == sorted(r[0] for r in spark_rows(spark, table))
     refused(spark, table, SchemaMismatchError, "'down'.*GENERATED ALWAYS", "SELECT 1 AS x, 5L AS down")
     kept = rows(table)
-    own = {"source": Source(format="delta", path=str(table))}
-    put(spark, table, mode="overwrite", data_change=False, sources=own)
+    sources = {"source": Source(format="delta", path=str(table))}
+    put(spark, table, mode="overwrite", data_change=False, sources=sources)
     assert rows(table) == kept and "metaData" not in commit(table, 6)
     assert kept_rdds(spark) <= before
 

@@ -120,8 +120,8 @@ def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
         ),
     ]
     assert rows(table) == expected
-    found = [row.asDict(recursive=True) for row in delta.read(spark, str(table)).orderBy("id").collect()]
-    assert [r["s"] for r in found] == [r[1] for r in expected] and [r["list"] for r in found] == [
+    rows_read = [row.asDict(recursive=True) for row in delta.read(spark, str(table)).orderBy("id").collect()]
+    assert [r["s"] for r in rows_read] == [r[1] for r in expected] and [r["list"] for r in rows_read] == [
         r[2] for r in expected
     ]
     # A null struct stays null, and does not become one of nulls.
@@ -252,18 +252,18 @@ def test_sources_and_time_travel(spark, tmp_path):
 
 def test_a_table_may_read_itself(spark, tmp_path):
     table = tmp_path / "t"
-    own = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
+    self_read = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
     put(spark, table, days("1 1", "2 2"), partition_by=("day",))
-    put(spark, table, "SELECT id + 10 AS id, day FROM source", **own)
+    put(spark, table, "SELECT id + 10 AS id, day FROM source", **self_read)
     assert by_day(table) == {(1, 1), (2, 2), (11, 1), (12, 2)}
     assert commit(table, 1)["commitInfo"]["isBlindAppend"] is False
-    put(spark, table, "SELECT id, day FROM source WHERE id > 1", mode="overwrite", **own)
+    put(spark, table, "SELECT id, day FROM source WHERE id > 1", mode="overwrite", **self_read)
     assert by_day(table) == {(2, 2), (11, 1), (12, 2)}
     put(
         spark,
         table,
         "SELECT id, day FROM source WHERE id < 12 AND day = DATE'2026-01-02'",
-        **own,
+        **self_read,
         mode="overwrite",
         replace_where="day = DATE'2026-01-02'",
     )

@@ -91,8 +91,8 @@ def test_a_write_reads_its_own_table_at_the_version_that_it_rests_on(race, spark
         return real(*arguments)
 
     monkeypatch.setattr(write_module, "query_rows", rival_first)
-    own = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
-    put(spark, table, mode="overwrite", data_change=data_change, **own)
+    self_read = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
+    put(spark, table, mode="overwrite", data_change=data_change, **self_read)
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
@@ -146,8 +146,8 @@ def test_a_write_that_is_contradicted_is_planned_again(race, ours, theirs, expec
 
 
 def test_a_write_that_computes_from_its_own_table_is_computed_again(race):
-    own = {"sources": {"t": Source(format="delta", path=str(race.table))}, "conflict_retries": 1}
-    race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **own}, {"query": values("id, day", "60, 'b'")})
+    self_read = {"sources": {"t": Source(format="delta", path=str(race.table))}, "conflict_retries": 1}
+    race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **self_read}, {"query": values("id, day", "60, 'b'")})
     assert rows(race.table) == [(1, "a"), (50, "b"), (60, "b"), (61, "a")]
 
 

@@ -177,14 +177,14 @@ def test_a_file_where_the_table_should_be(spark, tmp_path):
 def test_sources_that_cannot_be_read(spark, table, tmp_path, source, error, match):
     (tmp_path / "broken.parquet").write_bytes(b"no parquet at all")
     (tmp_path / "a.csv").write_text("1\nx\n")
-    given = json.loads(json.dumps({"path": source.path}).replace("{tmp}", str(tmp_path)))
+    source_fields = json.loads(json.dumps({"path": source.path}).replace("{tmp}", str(tmp_path)))
     made = Source(
         format=source.format,
         schema=source.schema,
         options=source.options,
         version_as_of=source.version_as_of,
         timestamp_as_of=source.timestamp_as_of,
-        **given,
+        **source_fields,
     )
     caught = refused(spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources={"source": made})
     assert "calling o" not in caught.problem

@@ -88,7 +88,7 @@ def raising(error):
 
 
 def run(*argv, **env):
-    """The installed console script, in a process of its own."""
+    """Run the installed console script in a separate process."""
     return subprocess.run([SCRIPT, *argv], capture_output=True, text=True, env={**os.environ, **env}, check=False)
 
 

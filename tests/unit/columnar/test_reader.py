@@ -1,4 +1,4 @@
-"""Rows come out of data files as the table's schema says, whoever wrote the files, or not at all."""
+"""The reader returns rows in the table's schema from the data files of every writer, or raises an error."""
 
 from __future__ import annotations
 

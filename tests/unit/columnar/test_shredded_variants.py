@@ -1,4 +1,4 @@
-"""What a shredded variant is rebuilt to, and what is said of one that is none; Spark's own are in tests/spark."""
+"""Rebuilding of shredded variants, and errors for malformed ones; tests/spark tests the variants of Spark."""
 
 from __future__ import annotations
 

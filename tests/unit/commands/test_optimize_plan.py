@@ -1,4 +1,4 @@
-"""Which files are written again, and together, and which are left alone."""
+"""The plan of an optimize: which files it rewrites together, and which files it keeps."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
     assert bin_.room == 40
     packed_file = file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bin_.room)})
     assert pack(packed_file, file(3, 40, at=5)) == [[3, 2]]
-    assert pack(packed_file, file(3, 41, at=5)) == [], "it was looked at, or would have had no room either"
+    assert pack(packed_file, file(3, 41, at=5)) == [], "the plan considered it, or it would have had no room either"
     assert pack(packed_file, file(3, 41, at=10)) == [[2, 3]], "a younger one asks what they take now"
     for odd in ("", "-50", "many"):
         assert pack(file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: odd}), file(3, 40, at=5)) == []
@@ -100,7 +100,7 @@ def test_a_closed_bin_has_no_room(monkeypatch):
 
 
 def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
-    """It was put into a bin of its own, or beside packed files, and not into one that has room for it."""
+    """The plan put it into a separate bin, or beside packed files, and not into a bin that has room for it."""
 
     def again(*files):
         bins = packed(files, target=100, smallest=75, ratio=0.05)

@@ -1,4 +1,4 @@
-"""Restore of tables on a disk, without Spark: what comes back, what stays, and what is refused with nothing changed."""
+"""Restore of local tables without Spark: restored and kept state, and rejections that change nothing."""
 
 from __future__ import annotations
 

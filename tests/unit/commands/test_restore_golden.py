@@ -1,6 +1,6 @@
 """Tables of many engines are what they were at older versions, once these are restored.
 
-What cannot be restored is refused by name, and left as it is.
+A restore that is not possible is rejected by name, and the table stays unchanged.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from deltalite.storage.local import LocalLogStore
 from tests.support.golden import EXPECT, names, one_per_feature
 from tests.unit.builders import load
 
-# What is truly wrong with golden tables that every engine reads all the same.
+# The true faults of golden tables that every engine reads in spite of them.
 FAULTS = {
     # Its checksum counts ten files of a table that has none.
     "delta-kernel-rs/crc-full": {"checksum-differs"},

@@ -1,4 +1,4 @@
-"""What is wrong with an installation is found without a JVM, and said with the one command that corrects it."""
+"""The checks find faults of an installation without a JVM, and name the command that corrects each fault."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_the_error_names_the_file_of_a_malformed_body(first):
         builder.table()
 
 
-# What is not one object a line takes the slow way, which says what is wrong or what is tolerated.
+# A file with a line that is not one object takes the slow parser, which reports the fault or tolerates the line.
 ODD = [
     b"", b"\n", b"\n\n", b" ", b'{"a":{}}\n\n{"b":{}}', b' {"a":{}}', b'{"a":{}} ', b'{"a":{}}\r\n{"b":{}}\r\n',
     b'{"a":{},"b":{}}', b'{"a":null}', b'{"a":null,"b":{}}', b"{}", b'\xef\xbb\xbf{"a":{}}',

@@ -311,7 +311,7 @@ def test_a_transaction_counts_without_limit_or_for_the_retention(retention, last
 @pytest.mark.parametrize("case", FILES)
 def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, held, monkeypatch):
     monkeypatch.setattr(replaying, "_HELD_BYTES", 1_000_000 if held else -1)
-    commits = [[_told(action, version) for action in actions] for version, actions in enumerate(FILES[case][0])]
+    commits = [[_action_row(action, version) for action in actions] for version, actions in enumerate(FILES[case][0])]
     for checkpoint_at in (None, *range(len(commits))):
         snapshot = load(table(*commits, checkpoint_at=checkpoint_at))
         blocks = list(snapshot.file_blocks(["path", "stats", "deletionVector"], most_rows=1))
@@ -322,7 +322,7 @@ def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, held
         assert sorted(stats_by_file) == FILES[case][1] and None not in stats_by_file.values()
 
 
-def _told(action, version):
+def _action_row(action, version):
     return replace(action, stats=f'{{"numRecords":{version}}}')
 
 

@@ -1,4 +1,4 @@
-"""A segment is the gate to a version: each test is one of its guarantees."""
+"""A segment selects the files of a version: each test checks one of its guarantees."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NESTED = struct(a=LONG, s=struct(x=LONG), l=ArrayType(struct(y=TEXT)), m=MapType
 
 
 def assigned_ids(schema, mode="name", previous=None, configuration=None, **options):
-    """What was given: the ids and the names by field name, and the highest id that is kept."""
+    """The assigned ids and physical names by field name, the stored highest id, and the new metadata."""
     names = (f"p{n}" for n in count(options.pop("first", 1)))
     requested = metadata({MODE: mode, **(configuration or {})}, schema=schema)
     with_ids = with_column_ids(requested, previous, new_name=lambda: next(names), **options)

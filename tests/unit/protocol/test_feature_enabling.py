@@ -65,7 +65,7 @@ UPGRADES = [
     (named("fromTheFuture"), NTZ, {}, both(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
     (named(), metadata({"delta.appendOnly": "true"}), {}, both(1, None, "appendOnly")),
     (both(3, [], "appendOnly"), TIMED, {}, both(3, [], "appendOnly", "inCommitTimestamp")),
-    # What is asked for by number or by name.
+    # Requests by version number or by feature name.
     (None, PLAIN, {"delta.minWriterVersion": "1"}, legacy(1, 2)),
     (None, PLAIN, {"delta.minWriterVersion": "4"}, legacy(1, 4)),
     (None, PLAIN, {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, legacy(2, 5)),

@@ -24,7 +24,7 @@ NAMES = [
     "byte", "short", "integer", "long", "float", "double", "decimal3.0", "decimal10.0", "decimal19.0", "decimal12.2",
     "decimal38.18", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz",
 ]  # fmt: skip
-# What may enter each type beside itself; all other pairs of NAMES are refused.
+# The types that each type accepts besides itself; all other pairs of NAMES are rejected.
 ENTERS = {
     "byte": set(),
     "short": {"byte"},

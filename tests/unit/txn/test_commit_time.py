@@ -1,4 +1,4 @@
-"""The times that commits carry: they grow by themselves, whatever the clock says and whoever else commits."""
+"""In-commit timestamps: they increase for every clock and every sequence of writers."""
 
 from __future__ import annotations
 

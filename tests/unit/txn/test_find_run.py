@@ -1,4 +1,4 @@
-"""What a run has committed is found by its app id, and told with the words of its own commit."""
+"""The commit of a run is found by its app id, and gives the run's result."""
 
 from __future__ import annotations
 

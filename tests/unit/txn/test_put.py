@@ -1,4 +1,4 @@
-"""Putting a commit where storage fails, does not answer or shows a file late: what is told is what is in the log."""
+"""The put of a commit if storage fails, does not answer or shows a file late: the outcome agrees with the log."""
 
 from __future__ import annotations
 

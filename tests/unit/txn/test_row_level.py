@@ -1,4 +1,4 @@
-"""Two writers mark rows of one file: other rows stand side by side, and the same row is a conflict."""
+"""Two writers remove rows of one file: different rows both commit, and the same row is a conflict."""
 
 from __future__ import annotations
 

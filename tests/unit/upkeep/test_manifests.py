@@ -181,7 +181,7 @@ def test_a_commit_without_files_touches_nothing(store):
 
 
 class Hooked(LocalLogStore):
-    """A store in which something happens before the first manifest is written, and after its table was looked at."""
+    """A store that calls `happens` after the table was read and before the first manifest is written."""
 
     def __init__(self, root, happens):
         super().__init__(root)
@@ -194,7 +194,7 @@ class Hooked(LocalLogStore):
 
 
 def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
-    """The rival has done all of its own, so that nobody but us can put right what we write last."""
+    """The rival has finished, so that only the overtaken writer can correct the manifests that it writes last."""
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
     version = put(store, of_day("3", "a"), of_day("4", "b"))

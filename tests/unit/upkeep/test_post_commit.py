@@ -1,4 +1,4 @@
-"""After the commit nothing may fail it: a checkpoint is made when it is due, or a warning says why not."""
+"""Post-commit work never fails a commit: it writes a due checkpoint, or a warning says why not."""
 
 from __future__ import annotations
 

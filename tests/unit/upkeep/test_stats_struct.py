@@ -114,7 +114,7 @@ def test_texts_that_are_parsed_together_give_the_same_structs_as_alone(texts):
 def _compact(row):
     """A struct without what it does not say: a missing struct, and one that says nothing, are the same."""
     if isinstance(row, dict):
-        return {key: said for key, value in row.items() if (said := _compact(value)) not in (None, {})}
+        return {key: compact for key, value in row.items() if (compact := _compact(value)) not in (None, {})}
     return row
 
 

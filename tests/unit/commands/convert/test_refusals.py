@@ -1,4 +1,4 @@
-"""What is no folder of a table, or cannot be meant, is refused untouched."""
+"""An unsuitable folder or an invalid request is rejected, and the folder stays unchanged."""
 
 from __future__ import annotations
 

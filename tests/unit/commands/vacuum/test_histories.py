@@ -1,6 +1,6 @@
 """After any history and a vacuum, every version inside the retention reads as before, and its changes too.
 
-Histories are drawn: appends by fast and slow jobs, replaced partitions, marked rows, recorded changes, restores, files
+Histories are drawn: appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores, files
 that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. What each version holds is
 known from how it was made; delta-rs reads the table at the end as well.
 """

@@ -1,4 +1,4 @@
-"""What a vacuum takes, by the time of files and of their removals; without Spark."""
+"""The files that a vacuum deletes, by the times of files and of their removals; without Spark."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def short(hours):
 
 
 def gone(history, **options):
-    """What a vacuum takes away."""
+    """Run a vacuum; returns the files that it deleted."""
     before = history.files()
     run(history, **options)
     return before - history.files()
