@@ -114,7 +114,7 @@ def put(store: LogStore, *actions: Action, read_version: int | None = None, **op
     """Commit actions on the newest version through the library's commit; returns the version."""
     base = read_version if read_version is not None else newest(store)
     outcome = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
-    assert isinstance(outcome, Committed | DoneByAnotherTry)
+    assert isinstance(outcome, Committed | CommittedByAnotherAttempt)
     return outcome.version
 
 
@@ -143,7 +143,9 @@ def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapp
     store.files[commit_name(version)] = (actions, store._clock_ms())
 
 
-def try_commit(store: LogStore, current: Proposal, **options: Any) -> tuple[Committed | DoneByAnotherTry, list[float]]:
+def try_commit(
+    store: LogStore, current: Proposal, **options: Any
+) -> tuple[Committed | CommittedByAnotherAttempt, list[float]]:
     """Commit a proposal; returns the outcome, and the pauses in seconds that the commit asked for."""
     pauses: list[float] = []
     return commit(store, current, clock_ms=Clock(), pause=pauses.append, **options), pauses

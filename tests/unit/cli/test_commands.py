@@ -212,7 +212,7 @@ def test_diff_shows_the_differences_between_two_versions(sound, people, lines):
     output_lines = people("diff", sound.root, 1, 4, "--files")
     assert output_lines[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in output_lines
     assert "+ day=2026-01-01/c.parquet" in output_lines and "- day=2026-01-01/a.parquet" in output_lines
-    assert people("diff", sound.root, 4, 5)[-1] == "nothing differs"
+    assert people("diff", sound.root, 4, 5)[-1] == "no differences"
 
 
 def every_type():

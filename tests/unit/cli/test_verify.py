@@ -52,7 +52,7 @@ def verify_as_json(capsys, store, *options):
 
 
 def finding_kinds(report):
-    return {(f["kind"], f["file"], spelled(f["versions"])) for f in report["findings"]}
+    return {(f["kind"], f["file"], format_ranges(f["versions"])) for f in report["findings"]}
 
 
 def test_a_valid_table_has_no_findings_and_all_versions_are_readable(sound, capsys):
@@ -318,7 +318,7 @@ def test_a_vector_with_rows_beyond_its_file_is_found(sound, capsys):
     path_of(sound, compaction_name(2, 4)).unlink()
     _, report = verify_as_json(capsys, sound)
     assert finding_kinds(report) == {("bad-deletion-vector", B, "3-5")}
-    assert "marks row 3 of a file that has 3 rows" in report["findings"][0]["message"]
+    assert "removes row 3, but the file has 3 rows" in report["findings"][0]["message"]
 
 
 def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
@@ -360,7 +360,7 @@ def test_progress_is_reported_for_each_step(sound):
 
 
 def test_a_limited_number_of_findings_of_a_kind_is_kept_and_all_are_counted(monkeypatch):
-    monkeypatch.setattr(findings_module, "MOST_OF_A_KIND", 2)
+    monkeypatch.setattr(findings_module, "MAX_OF_A_KIND", 2)
     findings = Findings()
     for number in range(5):
         findings.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))

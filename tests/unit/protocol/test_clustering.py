@@ -70,9 +70,9 @@ def test_the_configuration_names_logical_columns_and_statistics_have_physical_na
 
 def test_an_append_conflicts_with_new_clustering_columns():
     winner = Winner(version=5, actions=list(domain(["id"]).values()))
-    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), Stands)):
+    for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), NoConflict)):
         verdict = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
         assert isinstance(verdict, error)
     foreign = DomainMetadata(domain="mine", configuration="", removed=False)
     verdict = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[foreign]), "mine")
-    assert isinstance(verdict, Stands)
+    assert isinstance(verdict, NoConflict)

@@ -82,7 +82,7 @@ UPGRADES = [
 
 @pytest.mark.parametrize(("current", "table", "properties", "wanted"), UPGRADES)
 def test_a_protocol_gains_the_needed_features_and_keeps_all_others(current, table, properties, wanted):
-    requested = asked_protocol(properties)
+    requested = requested_protocol(properties)
     new_protocol = protocol_for(table, current, requested)
     assert new_protocol == wanted
     assert supported_features(new_protocol) >= supported_features(current or legacy(1, 2)) | requested.features

@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.errors import ConstraintViolationError, CorruptLogError
 from deltalite.protocol.column_rules import column_rules
-from deltalite.protocol.identity_columns import IdentityColumn, identity_columns, with_high_water_marks
+from deltalite.protocol.identity_columns import IdentityColumn, identity_columns
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
@@ -53,7 +53,7 @@ def test_a_series_ends_before_it_overflows(mark, step, fits):
 def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
     (column,) = identity_columns(identity_schema(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
     assert column == IdentityColumn(name="n", start=5, step=5, high_water_mark=10, allows_explicit=True)
-    moved = with_marks(identity_schema(start=5, step=5, highWaterMark=10), {"n": 25})
+    moved = with_high_water_marks(identity_schema(start=5, step=5, highWaterMark=10), {"n": 25})
     assert moved == identity_schema(start=5, step=5, highWaterMark=25)
 
 
@@ -76,8 +76,8 @@ def test_the_error_names_a_column_with_malformed_identity_metadata(about):
 def test_a_winner_that_moves_a_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
     before, after = metadata(schema=identity_schema()), metadata(schema=identity_schema(highWaterMark=9))
     moved = Winner(version=5, actions=[after, add("w")])
-    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), Stands)
+    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), NoConflict)
     current = proposal(4, add("n"), metadata(schema=identity_schema(highWaterMark=4)), rules=(PROTOCOL, before))
-    assert not isinstance(judge(current, moved, "mine"), Stands)
+    assert not isinstance(judge(current, moved, "mine"), NoConflict)
     stepped = Winner(version=5, actions=[metadata(schema=identity_schema(step=2))])
-    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), Stands)
+    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), NoConflict)

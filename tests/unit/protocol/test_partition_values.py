@@ -88,7 +88,7 @@ def test_the_error_names_the_text_and_the_type_that_it_does_not_fit(text, name):
      ("1.234", "decimal"), ("123456789.00", "decimal"), ("400000-01-01 00:00:00", "timestamp")],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_type_has_no_scalar(text, name):
-    with pytest.raises(CorruptLogError, match=r"partition value '.*', which is no "):
+    with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
         partition_scalar(text, kind(name))
 
 

@@ -59,7 +59,7 @@ def test_added_and_widened_columns_are_bridged_at_any_depth(older, newer):
 
 @pytest.mark.parametrize(("older", "newer", "reason"), DIFFERENT)
 def test_the_error_names_an_incompatible_field_at_any_depth(older, newer, reason):
-    assert reason.format("") in difference(table(*older), table(*newer))
+    assert reason.format("") in incompatibility(table(*older), table(*newer))
     paths = ("s.", "s.element.", "s.key.", "s.value.")
     for a, b, path in zip(nested(*older), nested(*newer), paths, strict=True):
         assert reason.format(path) in incompatibility(table(a), table(b))
@@ -67,8 +67,8 @@ def test_the_error_names_an_incompatible_field_at_any_depth(older, newer, reason
 
 def test_the_error_names_elements_and_values_that_became_not_null():
     for kind, part in ((lambda null: ArrayType(LONG, null), "elements"), (lambda n: MapType(LONG, LONG, n), "values")):
-        assert difference(table(column("a", kind(False))), table(column("a", kind(True)))) is None
-        assert f"the {part} of the column 'a'" in difference(
+        assert incompatibility(table(column("a", kind(False))), table(column("a", kind(True)))) is None
+        assert f"the {part} of the column 'a'" in incompatibility(
             table(column("a", kind(True))), table(column("a", kind(False)))
         )
 

@@ -66,7 +66,7 @@ def test_an_invalid_address_is_rejected_with_an_example(address):
     ],
 )
 def test_a_path_of_the_log_is_relative_to_the_table_or_absolute(root, path, expected):
-    assert resolved(root, path) == expected
+    assert resolve_path(root, path) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_path_of_the_log_is_relative_to_the_table_or_absolute(root, path, expe
     ],
 )
 def test_several_schemes_may_name_one_storage(one, other, same):
-    assert is_same_place(one, other) is same
+    assert is_same_table(one, other) is same
 
 
 def test_storage_without_a_client_is_rejected(tmp_path):
@@ -177,7 +177,7 @@ def test_an_address_that_is_not_a_text_is_rejected(address):
 
 @pytest.mark.parametrize("address", ["s3://key:planted-secret@bucket/t", "hdfs://u:planted-secret@nn/t"])
 def test_an_address_with_a_password_is_rejected_and_the_error_hides_it(address):
-    with pytest.raises(InvalidTableAddressError, match="holds a password") as caught:
+    with pytest.raises(InvalidTableAddressError, match="contains a password") as caught:
         parse_location(address)
     assert "planted" not in str(caught.value)
 

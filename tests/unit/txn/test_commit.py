@@ -235,13 +235,15 @@ def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, removes_t
 def test_a_commit_by_another_attempt_of_the_run_is_the_result_and_nothing_is_written(store):
     add_rival(store, APPEND, [add("theirs"), txn("run", 0)])
     outcome, _ = try_commit(store, proposal(1, add("mine"), txn("run", 0)))
-    assert outcome == DoneByAnotherTry(version=3, app_id="run")
+    assert outcome == CommittedByAnotherAttempt(version=3, app_id="run")
     assert "mine" not in paths(load(store))
 
 
 def test_a_commit_by_the_same_run_counts_even_if_it_changed_the_metadata(store):
     add_rival(store, [metadata({"k": "v"}), add("theirs"), txn("run", 1)])
-    assert try_commit(store, proposal(1, remove("f1"), txn("run", 0)))[0] == DoneByAnotherTry(version=2, app_id="run")
+    assert try_commit(store, proposal(1, remove("f1"), txn("run", 0)))[0] == CommittedByAnotherAttempt(
+        version=2, app_id="run"
+    )
 
 
 def test_an_older_generation_of_the_same_run_is_a_conflict(store):

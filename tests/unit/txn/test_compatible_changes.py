@@ -35,7 +35,7 @@ def with_properties(**properties):
     ],
 )
 def test_changes_that_do_not_concern_files_are_compatible(protocol, changed):
-    assert files_stay_right(PROTOCOL, protocol, OLD, changed)
+    assert files_stay_valid(PROTOCOL, protocol, OLD, changed)
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_changes_that_do_not_concern_files_are_compatible(protocol, changed):
     ],
 )
 def test_changes_that_concern_rows_or_files_are_not_compatible(protocol, changed):
-    assert not files_stay_right(PROTOCOL, protocol, OLD, changed)
+    assert not files_stay_valid(PROTOCOL, protocol, OLD, changed)

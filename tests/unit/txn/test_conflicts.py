@@ -147,7 +147,7 @@ def verdict(ours, winner, level):
 def test_a_winning_commit_conflicts_as_the_matrix_says(ours, winner, level, error):
     conflict = verdict(ours, winner, level)
     if error is None:
-        assert isinstance(conflict, Stands)
+        assert isinstance(conflict, NoConflict)
     else:
         assert type(conflict) is error and "version 5" in conflict.problem and conflict.retryable and conflict.remedy
 
@@ -177,7 +177,7 @@ def test_a_read_file_is_followed_to_the_files_that_replaced_it():
     """The second winner removes rows that we have read, though not the file in which we read them."""
     current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE))
     moved = judge(current, Winner(version=5, actions=WINNERS["compaction of ours"]), "mine")
-    assert isinstance(moved, Stands) and moved.reads.keys == {"f1", "w"}
+    assert isinstance(moved, NoConflict) and moved.reads.keys == {"f1", "w"}
     then = judge(
         dataclasses.replace(current, reads=moved.reads), Winner(version=6, actions=[KNOWING, remove("w")]), "mine"
     )
@@ -214,7 +214,7 @@ def with_about(key):
 def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, stands):
     current = proposal(4, file("n"), rules=(PROTOCOL, TABLE))
     judgement = judge(current, Winner(version=5, actions=[dataclasses.replace(TABLE, **change)]), "mine")
-    assert isinstance(judgement, Stands if stands else MetadataChangedException)
+    assert isinstance(judgement, NoConflict if stands else MetadataChangedException)
 
 
 def test_a_protocol_that_drops_a_feature_is_not_compatible():
@@ -234,7 +234,7 @@ def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
     asleep = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
     for rules, stands in (((older, asleep), False), ((older, TABLE), True)):
         judgement = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
-        assert isinstance(judgement, Stands if stands else ProtocolChangedException)
+        assert isinstance(judgement, NoConflict if stands else ProtocolChangedException)
         assert stands or "appendOnly came into force" in judgement.problem
 
 
@@ -246,7 +246,7 @@ def test_a_feature_without_requirements_on_files_is_compatible(feature, stands):
     lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
     more = Protocol(min_reader_version=3, min_writer_version=7, **lists)
     judgement = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[more]), "mine")
-    assert isinstance(judgement, Stands if stands else ProtocolChangedException)
+    assert isinstance(judgement, NoConflict if stands else ProtocolChangedException)
 
 
 def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_rows():

@@ -51,7 +51,7 @@ def commit_run(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
 
 
 def later_runs_of(store, identity, read=EVERYTHING):
-    return [later.version for later in later_runs(load(store), identity, read).found]
+    return [later.version for later in later_runs(load(store), identity, read).runs]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_an_earlier_commit_of_the_run_without_rows_hides_no_later_run(store):
     commit_run(store, run(4))
     commit_run(store, run(2), add("moved", data_change=False))
     later = later_runs(load(store), run(2, generation=1), EVERYTHING)
-    assert [later_run.version for later_run in later.found] == [1]
+    assert [later_run.version for later_run in later.runs] == [1]
     assert later.has_committed_before
 
 
@@ -126,8 +126,8 @@ def test_the_newest_of_many_later_runs_are_named(store):
     for day in range(2, 12):
         commit_run(store, run(day))
     later = later_runs(load(store), run(1), EVERYTHING)
-    assert [later_run.version for later_run in later.found] == [10, 9, 8, 7, 6]
-    assert str(later.found[0]) == (
+    assert [later_run.version for later_run in later.runs] == [10, 9, 8, 7, 6]
+    assert str(later.runs[0]) == (
         "version 10 (run run 11, of data interval 2023-11-11T00:00:00+00:00 to 2023-11-12T00:00:00+00:00)"
     )
 
@@ -154,7 +154,7 @@ def test_runs_of_cleaned_up_commits_are_found(store):
     for version in range(3):
         del store.files[commit_name(version)]
     later = later_runs(load(store), run(1, generation=1), EVERYTHING)
-    assert [later_run.version for later_run in later.found] == [3]
+    assert [later_run.version for later_run in later.runs] == [3]
     assert later.has_committed_before
     assert later.unreadable == (run(2).app_id,)
 
