@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.errors import ConstraintViolationError, CorruptLogError
 from deltalite.protocol.column_rules import column_rules
-from deltalite.protocol.identity_columns import IdentityColumn, identity_columns
+from deltalite.protocol.identity_columns import IdentityColumn, identity_columns, with_high_water_marks
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
